@@ -613,7 +613,8 @@ def bytes_at_risk(windows: Iterable[tuple[int, int | tuple[float, ...], int]], r
             fixed += capacity * ((size if isinstance(size, int) else exp(size[0])) + header)
         else:
             largest = size[2] if len(size) == 3 else float("inf")
-            drawn.append((capacity, _tabulate_sizes(*size[:2], largest, header, risk / 2 / (total + 1))))
+            cut = risk / 2 / (total + 1)
+            drawn.append((capacity, _tabulate_sizes(size[0], size[1], largest, header, cut)))
             is_cut = is_cut or len(size) == 2
     return fixed + _least_sum(drawn, -log(risk / 2 if is_cut else risk)) if drawn else fixed
 
