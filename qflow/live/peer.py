@@ -208,14 +208,6 @@ class Sending:
         self.outcomes[word] += 1
         self.session.peer.outcomes[word] += 1
 
-    @property
-    def node(self) -> str:
-        """The name of the queue or exchange it sends to; "" if each message says it."""
-        link = self.link
-        if link is None or link.queue is None:
-            return "" if link is None else link.destination
-        return link.queue.name
-
 
 @dataclass(slots=True, eq=False)
 class Receiving:
@@ -807,8 +799,7 @@ class Peer:
 
     def _act(self) -> None:
         """Note that something is asked for, after the accepts that came before it."""
-        if self._accepted:
-            self._flush_accepts()
+        self._flush_accepts()
         self._has_acted = True
 
     # Credit

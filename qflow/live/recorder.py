@@ -21,11 +21,13 @@ from __future__ import annotations
 import atexit
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
+from qflow.configuration.declaration import ConfigurationError, Declaration
 from qflow.kit import RefusalError
 from qflow.live.client_book import ClientBook, Mark, RecordingFolder, SeenMessage, check_folder
 from qflow.live.recording import Recording, Upstream, stopwatch
@@ -160,9 +162,8 @@ class _MessagingRecorder(Recorder):
     ) -> None:
         self.path, self.book = check_folder(out), ClientBook()
         self.name, self.group_header = name, group_header
-        self.lock = threading.RLock()
-        self._folder = RecordingFolder(out)
-        self.now = stopwatch(clock)
+        self._lock = threading.RLock()
+        self._folder, self._now = RecordingFolder(out), stopwatch(clock)
         self._sessions: list[_Session] = []
         self._is_over = threading.Event()
         self._connection, self._make, self._close = connection, connection.session, connection.close
@@ -171,11 +172,12 @@ class _MessagingRecorder(Recorder):
         atexit.register(self.stop)
         threading.Thread(target=self._write_now_and_then, daemon=True).start()
 
-    def note(self, act: Callable[..., Any], *what: Any) -> Any:
-        """Have the book note something at this moment."""
-        with self.lock:
-            self.book.now = self.now()
-            return act(*what)
+    @contextmanager
+    def open_book(self) -> Iterator[ClientBook]:
+        """Yield the book for what happens at this moment, to one thread at a time."""
+        with self._lock:
+            self.book.now = self._now()
+            yield self.book
 
     def _session(self, *given: Any, **named: Any) -> Any:
         session = self._make(*given, **named)
@@ -191,7 +193,7 @@ class _MessagingRecorder(Recorder):
 
     def _write_now_and_then(self) -> None:
         while not self._is_over.wait(_EVERY):
-            with self.lock:
+            with self._lock:
                 self._folder.keep(self.book)
 
     def stop(self) -> None:
@@ -200,7 +202,7 @@ class _MessagingRecorder(Recorder):
         self._is_over.set()
         atexit.unregister(self.stop)
         self._connection.session, self._connection.close = self._make, self._close
-        with self.lock:
+        with self._lock:
             for session in self._sessions:
                 session.look()
             self._folder.keep(self.book)
@@ -218,8 +220,9 @@ class _Session:
         session.sender, session.receiver = self.sender, self.receiver
         session.acknowledge, session.close = self.acknowledge, self.close
         if getattr(session, "transactional", False):
-            words = "a session with transactions: its work is in the log at its own time, not at the commit"
-            recorder.note(recorder.book.find, words)
+            with recorder.open_book() as book:
+                words = "its work is in the log at its own time, not at the commit"
+                book.find(f"a session with transactions: {words}")
 
     def sender(self, *given: Any, **named: Any) -> Any:
         sender = self._sender(*given, **named)
@@ -232,13 +235,12 @@ class _Session:
         return receiver
 
     def acknowledge(self, message: Any = None, disposition: Any = None, *given: Any, **named: Any) -> Any:
-        recorder = self.recorder
-        with recorder.lock:
-            event = _VERDICTS.get(str(getattr(disposition, "type", "")), "accept")
+        event = _VERDICTS.get(str(getattr(disposition, "type", "")), "accept")
+        with self.recorder.open_book() as book:
             fetched, self.fetched = self.fetched, []
             for one, seen in fetched:
                 if message is None or one is message:
-                    recorder.note(recorder.book.settle, seen, event)
+                    book.settle(seen, event)
                 else:
                     self.fetched.append((one, seen))
         try:
@@ -257,28 +259,26 @@ class _Session:
         return result
 
     def end(self, reason: str) -> None:
-        recorder = self.recorder
-        with recorder.lock:
+        with self.recorder.open_book() as book:
             for sender in self.senders:
-                recorder.note(recorder.book.end_client, sender.client, "", reason, sender.waiting)
+                book.end_client(sender.client, "", reason, sender.waiting)
             for receiver in self.receivers:
-                left = [given for _, given in self.fetched if given.client is receiver.client]
-                recorder.note(recorder.book.end_client, receiver.client, "", reason, left)
+                left = [seen for _, seen in self.fetched if seen.client is receiver.client]
+                book.end_client(receiver.client, "", reason, left)
             self.senders, self.receivers, self.fetched = [], [], []
 
 
 class _Sender:
     def __init__(self, session: _Session, sender: Any) -> None:
         self.session, self.sender = session, sender
-        self.recorder = recorder = session.recorder
+        self.recorder = session.recorder
         name, subject, arguments = _parse_node(str(getattr(sender, "target", "") or ""))
         is_exchange = name.startswith("amq.")
         exchange, key = (name, subject) if is_exchange else ("", name)
-        with recorder.lock:
-            where = (key or exchange, exchange, key)
-            self.client = recorder.note(recorder.book.client, recorder.name, "producer", *where)
+        with self.recorder.open_book() as book:
+            self.client = book.client(self.recorder.name, "producer", key or exchange, exchange, key)
             if not is_exchange:
-                recorder.book.queues[name].update(arguments)
+                book.queues[name].update(arguments)
         self.waiting: deque[SeenMessage] = deque()
         self._send = sender.send
         sender.send = self.send
@@ -302,36 +302,34 @@ class _Sender:
         return result
 
     def _window(self, event: str) -> None:
-        self.recorder.note(self.recorder.book.window, self.client, event)
+        with self.recorder.open_book() as book:
+            book.window(self.client, event)
 
     def _note(self, message: Any) -> None:
         group, size, mark = _describe_message(message, self.recorder.group_header)
-        with self.recorder.lock:
-            self.waiting.append(
-                self.recorder.note(self.recorder.book.transfer, self.client, size, mark, group)
-            )
+        with self.recorder.open_book() as book:
+            self.waiting.append(book.transfer(self.client, size, mark, group))
 
     def _note_failure(self, error: Exception, message: Any, was_full: bool) -> None:
         """Note what an exception says of a message: not sent, on its queue without an outcome, or the end."""
         names = {kind.__name__ for kind in type(error).__mro__}
-        recorder = self.recorder
-        if was_full:
-            self._window("unblock")
-            if not names & _NOTHING_SENT:
-                self._note(message)
-        elif names & _NOTHING_SENT:
-            recorder.note(recorder.book.refuse, self.waiting.pop())
-        if not names & (_NOTHING_SENT | _WAITED):
-            code, text = getattr(error, "code", None), str(getattr(error, "text", None) or error)
-            words = f"{code} {text}" if code is not None else text
-            recorder.note(recorder.book.end_client, self.client, words, "", ())
-            self.waiting.clear()
+        with self.recorder.open_book() as book:
+            if was_full:
+                book.window(self.client, "unblock")
+                if not names & _NOTHING_SENT:
+                    self._note(message)
+            elif names & _NOTHING_SENT:
+                book.refuse(self.waiting.pop())
+            if not names & (_NOTHING_SENT | _WAITED):
+                code, text = getattr(error, "code", None), str(getattr(error, "text", None) or error)
+                book.end_client(self.client, f"{code} {text}" if code is not None else text, "", ())
+                self.waiting.clear()
 
     def look(self) -> None:
         unsettled = _number(self.sender.unsettled)
-        with self.recorder.lock:
+        with self.recorder.open_book() as book:
             while unsettled is not None and len(self.waiting) > unsettled:
-                self.recorder.note(self.recorder.book.complete, self.waiting.popleft())
+                book.complete(self.waiting.popleft())
 
 
 class _Receiver:
@@ -339,16 +337,14 @@ class _Receiver:
 
     def __init__(self, session: _Session, receiver: Any) -> None:
         self.session, self.receiver = session, receiver
-        recorder, address = session.recorder, str(getattr(receiver, "source", "") or "")
+        self.recorder, address = session.recorder, str(getattr(receiver, "source", "") or "")
         name, _, arguments = _parse_node(address)
-        with recorder.lock:
-            self.client = recorder.note(recorder.book.client, recorder.name, "consumer", name)
-            recorder.book.queues[name].update(arguments)
+        with self.recorder.open_book() as book:
+            self.client = book.client(self.recorder.name, "consumer", name)
+            book.queues[name].update(arguments)
             if name.startswith("amq."):
-                words = (
-                    f"{address!r} is an exchange: the queue of the subscription is called as it in the log"
-                )
-                recorder.note(recorder.book.find, words)
+                words = "is an exchange: the queue of the subscription is called as it in the log"
+                book.find(f"{address!r} {words}")
         self._fetch = receiver.fetch
         receiver.fetch = self.fetch
 
@@ -357,14 +353,12 @@ class _Receiver:
             message = self._fetch(*given, **named)
         finally:
             self.session.look()
-        recorder = self.session.recorder
-        group, size, mark = _describe_message(message, recorder.group_header)
-        with recorder.lock:
+        group, size, mark = _describe_message(message, self.recorder.group_header)
+        with self.recorder.open_book() as book:
             capacity = getattr(self.receiver, "capacity", 0)
             if isinstance(capacity, int):
                 self.client.most_credit = max(self.client.most_credit, capacity)
-            seen = recorder.note(recorder.book.deliver, self.client, size, mark, group)
-            self.session.fetched.append((message, seen))
+            self.session.fetched.append((message, book.deliver(self.client, size, mark, group)))
         return message
 
 
@@ -383,11 +377,12 @@ def _parse_node(address: str) -> tuple[str, str, dict[str, Any]]:
         parsed = parse(address)
     except ParseError:
         return address, "", {}
-    node: Any = (parsed.options or {}).get("node")
-    declare = node.get("x-declare") if isinstance(node, dict) else None
-    arguments = declare.get("arguments") if isinstance(declare, dict) else None
-    given = dict(arguments) if isinstance(arguments, dict) else {}
-    return str(parsed.name), str(parsed.subject or ""), given
+    options: Any = parsed.options or {}
+    arguments: dict[str, Any] = {}
+    # Of what is no queue nothing is declared.
+    with suppress(ConfigurationError):
+        arguments = dict(Declaration.of_address(parsed.name, options).arguments)
+    return str(parsed.name), str(parsed.subject or ""), arguments
 
 
 def _describe_message(message: Any, group_header: str) -> tuple[str, int, Mark]:

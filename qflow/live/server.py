@@ -242,7 +242,7 @@ class Server:
         if self._listens_at and now >= self._listens_at:
             self._listens_at = 0.0
             self._selector.register(self._listener, EVENT_READ, None)
-        for peer, due in [item for item in self.ticking.items() if item[1] <= now]:
+        for peer in [peer for peer, due in self.ticking.items() if due <= now]:
             if peer not in self._connected:
                 del self.ticking[peer]
             elif peer.is_leaving:
@@ -250,7 +250,7 @@ class Server:
             elif not peer.name:
                 peer.incident = f"not open after {self.limits.handshake:g} s"
                 self._drop(peer)
-            elif due <= now:
+            else:
                 next_due = self._guard(peer, peer.tick, now) or 0.0
                 if next_due and peer in self.ticking:
                     self.ticking[peer] = next_due
