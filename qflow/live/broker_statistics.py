@@ -13,8 +13,6 @@ A broker that does not answer, or no longer, is asked again and again: it may ha
 from __future__ import annotations
 
 import json
-import queue
-import signal
 import sys
 import threading
 import time
@@ -24,6 +22,7 @@ from typing import Any
 from proton import Message
 from proton.utils import BlockingConnection
 
+from qflow.live.recording import follow_recorder
 from qflow.logs.log_file import SAMPLE_FIELDS
 
 _EVERY = 0.05
@@ -81,15 +80,13 @@ def _sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reports(
-    management: _StatisticsClient, names: set[str], asked: queue.SimpleQueue[str], ended: threading.Event
+    management: _StatisticsClient, names: list[str], ended: threading.Event
 ) -> Iterator[dict[str, Any]]:
-    """Yield a report of each queue, and again every 50 ms, until it is over."""
+    """Yield a report of each queue, and again every 50 ms, until it is over; names may still be added."""
     exchanges = management.query(_schema_id={"_class_name": "exchange", "_package_name": _PACKAGE})
     yield {"exchanges": [str(each["name"]) for each in exchanges if each.get("name")]}
     while not ended.is_set():
         begin = time.monotonic()
-        while not asked.empty():
-            names.add(asked.get())
         for name in sorted(names):
             # None, if there is no queue of that name.
             for values in management.query(_object_id={"_object_name": f"{_PACKAGE}:queue:{name}"}):
@@ -99,21 +96,12 @@ def _reports(
 
 def main(arguments: list[str]) -> int:
     """Report until standard input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asked: queue.SimpleQueue[str] = queue.SimpleQueue()
-    ended = threading.Event()
-
-    def listen() -> None:
-        for line in sys.stdin:
-            asked.put(line.rstrip("\n"))
-        ended.set()
-
-    threading.Thread(target=listen, daemon=True).start()
-    names: set[str] = set()
+    names: list[str] = []
+    ended = follow_recorder(names.append)
     pause, longest, known = _FIRST_PAUSE, _LONG_PAUSE, ""
     while not ended.is_set():
         try:
-            for said in _reports(_StatisticsClient(arguments[0]), names, asked, ended):
+            for said in _reports(_StatisticsClient(arguments[0]), names, ended):
                 print(json.dumps(said), flush=True)
                 # It has management, so it will have it again.
                 pause, longest, known = _FIRST_PAUSE, _SHORT_PAUSE, ""

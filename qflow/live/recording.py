@@ -27,6 +27,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import ssl
 import struct
 import subprocess
@@ -174,6 +175,23 @@ class Recording:
 def _worker(module: str, *arguments: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", f"qflow.live.{module}", *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def follow_recorder(take: Callable[[str], object] = lambda line: None) -> threading.Event:
+    """In one of the processes beside: take the lines of standard input; return what is set when it ends.
+
+    Ctrl-C is the recorder's, which closes our input when all is captured.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ended = threading.Event()
+
+    def follow() -> None:
+        for line in sys.stdin:
+            take(line.rstrip("\n"))
+        ended.set()
+
+    threading.Thread(target=follow, daemon=True).start()
+    return ended
 
 
 # The tap

@@ -33,9 +33,7 @@ from __future__ import annotations
 import gc
 import json
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -74,7 +72,7 @@ from qflow.live.client_book import (
     SeenClient,
     SeenMessage,
 )
-from qflow.live.recording import BROKER, CLIENT, OPENED, STATISTICS, CaptureReader
+from qflow.live.recording import BROKER, CLIENT, OPENED, STATISTICS, CaptureReader, follow_recorder
 
 _SIDES = ("the client", "the broker")
 _SERIAL = 1 << 32
@@ -630,18 +628,10 @@ class _RecordingReader:
 
 def main(arguments: list[str]) -> int:
     """Follow a capture until standard input ends."""
-    # Ctrl-C is the recorder's; it closes our input when all is captured.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ended = follow_recorder()
     if hasattr(os, "nice"):
         os.nice(_POLITENESS)
     gc.set_threshold(_GARBAGE)
-    ended = threading.Event()
-
-    def wait() -> None:
-        sys.stdin.buffer.read()
-        ended.set()
-
-    threading.Thread(target=wait, daemon=True).start()
     path, group_header = arguments
     _RecordingReader(Path(path), group_header).run(ended.is_set)
     return 0
