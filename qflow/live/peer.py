@@ -164,7 +164,7 @@ class _LiveSession:
     def close_link(self, name: str, error: AmqpException) -> None:
         receiving = self.receivers.pop(name, None)
         if receiving is not None:
-            self.peer.receiving.pop(receiving.impl, None)
+            self.peer.links.pop(receiving.impl, None)
             self.peer.close_link(receiving.wrapper, error)
 
     def deliver(self, record: DeliveryRecord) -> None:
@@ -194,14 +194,39 @@ class Sending:
 
     session: _LiveSession
     wrapper: Link
-    name: str
     # None for a transaction's coordinator.
-    link: IncomingLink | None
+    link: IncomingLink | None = None
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     impl: Any = field(init=False)
+    name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.impl = self.wrapper._impl
+        self.impl, self.name = self.wrapper._impl, self.wrapper.name or ""
+
+    def end(self) -> None:
+        """End it in the broker; a coordinator takes its transaction with it."""
+        # What is withheld is settled without a state: neither yes nor no (LNK-07).
+        held = self.session.held
+        for number in [number for number, (_, owner) in held.items() if owner is self]:
+            lib.pn_delivery_settle(held.pop(number)[0])
+            self.count("lost")
+        if self.link is not None:
+            self.session.engine.link_detach(self.name, "sender")
+        else:
+            self.session.coordinator.abandon()
+
+    def describe(self) -> dict[str, Any]:
+        """Return what can be seen of it, as plain values; not of a coordinator."""
+        link, session = self.link, self.session
+        assert link is not None
+        return {
+            "role": "sender",
+            "name": self.name,
+            "session": session.engine.name,
+            "node": link.destination if link.queue is None else link.queue.name,
+            "unsettled": sum(owner is self for _, owner in session.held.values()),
+            "outcomes": dict(self.outcomes),
+        }
 
     def count(self, word: str) -> None:
         """Count what has become of one transfer, of this link and of all links of the client."""
@@ -231,6 +256,24 @@ class Receiving:
         self.is_presettled = not self.link.is_explicit
         self.tag = ffi.new("pn_bytes_t *", (4, ffi.cast("char *", self.number)))[0]
 
+    def end(self) -> None:
+        """End it in the broker."""
+        self.session.receivers.pop(self.name, None)
+        self.session.engine.link_detach(self.name, "receiver")
+
+    def describe(self) -> dict[str, Any]:
+        """Return what can be seen of it, as plain values."""
+        return {
+            "role": "receiver",
+            "name": self.name,
+            "session": self.session.engine.name,
+            "node": self.link.queue.name,
+            "credit": self.link.credit.messages.granted,
+            "unsettled": len(self.unsettled),
+            "delivered": self.link.delivered,
+            "is_presettled": self.is_presettled,
+        }
+
 
 class Peer:
     """One client's connection."""
@@ -253,8 +296,7 @@ class Peer:
         self._transport = self.transport._impl
         self._events = self.collector._impl
         self.sessions: dict[Any, _LiveSession | None] = {}
-        self.sending: dict[Any, Sending] = {}
-        self.receiving: dict[Any, Receiving] = {}
+        self.links: dict[Any, Sending | Receiving] = {}
         self.queued = 0
         # Frames that have come, and bytes since the last of them.
         self._frames = self._unframed = 0
@@ -316,7 +358,7 @@ class Peer:
         if not self._has_acted:
             self.touch()
         for sending in self._to_credit:
-            if self.sending.get(sending.impl) is sending:
+            if self.links.get(sending.impl) is sending:
                 self._fill_credit(sending)
         self._to_credit.clear()
         self.server.dirty[self] = None
@@ -332,8 +374,9 @@ class Peer:
 
     def fill_credit(self) -> None:
         """Give each link the credit that there is room for by now."""
-        for sending in self.sending.values():
-            self._fill_credit(sending)
+        for link in self.links.values():
+            if isinstance(link, Sending):
+                self._fill_credit(link)
 
     def touch(self) -> None:
         """Serve the links of the connection: something moved on it (LNK-15)."""
@@ -377,7 +420,7 @@ class Peer:
         """Hand on the credit that had to wait until the client had read what was written."""
         waiting, self._to_feed = self._to_feed, {}
         for receiving in waiting:
-            if self.receiving.get(receiving.impl) is receiving:
+            if self.links.get(receiving.impl) is receiving:
                 self._feed(receiving)
 
     def tick(self, now: float) -> float:
@@ -445,7 +488,7 @@ class Peer:
             if session is not None:
                 session.end()
         known: dict[Any, Any]
-        for known in (self.sessions, self.sending, self.receiving, self._to_credit, self._to_feed):
+        for known in (self.sessions, self.links, self._to_credit, self._to_feed):
             known.clear()
 
     # Connection and sessions
@@ -493,10 +536,8 @@ class Peer:
         session = Session.wrap(lib.pn_event_session(event))
         known = self.sessions.pop(session._impl, None)
         if known is not None:
-            links: dict[Any, Any]
-            for links in (self.sending, self.receiving):
-                for impl in [one.impl for one in links.values() if one.session is known]:
-                    del links[impl]
+            for impl in [impl for impl, link in self.links.items() if link.session is known]:
+                del self.links[impl]
             self._has_acted = True
             self._end_batches()
             known.end()
@@ -519,7 +560,7 @@ class Peer:
     def _on_attach(self, event: Any) -> None:
         link, most = Link.wrap(lib.pn_event_link(event)), self.server.limits.links
         name = link.name or ""
-        if len(self.sending) + len(self.receiving) >= most:
+        if len(self.links) >= most:
             self.refuse("amqp:resource-limit-exceeded", f"a connection has at most {most} links")
             return
         if link.is_receiver:
@@ -554,13 +595,13 @@ class Peer:
 
     def _attach_sending(self, session: _LiveSession, link: Link, name: str) -> None:
         target = link.remote_target
-        sending = Sending(session, link, name, None)
+        sending = Sending(session, link)
         if target.type != Terminus.COORDINATOR:
             made = session.engine.link_attach(name, "sender", target.address, read_terminus(target))
             assert isinstance(made, IncomingLink)
             answer_terminus(link.target, made)
             sending.link = made
-        self.sending[sending.impl] = sending
+        self.links[sending.impl] = sending
         link.open()
         self._fill_credit(sending)
 
@@ -569,19 +610,16 @@ class Peer:
         made = session.engine.link_attach(name, "receiver", address, read_source(link))
         assert isinstance(made, OutgoingLink)
         receiving = Receiving(session, link, made)
-        self.receiving[receiving.impl] = session.receivers[name] = receiving
+        self.links[receiving.impl] = session.receivers[name] = receiving
         answer_source(link, made)
         link.open()
 
     def _detach(self, event: Any, is_closed: bool) -> None:
         link = Link.wrap(lib.pn_event_link(event))
-        sending, receiving = self.sending.pop(link._impl, None), self.receiving.pop(link._impl, None)
+        known = self.links.pop(link._impl, None)
         self._has_acted = True
-        if sending is not None:
-            self._let_go(sending)
-        if receiving is not None:
-            receiving.session.receivers.pop(receiving.name, None)
-            receiving.session.engine.link_detach(receiving.name, "receiver")
+        if known is not None:
+            known.end()
         if link.state & Endpoint.LOCAL_ACTIVE:
             (link.close if is_closed else link.detach)()
         link.free()
@@ -603,14 +641,11 @@ class Peer:
     # Deliveries
 
     def _on_delivery(self, delivery: Any) -> None:
-        impl = lib.pn_delivery_link(delivery)
-        receiving = self.receiving.get(impl)
-        if receiving is not None:
-            self._on_disposition(receiving, delivery)
-            return
-        sending = self.sending.get(impl)
-        if sending is not None:
-            self._on_transfer(sending, delivery)
+        link = self.links.get(lib.pn_delivery_link(delivery))
+        if isinstance(link, Receiving):
+            self._on_disposition(link, delivery)
+        elif link is not None:
+            self._on_transfer(link, delivery)
         elif lib.pn_delivery_settled(delivery):
             lib.pn_delivery_settle(delivery)
 
@@ -734,23 +769,11 @@ class Peer:
         self._settle(sending, delivery, _REJECTED, "rejected", is_settled)
 
     def _end_sending(self, sending: Sending, error: SessionException) -> None:
-        self.sending.pop(sending.impl, None)
-        self._let_go(sending)
+        self.links.pop(sending.impl, None)
+        sending.end()
         if not isinstance(error, LinkException):
             error = LinkException(str(error), "amqp:precondition-failed")
         self.close_link(sending.wrapper, error)
-
-    def _let_go(self, sending: Sending) -> None:
-        """End a sender's link in the broker; a coordinator's takes its transaction with it."""
-        session = sending.session
-        # What is withheld is settled without a state: neither yes nor no (LNK-07).
-        for number in [number for number, (_, owner) in session.held.items() if owner is sending]:
-            lib.pn_delivery_settle(session.held.pop(number)[0])
-            sending.count("lost")
-        if sending.link is not None:
-            session.engine.link_detach(sending.name, "sender")
-        else:
-            session.coordinator.abandon()
 
     def _on_disposition(self, receiving: Receiving, delivery: Any) -> None:
         state, is_settled = lib.pn_delivery_remote_state(delivery), lib.pn_delivery_settled(delivery)
@@ -805,10 +828,10 @@ class Peer:
     # Credit
 
     def _on_flow(self, impl: Any) -> None:
-        receiving = self.receiving.get(impl)
-        if receiving is not None:
+        link = self.links.get(impl)
+        if isinstance(link, Receiving):
             self._flush_accepts()
-            self._feed(receiving)
+            self._feed(link)
 
     def _feed(self, receiving: Receiving) -> None:
         """Hand a receiver's credit to the broker, in portions that its socket can take."""
@@ -828,7 +851,7 @@ class Peer:
                 granted = 0
             if portion > granted:
                 engine.message_flow(name, 0, portion - granted)
-        if impl in self.receiving and lib.pn_link_get_drain(impl):
+        if impl in self.links and lib.pn_link_get_drain(impl):
             self._drain(receiving)
 
     def _drain(self, receiving: Receiving) -> None:

@@ -23,10 +23,9 @@ from qflow.trace.schema import Trace
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
-    from qflow.broker.links import IncomingLink
     from qflow.live.hand_client import HandClient
     from qflow.live.live_lab import LiveLab
-    from qflow.live.peer import ClientLimits, Peer, Receiving, Sending
+    from qflow.live.peer import ClientLimits, Peer
     from qflow.live.server import Server
 
 
@@ -252,27 +251,5 @@ def _describe_client(peer: Peer) -> dict[str, Any]:
         "product": peer.product,
         "address": peer.address,
         "user": peer.sasl.user,
-        "links": [
-            *(_describe_sender(one, one.link) for one in peer.sending.values() if one.link is not None),
-            *(_describe_receiver(one) for one in peer.receiving.values()),
-        ],
-    }
-
-
-def _describe_sender(sending: Sending, link: IncomingLink) -> dict[str, Any]:
-    held = sum(owner is sending for _, owner in sending.session.held.values())
-    node = link.destination if link.queue is None else link.queue.name
-    where = {"name": sending.name, "session": sending.session.engine.name, "node": node}
-    return {"role": "sender", **where, "unsettled": held, "outcomes": dict(sending.outcomes)}
-
-
-def _describe_receiver(link: Receiving) -> dict[str, Any]:
-    where = {"name": link.name, "session": link.session.engine.name, "node": link.link.queue.name}
-    return {
-        "role": "receiver",
-        **where,
-        "credit": link.link.credit.messages.granted,
-        "unsettled": len(link.unsettled),
-        "delivered": link.link.delivered,
-        "is_presettled": link.is_presettled,
+        "links": [link.describe() for link in peer.links.values() if link.link is not None],
     }

@@ -160,7 +160,7 @@ def test_many_links_one_after_the_other_leave_nothing_behind(served):
         connection.create_sender("q", name=f"s{number}").close()
     with served.lock:
         peer = served.server.peers()[0]
-        assert peer.sending == {}
+        assert peer.links == {}
         assert served.broker.queue("q").users.senders == 0
     connection.close()
 
