@@ -3,15 +3,12 @@
 import json
 import socket
 import sys
-import threading
 
 import pytest
 
 pytest.importorskip("proton")
 
 from proton import Connection, Message, SSLDomain, Transport
-from proton.handlers import MessagingHandler
-from proton.reactor import Container
 from proton.utils import BlockingConnection
 from waiting import wait_until
 
@@ -39,93 +36,49 @@ def test_queues_are_written_as_anywhere_else(queue):
 def test_a_snapshot_says_who_is_there_and_what_waits():
     """A sender's window is measured, as the server sets none."""
     with qf.serve("orders --flow-stop-count=2 --flow-resume-count=2 --max-queue-count=5") as broker:
-        connection = BlockingConnection(broker.url, timeout=5, container_id="shop")
-        connection.create_receiver("orders", credit=0, name="reads")
-        many = Flood(broker.url, 8)
-        many.start()
-        wait_until(lambda: broker.snapshot()["outcomes"].get("released", 0) == 3, "three are released")
+        shop, flood = broker.client("shop"), broker.client("flood")
+        shop.receiver("orders")
+        out = flood.sender("orders")
+        for _ in range(8):
+            out.send()
+        flood.round_trip()
         seen = broker.snapshot()
         links = {link["name"]: (client, link) for client in seen["clients"] for link in client["links"]}
-        client, link = links["floods"]
+        client, link = links["to-orders-0"]
         assert (client["container"], link["node"], link["unsettled"]) == ("flood", "orders", 3)
         assert link["outcomes"] == {"accepted": 2, "released": 3, "rejected": 0, "presettled": 0, "lost": 0}
         assert client["address"].startswith("127.0.0.1:")
-        client, link = links["reads"]
+        client, link = links["from-orders-0"]
         assert (client["name"], link["role"], link["credit"], link["delivered"]) == ("shop", "receiver", 0, 0)
         orders = seen["queues"]["orders"]
         assert (orders["msgDepth"], orders["flowStopped"], orders["discardsOverflow"]) == (5, True, 3)
         assert json.dumps({key: value for key, value in seen.items() if key != "events"})
         assert len(broker.snapshot(seen["count"])["events"]) == 0
-        many.stop()
+        flood.close()
         wait_until(lambda: len(broker.snapshot()["clients"]) == 1, "one has gone")
         outcomes = {"accepted": 2, "released": 3, "rejected": 0, "presettled": 0, "lost": 3}
         assert broker.snapshot()["outcomes"] == outcomes
         fresh = broker.snapshot(seen["count"])["events"]
         assert "session.detach" in {event[1] for event in fresh}
-        connection.close()
+        shop.close()
 
 
-class Flood(threading.Thread, MessagingHandler):
-    """Clients that do not stop: each sends as long as it has credit, or a window."""
-
-    def __init__(self, url, count, window=None, clients=1):
-        threading.Thread.__init__(self, daemon=True)
-        MessagingHandler.__init__(self)
-        self.url, self.count, self.window, self.clients = url, count, window, clients
-        # Of each sender: how many it has sent, and how many are settled.
-        self.counts = {}
-        self.is_over = False
-
-    def run(self):
-        self.container = Container(self, container_id="flood")
-        # Its own run() hears another thread every three seconds only.
-        self.container.timeout = 0.05
-        self.container.start()
-        while self.container.process():
-            # Proton's objects are of this thread alone.
-            if self.is_over:
-                for sender in self.counts:
-                    sender.connection.close()
-        self.container.stop()
-
-    def on_start(self, event):
-        for _ in range(self.clients):
-            connection = event.container.connect(self.url, reconnect=False)
-            self.counts[event.container.create_sender(connection, "orders", name="floods")] = [0, 0]
-
-    def on_sendable(self, event):
-        self.go_on(event.sender)
-
-    def go_on(self, sender):
-        sent, settled = self.counts[sender]
-        room = self.count if self.window is None else settled + self.window
-        while sender.credit and sent < min(self.count, room):
-            sender.send(Message(body="x", properties={"n": sent}))
-            sent += 1
-        self.counts[sender][0] = sent
-
-    def on_settled(self, event):
-        self.counts[event.link][1] += 1
-        self.go_on(event.link)
-
-    def stop(self):
-        self.is_over = True
-        self.join(5)
-
-
-def test_thirty_clients_at_once_and_the_trace_of_it():
-    """Every message arrives once; the trace replays to the same state."""
+def test_many_clients_at_once_and_the_trace_of_it():
+    """Each sends 50 messages through a window of 20; every one arrives once, and the trace replays."""
     with qf.serve("orders --flow-stop-count=100 --flow-resume-count=50") as broker:
-        reader = broker.client("reader")
-        inbox = reader.receiver("orders", credit=600)
-        clients = Flood(broker.url, 20, window=10, clients=30)
-        clients.start()
-        wait_until(lambda: inbox.accept(600) or len(inbox.bodies) == 600, "all have come")
-        wait_until(lambda: all(settled == 20 for _, settled in clients.counts.values()), "all are settled")
-        assert {client["name"] for client in broker.snapshot()["clients"]} >= {"flood", "flood#2", "flood#30"}
+        inbox = broker.client("reader").receiver("orders", credit=600)
+        senders = [broker.client("flood").sender("orders") for _ in range(12)]
+        while any(len(out.deliveries) < 50 or out.count() for out in senders):
+            for out in senders:
+                for _ in range(min(20 - out.count(), 50 - len(out.deliveries))):
+                    out.send("x")
+                out.client.round_trip()
+            inbox.accept(600)
+        assert len(inbox.bodies) == 600 and not inbox.deliveries
+        assert {client["name"] for client in broker.snapshot()["clients"]} >= {"flood", "flood#2", "flood#12"}
         assert_replays(broker)
-        clients.stop()
-        reader.close()
+        for client in (*(out.client for out in senders), inbox.client):
+            client.close()
 
 
 def without_contents(snapshot):
