@@ -35,18 +35,9 @@ from qflow.teaching.rules import (
 from qflow.trace.explain.chain import AREAS
 
 ROOMS = (
-    "broker",
-    "messaging",
-    "configuration",
-    "workload",
-    "logs",
-    "trace",
-    "prediction",
-    "design",
-    "conformance",
-    "labs",
-    "teaching",
-)
+    "broker", "messaging", "configuration", "workload", "logs", "trace", "prediction", "design",
+    "conformance", "labs", "teaching",
+)  # fmt: skip
 """The rooms that have a page."""
 
 _WIDTH = 78
@@ -57,15 +48,13 @@ _ENTRY = re.compile(r" {4}(\S.*?)(?:: (.*))?")
 _ROLE = re.compile(r":[a-z]+:`~?([^`]+)`")
 
 
-def _fill(page: str, **gaps: Iterable[str]) -> list[str]:
-    """Return the lines of a page: its text, with lines in its gaps."""
-    text = (_TEXTS / f"{page}.md").read_text("utf-8")
-    return (
-        text.format(**{name: "\n".join(lines) for name, lines in gaps.items()}).removesuffix("\n").split("\n")
-    )
+def _fill(page: str, **gaps: Iterable[str]) -> str:
+    """Return a page: its text, with lines in its gaps."""
+    filled = {name: "\n".join(lines).strip("\n") for name, lines in gaps.items()}
+    return (_TEXTS / f"{page}.md").read_text("utf-8").format(**filled)
 
 
-def _room_page(room: str) -> list[str]:
+def _room_page(room: str) -> str:
     """Return the page of a room: its modules, and what each holds."""
     package = importlib.import_module(f"qflow.{room}")
     lines = [f"# qflow.{room}", "", *docstring(package)]
@@ -75,10 +64,10 @@ def _room_page(room: str) -> list[str]:
         lines += [
             f"- [`{name}`]({page}#{anchor(name)}): {_first_paragraph(one)}" for name, one in _members(module)
         ]
-    return lines
+    return "\n".join([*lines, ""])
 
 
-def _module_page(module: ModuleType) -> list[str]:
+def _module_page(module: ModuleType) -> str:
     """Return the page of a module: its theory, and each of its functions and classes."""
     room = module.__name__.split(".")[1]
     lines = [
@@ -93,7 +82,7 @@ def _module_page(module: ModuleType) -> list[str]:
         lines += docstring(member)
         if inspect.isclass(member):
             lines += _methods(member)
-    return lines
+    return "\n".join([*lines, ""])
 
 
 def _page_name(module: ModuleType) -> str:
@@ -192,21 +181,17 @@ def _prose(line: str, section: str) -> str:
 FOLDER = "notebooks/reference"
 _TEXTS = Path(__file__).with_name("pages")
 _TABLES = (
-    "order-of-events",
-    "qpid-config-options",
-    "broker-options",
-    "error-codes",
-    "golden-scenarios",
+    "order-of-events", "qpid-config-options", "broker-options", "error-codes", "golden-scenarios",
     "contradictions",
-)
+)  # fmt: skip
 """What stands below the rules."""
 
 
-def pages(kind: str = "reference") -> dict[str, Callable[[], list[str]]]:
-    """Return the pages of a kind: the path of each in a checkout, and what gives its lines."""
+def pages(kind: str = "reference") -> dict[str, Callable[[], str]]:
+    """Return the pages of a kind: the path of each in a checkout, and what makes it."""
     if kind == "glossary":
         return {GLOSSARY: _glossary_page}
-    made: dict[str, Callable[[], list[str]]] = {
+    made: dict[str, Callable[[], str]] = {
         "rules.md": _rules_page,
         "clients.md": _clients_page,
         "left-out.md": _left_out_page,
@@ -220,12 +205,11 @@ def pages(kind: str = "reference") -> dict[str, Callable[[], list[str]]]:
     return {f"{FOLDER}/{name}": page for name, page in made.items()}
 
 
-def _rules_page() -> list[str]:
+def _rules_page() -> str:
     """Return the rule book: each rule with its source, its certainty, its tests and its chapters."""
     root = checkout()
     tests, chapters = cited_rules(root / "tests"), cited_in_chapters(root / "notebooks" / "sources")
-    lines = []
-    area = ""
+    lines, area = [], ""
     for name, rule in rule_book().items():
         if name.split("-")[0] != area:
             area = name.split("-")[0]
@@ -241,7 +225,7 @@ def _rules_page() -> list[str]:
         name: _table(head, [map(_link_rules, row) for row in rows]) for name, (head, *rows) in found.items()
     }
     meanings = _table(("word", "meaning"), [*SOURCES.items(), *CERTAINTIES.items()])
-    return _fill("rules", rules=lines[:-1], meanings=meanings, **tables)
+    return _fill("rules", rules=lines, meanings=meanings, **tables)
 
 
 def declare_arguments() -> list[list[str]]:
@@ -257,13 +241,13 @@ def declare_arguments() -> list[list[str]]:
     return rows
 
 
-def _left_out_page() -> list[str]:
+def _left_out_page() -> str:
     """Return what the model leaves out, with the reasons that the engine's refusals give."""
     head, *rows = rule_table("left-out")
     return _fill("left-out", table=_table(head, rows))
 
 
-def _trace_page() -> list[str]:
+def _trace_page() -> str:
     """Return the schema of traces: columns and kinds of rows."""
     from qflow.trace.schema import COLUMNS, FORMAT, KINDS
 
@@ -277,17 +261,17 @@ def _trace_page() -> list[str]:
     )
 
 
-def _workload_page() -> list[str]:
+def _workload_page() -> str:
     """Return what a workload file may hold: the attributes of its parts, as their classes describe them."""
     from qflow.workload import Consumer, Network, Producer, Workload
 
     parts = []
     for part in (Workload, Producer, Consumer, Network):
         parts += [f"## {part.__name__}", "", *docstring(part), ""]
-    return _fill("workload-format", parts=parts[:-1])
+    return _fill("workload-format", parts=parts)
 
 
-def _clients_page() -> list[str]:
+def _clients_page() -> str:
     """Return the table of clients, what each learned and what to do, and the programs that cure them."""
     clients, cures, programs = known_clients(), [], []
     head = ("library", "pattern", "AMQP", "stops", "on the queue", "stored at 30", "judgement")
@@ -306,12 +290,12 @@ def _clients_page() -> list[str]:
     for path in dict.fromkeys(path for one in clients for path in one.cures):
         language = "python" if path.suffix == ".py" else "javascript"
         programs += [f"### {path.name}", "", f"```{language}", path.read_text("utf-8").rstrip(), "```", ""]
-    return _fill("clients", clients=_table(head, rows), cures=cures, programs=programs[:-1])
+    return _fill("clients", clients=_table(head, rows), cures=cures, programs=programs)
 
 
 def _find_changes(kind: str, root: Path) -> dict[str, str | None]:
     """Return what generated pages that differ have to hold, by their path; None for one that has to go."""
-    wanted = {name: "\n".join(page()) + "\n" for name, page in pages(kind).items()}
+    wanted = {name: page() for name, page in pages(kind).items()}
     # A module that was taken away or renamed leaves its page behind.
     made = (root / FOLDER / "functions").glob("*.md") if kind == "reference" else ()
     left = sorted({page.relative_to(root).as_posix() for page in made} - wanted.keys())
@@ -349,7 +333,7 @@ _KINDS = {
 }
 
 
-def _glossary_page() -> list[str]:
+def _glossary_page() -> str:
     """Return the glossary, a table for each kind of terms."""
     lines = []
     for kind, title in _KINDS.items():
@@ -357,7 +341,7 @@ def _glossary_page() -> list[str]:
         mark = "" if kind == "word" else "`"
         rows = [(one.term, f"{mark}{one.broker}{mark}", one.meaning, " ".join(one.rules)) for one in found]
         lines += [f"## {title}", "", *_table(("here", "the broker's", "meaning", "rules"), rows), ""]
-    return _fill("glossary", terms=lines[:-1])
+    return _fill("glossary", terms=lines)
 
 
 def _table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:

@@ -97,7 +97,7 @@ def test_a_page_that_changed_is_written_anew(root, tmp_path):
 
 
 def test_a_module_page_shows_examples_as_code():
-    page = "\n".join(_module_page(scenario))
+    page = _module_page(scenario)
     assert page.count("```python") == page.count("\n```\n") > 7
     assert ":func:" not in page
 
