@@ -3,6 +3,7 @@
 import time
 import zlib
 from array import array
+from itertools import pairwise
 
 import pytest
 
@@ -66,32 +67,19 @@ def test_a_picture_is_made_of_who_is_there_and_what_waits():
 def test_a_window_is_drawn_as_large_as_it_is(looks):
     """A client that is stopped with 60 transfers in flight has a full window of 60."""
     with qf.serve("orders --flow-stop-count=3 --flow-resume-count=2") as broker:
-        follower = _Follower(broker)
-        session = broker.broker.link_session("inside", container="inside")
-        with broker.lock:
-            session.link_attach("out", "sender", "orders")
-        link = {"role": "sender", "node": "orders", "session": "inside", "name": "out", "credit": 100}
-        seen = broker.snapshot
-
-        def snapshot(first):
-            client = {"name": "inside", "product": "", "address": "", "container": "inside"}
-            return {
-                **seen(first),
-                "clients": [{**client, "links": [{**link, "unsettled": max(0, sent - 3)}]}],
-            }
-
-        broker.snapshot, sent = snapshot, 0
-        for look in looks:
-            for _ in range(look + 3 - sent):
-                with broker.lock:
-                    session.message_transfer(qf.Message(10, routing_key="orders"), tag="out")
-            sent = look + 3
+        follower, client = _Follower(broker), broker.client("laptop")
+        out = client.sender("orders")
+        # Three are accepted.
+        for before, look in pairwise((-3, *looks)):
+            for _ in range(look - before):
+                out.send("x")
+            client.round_trip()
             content, numbers = follower.look()
             (spot,) = content["picture"]["topology"]["producers"]
             assert (column(content, numbers, "producer.outstanding")[-1], spot["capacity"]) == (look, look)
-            assert content["picture"]["words"]["moods"][column(content, numbers, "producer.mood")[-1]] == (
-                "window full"
-            )
+            moods = content["picture"]["words"]["moods"]
+            assert moods[column(content, numbers, "producer.mood")[-1]] == "window full"
+        client.close()
 
 
 def test_many_clients_are_named_and_the_queue_alone_is_drawn():
@@ -110,21 +98,18 @@ def test_many_clients_are_named_and_the_queue_alone_is_drawn():
 def test_a_picture_does_not_grow_with_the_run():
     """Two seconds are sent, whatever came before; what is counted goes on."""
     with qf.serve("orders") as broker:
-        follower = _Follower(broker)
-        session = broker.broker.link_session("inside", container="inside")
-        with broker.lock:
-            session.link_attach("out", "sender", "orders")
-        sizes = []
+        follower, client, sizes = _Follower(broker), broker.client("laptop"), []
+        out = client.sender("orders")
         for second in range(12):
-            with broker.lock:
-                broker.server._started -= 1
-                broker.server.advance_time()
-                for _ in range(10):
-                    session.message_transfer(qf.Message(10, routing_key="orders"), tag="out")
+            broker.server._started -= 1
+            for _ in range(10):
+                out.send("x")
+            client.round_trip()
             content, numbers = follower.look()
             sizes.append(content["picture"]["count"])
             assert column(content, numbers, "queue.depth")[-1] == 10 * (second + 1)
         assert max(sizes) < 130
+        client.close()
 
 
 def test_a_still_has_every_step_and_follows_again():
