@@ -13,9 +13,9 @@ def add_json(parser: argparse._ActionsContainer, result: str = "the result") -> 
     )
 
 
-def add_workload(parser: argparse.ArgumentParser, what: str = "a workload file") -> None:
+def add_workload(parser: argparse.ArgumentParser) -> None:
     """Add a workload file, which has to be given."""
-    parser.add_argument("workload", metavar="WORKLOAD.json", help=what)
+    parser.add_argument("workload", metavar="WORKLOAD.json", help="a workload file")
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:

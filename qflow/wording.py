@@ -10,13 +10,13 @@ def format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def format_names(names: Sequence[str], most: int = 5) -> str:
-    """Return names as text; of more than so many, only the first two and the last.
+def format_names(names: Sequence[str]) -> str:
+    """Return names as text; of more than five, only the first two and the last.
 
     >>> format_names(["a"]), format_names(["a", "b", "c"]), format_names([f"m{n}" for n in range(50)])
     ('a', 'a, b and c', 'm0, m1, … m49')
     """
-    if len(names) > most:
+    if len(names) > 5:
         return f"{names[0]}, {names[1]}, … {names[-1]}"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 

@@ -35,13 +35,13 @@ _SEEK = """([slider, step]) => {
 }"""
 
 
-def _stills(picture: Picture, count: int = STILLS) -> list[tuple[int, int]]:
+def _stills(picture: Picture) -> list[tuple[int, int]]:
     """Return the steps to show, evenly in time up to the last turn, and how many milliseconds each stays."""
     frames = picture.frames
     turns = [turn.time for turn in frames.transitions]
     end = frames.at(frames.count - 1)["time"]
     until = min(end, int(1.08 * turns[-1])) if turns else end
-    steps = [frames.index_at(until * number // (count - 1)) for number in range(count)]
+    steps = [frames.index_at(until * number // (STILLS - 1)) for number in range(STILLS)]
     times = [frames.at(step)["time"] for step in steps]
     is_turn = [any(before < turn <= now for turn in turns) for before, now in pairwise(times)]
     return [
