@@ -142,7 +142,8 @@ def run_guarded(work: Callable[[], int], *, as_json: bool = False) -> int:
             return work()
         finally:
             # An error in what is still buffered when the process ends could not be caught any more.
-            _flush()
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
     except QflowError as error:
         return refuse(str(error), **(error.facts if isinstance(error, RefusalError) else {}))
     except BrokenPipeError:
@@ -181,11 +182,6 @@ def list_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentP
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
                 yield from list_parsers(inner)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
 
 
 def _forget_output() -> None:

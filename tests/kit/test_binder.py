@@ -9,6 +9,7 @@ import tomllib
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 
 @pytest.fixture
@@ -22,12 +23,7 @@ def pins(root) -> dict[str, str]:
     """The versions of binder/requirements.txt."""
     lines = (root / "binder" / "requirements.txt").read_text().splitlines()
     pairs = (line.split("==") for line in lines if line and not line.startswith("#"))
-    return {canonical(name): version for name, version in pairs}
-
-
-def canonical(name: str) -> str:
-    """Spell a package's name as pip compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return {canonicalize_name(name): version for name, version in pairs}
 
 
 def wanted(project: dict, extra: str) -> dict[str, SpecifierSet]:
@@ -39,7 +35,7 @@ def wanted(project: dict, extra: str) -> dict[str, SpecifierSet]:
             for other in need.extras:
                 found |= wanted(project, other)
         else:
-            found[canonical(need.name)] = need.specifier
+            found[canonicalize_name(need.name)] = need.specifier
     return found
 
 

@@ -155,9 +155,14 @@ def test_no_command_writes_over_what_it_reads(folder, capsys, words):
 # A learner's progress
 
 
-def test_a_damaged_progress_file_is_set_aside(tmp_path, monkeypatch):
+@pytest.fixture
+def progress(tmp_path, monkeypatch):
     file = tmp_path / "progress.json"
     monkeypatch.setenv("QFLOW_PROGRESS", str(file))
+    return file
+
+
+def test_a_damaged_progress_file_is_set_aside(progress, tmp_path):
     for text, aside in (
         ('{"exercises": {"a": {"solved": true}', "progress.damaged.json"),
         ("[]", "progress.damaged2.json"),
@@ -165,7 +170,7 @@ def test_a_damaged_progress_file_is_set_aside(tmp_path, monkeypatch):
         ("\udcff", "progress.damaged4.json"),
         ("[" * 100_000, "progress.damaged5.json"),
     ):
-        file.write_bytes(text.encode(errors="surrogateescape"))
+        progress.write_bytes(text.encode(errors="surrogateescape"))
         assert learner.read("exercises") == {}
         with pytest.warns(UserWarning, match=f"progress.json is damaged; it is kept as {aside}"):
             assert learner.keep("exercises", "b", {"solved": True})
@@ -173,21 +178,17 @@ def test_a_damaged_progress_file_is_set_aside(tmp_path, monkeypatch):
         assert learner.read("exercises") == {"b": {"solved": True}}
 
 
-def test_progress_with_a_byte_order_mark_is_whole(tmp_path, monkeypatch):
-    file = tmp_path / "progress.json"
-    monkeypatch.setenv("QFLOW_PROGRESS", str(file))
-    file.write_text(json.dumps({"exercises": {"a": {"solved": True}}, "later": 1}), encoding="utf-8-sig")
+def test_progress_with_a_byte_order_mark_is_whole(progress, tmp_path):
+    progress.write_text(json.dumps({"exercises": {"a": {"solved": True}}, "later": 1}), encoding="utf-8-sig")
     assert learner.keep("exercises", "b", {})
     assert set(learner.read("exercises")) == {"a", "b"}
     assert names(tmp_path) == ["progress.json"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the administrator may read everything")
-def test_progress_that_may_not_be_read_is_not_replaced(tmp_path, monkeypatch):
-    file = tmp_path / "progress.json"
-    monkeypatch.setenv("QFLOW_PROGRESS", str(file))
-    file.write_text("{}")
-    file.chmod(0)
+def test_progress_that_may_not_be_read_is_not_replaced(progress, tmp_path):
+    progress.write_text("{}")
+    progress.chmod(0)
     assert not learner.keep("exercises", "b", {})
     assert names(tmp_path) == ["progress.json"]
 
