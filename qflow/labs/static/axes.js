@@ -22,6 +22,12 @@ export function drawSeconds(root, end, x, y, most) {
   }
 }
 
+// The levels of a queue that take part, in messages or in bytes, from the top: a resume threshold only beside a stop threshold.
+export function levelsOf(spot, unit = "count") {
+  const [most, stop, resume] = ["max", "stop", "resume"].map((name) => spot[`${name}_${unit}`]);
+  return [["limit", most], ["stop", stop], ["resume", stop && resume]].filter(([, level]) => level);
+}
+
 // Lines at a queue's levels, their names beside them, none on another; returned is where the lowest name is.
 export function drawLevels(root, levels, scale, y, { left, right, width }) {
   let last = -Infinity;

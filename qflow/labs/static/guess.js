@@ -3,6 +3,7 @@
 // pause, what the answer is and what to say of a guess; here it is drawn. The page is told of a guess by an event, qflow-prediction, whose
 // default is that the run goes on.
 
+import { levelsOf } from "./axes.js";
 import { clamp } from "./numbers.js";
 import { bringIntoView, button, drag, html, isLive, set, stepsOf, svg, textWidth, write } from "./svg.js";
 
@@ -261,7 +262,7 @@ export class Guess {
     const box = view.stage.getBoundingClientRect();
     const y = ((clientY - box.top) * view.drawn.places.height) / box.height;
     const spot = view.timeline.topology.queues[0];
-    const near = [spot.max_count, spot.stop_count, spot.resume_count].find((level) => level && Math.abs(tank.y(level) - y) < SNAP);
+    const near = levelsOf(spot).find(([, level]) => Math.abs(tank.y(level) - y) < SNAP)?.[1];
     return near ?? (tank.y(0) - y) / (tank.y(0) - tank.y(1));
   }
 

@@ -1,6 +1,6 @@
 // Plot: each queue's depth over time, its thresholds, and lanes that are filled while something holds.
 
-import { HEADROOM, drawFrame, drawLevels, drawSeconds, heightOf } from "./axes.js";
+import { HEADROOM, drawFrame, drawLevels, drawSeconds, heightOf, levelsOf } from "./axes.js";
 import { changesOf } from "./flights.js";
 import { clamp } from "./numbers.js";
 import { drag, fitted, html, patterns, set, svg, textWidth, write } from "./svg.js";
@@ -64,7 +64,7 @@ function buildBytesPlot(parent, timeline, seek, form) {
   const scale = HEADROOM * Math.max(1, spot.stop_size, timeline.most("queue", 0, "bytes"));
   const y = heightOf(scale, form.top, bottom);
   drawFrame(root, form);
-  drawLevels(root, [["stop", spot.stop_size], ["resume", spot.stop_size ? spot.resume_size : 0]], scale, y, form);
+  drawLevels(root, levelsOf(spot, "size"), scale, y, form);
   svg("text", { x: 4, y: form.top - 8, class: "qf-level-word qf-title qf-from-left" }, root, `bytes on ${spot.name}`);
   svg("path", { d: depthPath(timeline, 0, x, y, form, "bytes"), class: "qf-curve" }, root);
   const cursor = finish(seek, bottom);
@@ -136,12 +136,12 @@ function drawAxes(root, spot, end, scale, x, y, form) {
   const { left, top, height } = form;
   drawFrame(root, form);
   drawSeconds(root, end, x, top + height, form.ticks);
-  const ends = [["limit", spot.max_count], ["stop", spot.stop_count], ["resume", spot.stop_count ? spot.resume_count : 0]];
+  const ends = levelsOf(spot);
   const last = drawLevels(root, ends, scale, y, form);
   if (top + height - last >= 14) svg("text", { x: left - 8, y: top + height + 4, class: "qf-level-word" }, root, "0");
   // Where no limit or threshold says how high the scale goes, its highest level does.
   const deepest = Math.round(scale / HEADROOM);
-  const isFar = ends.every(([, depth]) => !depth || depth > scale || Math.abs(y(depth) - y(deepest)) > 15);
+  const isFar = ends.every(([, depth]) => depth > scale || Math.abs(y(depth) - y(deepest)) > 15);
   if (deepest && isFar) svg("text", { x: left - 8, y: y(deepest) + 4, class: "qf-level-word" }, root, `deepest ${deepest}`);
   svg("text", { x: 4, y: top - 8, class: "qf-level-word qf-title qf-from-left" }, root, `depth of ${spot.name}`);
 }

@@ -1,6 +1,6 @@
 // Tank: a queue with its messages, its two thresholds, its limit, and the gate that completions pass.
 
-import { HEADROOM, heightOf } from "./axes.js";
+import { HEADROOM, heightOf, levelsOf } from "./axes.js";
 import { Cell, SHAPES, colorOf, shapeOf } from "./glyphs.js";
 import { asHandle, handleOf } from "./handles.js";
 import { fitted, set, svg, textWidth, write } from "./svg.js";
@@ -157,12 +157,8 @@ function slab(rect, y, from, to) {
 
 function buildLines(group, timeline, index, scale, y, bottom, geometry) {
   const spot = timeline.topology.queues[index];
-  const hints = !geometry.isSmall && !geometry.bytes;
-  const wanted = [
-    ["limit", spot.max_count],
-    ["stop", spot.stop_count, hints && "more than this: ON"],
-    ["resume", spot.stop_count ? spot.resume_count : 0, hints && "fewer than this: OFF"],
-  ].filter(([, depth]) => depth > 0 && depth <= scale);
+  const hints = geometry.isSmall || geometry.bytes ? {} : { stop: "more than this: ON", resume: "fewer than this: OFF" };
+  const wanted = levelsOf(spot).filter(([, depth]) => depth <= scale).map(([word, depth]) => [word, depth, hints[word]]);
   return buildLevels(group, timeline, geometry.tank, wanted, y, bottom, { queue: index, of: spot.name, place: spot.name, wide: geometry.form.isTiny ? 1.4 : 1.15 });
 }
 
@@ -333,7 +329,7 @@ export function buildUnits(root, timeline, tank, geometry, source) {
   svg("rect", { x, y: top, width, height: bottom - top, class: "qf-tank" }, group);
   const level = svg("rect", { x: x + 1.5, width: width - 3, class: "qf-level" }, group);
   svg("rect", { x, y: top, width, height: bottom - top, class: "qf-glass" }, group);
-  const wanted = [["stop_size", spot.stop_size], ["resume_size", spot.stop_size ? spot.resume_size : 0]].filter(([, size]) => size > 0);
+  const wanted = levelsOf(spot, "size").filter(([word]) => word !== "limit").map(([word, size]) => [`${word}_size`, size]);
   // The second of the stage's levels, for the hand.
   const lines = buildLevels(group, timeline, geometry.bytes, wanted, y, bottom, { queue: 1, of: "orders in bytes", place: "bytes", unit: " bytes" });
   const words = [["messages", geometry.tank.x, spot.stop_count], ["bytes", x, spot.stop_size]].map(([unit, left]) => [verdicts[unit], svg("text", { x: left, y: bottom + 46, class: "qf-verdict", "data-unit": unit }, group)]);
