@@ -851,10 +851,10 @@ class _Shift:
 
     def __init__(self, before: Topology, after: Topology, first: int) -> None:
         self.first = first
-        self._producers, self._queues, self._consumers = (
+        self._producers, self._queues, self._consumers = [
             {old: new.index(name) for old, name in enumerate(names) if name in new}
             for names, new in zip(_names(before), _names(after), strict=True)
-        )
+        ]
         was = {name: column for column, name in enumerate(channel_names(before))}
         # For each column after those of the step, where it was; -1 for one that is new.
         self._columns = [was.get(name, -1) for name in channel_names(after)[AFTER_STEP:]]
