@@ -14,6 +14,8 @@ export const SHAPES = [
   "M0,-5.8L1.5,-1.9L5.6,-1.7L2.4,0.9L3.5,4.9L0,2.6L-3.5,4.9L-2.4,0.9L-5.6,-1.7L-1.5,-1.9Z",
   "M-2.8,-4.9H2.8L5.6,0L2.8,4.9H-2.8L-5.6,0Z",
 ];
+// A cross about its middle, as far as its half in each direction.
+export const crossOf = (half, x = 0, y = 0) => `M${x - half},${y - half}l${2 * half},${2 * half}m0,${-2 * half}l${-2 * half},${2 * half}`;
 export const AGAIN = "M-3.4,-1.2A3.6,3.6 0 1 1 -2.6,2.5M-3.4,-1.2l-1.2,-2.2M-3.4,-1.2l2.4,-.5";
 
 export const colorOf = (group) => COLORS[(group - 1) % COLORS.length];

@@ -1,7 +1,7 @@
 // Marks: what moves, on a canvas over the drawing. Each kind has a shape of its own: a message is a rounded square (with groups, the
 // group's shape), a completion is round with a tick, hatched while it is held, an accept is a bare tick, a lock is a shackle.
 
-import { colorOf, letterOf, shapeOf } from "./glyphs.js";
+import { colorOf, crossOf, letterOf, shapeOf } from "./glyphs.js";
 import { clamp } from "./numbers.js";
 
 export const COLOURS = ["ink", "soft", "rule", "ground", "card", "level", "sky", "blue", "stop", "stop-pale", "go", "real", "glow", "bad", "dead"];
@@ -209,10 +209,7 @@ const DRAWN = {
     paint(pen, ring(size - 0.3), { edge: colour("stop"), line: Math.max(1, size / 5) });
   },
   accept: (pen, size, colour) => paintTick(pen, size * 0.62, colour("go"), Math.max(1.6, size / 2.6)),
-  reject(pen, size, colour) {
-    const half = size * 0.5;
-    paint(pen, `M${-half},${-half}L${half},${half}M${half},${-half}L${-half},${half}`, { edge: colour("bad"), line: Math.max(1.6, size / 2.6), isRound: true });
-  },
+  reject: (pen, size, colour) => paint(pen, crossOf(size * 0.5), { edge: colour("bad"), line: Math.max(1.6, size / 2.6), isRound: true }),
   // A shackle with its owner's number on it.
   lock(pen, size, colour, owner) {
     drawLock(pen, size, colour("ink"));

@@ -2,6 +2,7 @@
 
 import { HEADROOM, drawFrame, drawLevels, drawSeconds, heightOf, levelsOf } from "./axes.js";
 import { changesOf } from "./flights.js";
+import { crossOf } from "./glyphs.js";
 import { clamp } from "./numbers.js";
 import { drag, fitted, html, patterns, set, svg, textWidth, write } from "./svg.js";
 import { tankScale } from "./tank.js";
@@ -123,7 +124,7 @@ function drawDeaths(root, timeline, index, x, y) {
     if ((timeline.topology.routes.find(([from]) => from === producer)?.[1] ?? 0) !== index) continue;
     const [across, down] = [x(timeline.time(frame)), y(timeline.seen("queue", index, frame).depth)];
     const group = svg("g", { class: "qf-death" }, root);
-    svg("path", { d: `M${across - 6},${down - 6}l12,12m0,-12l-12,12` }, group);
+    svg("path", { d: crossOf(6, across, down) }, group);
     const last = near[near.length - 1];
     if (!last || across - last.across > 90) near.push({ across, group, word: svg("text", { x: across + 12, y: down + 22 }, group), names: [] });
     const { names, word } = near[near.length - 1];

@@ -1,5 +1,6 @@
 // States: the graph of everything that can happen; a click, or the arrow keys, choose a state.
 
+import { crossOf } from "./glyphs.js";
 import { smooth } from "./numbers.js";
 import { html, keep, listen, set, svg, write } from "./svg.js";
 
@@ -86,7 +87,7 @@ function drawStates(root, graph, choose) {
   const dots = nodes.map(([depth, held, marks, label], node) => {
     const group = svg("g", { class: `qf-state-node ${marks.map((mark) => `qf-state-${mark}`).join(" ")}`, "data-node": node, transform: `translate(${x(depth)},${y(held)})` }, root);
     svg("circle", { r: radius }, group);
-    if (marks.includes("overflow")) svg("path", { d: `M${-radius * 0.6},${-radius * 0.6}L${radius * 0.6},${radius * 0.6}M${radius * 0.6},${-radius * 0.6}L${-radius * 0.6},${radius * 0.6}`, class: "qf-cross" }, group);
+    if (marks.includes("overflow")) svg("path", { d: crossOf(radius * 0.6), class: "qf-cross" }, group);
     else if (marks.includes("stalled")) svg("rect", { x: -radius * 0.5, y: -radius * 0.5, width: radius, height: radius, class: "qf-state-stall" }, group);
     svg("title", {}, group, `state ${node}: ${label}${marks.length ? ` (${marks.map((mark) => graph.marks[mark]).join("; ")})` : ""}`);
     group.addEventListener("click", () => choose(node));
@@ -155,7 +156,7 @@ function drawKey(root, nodes, y) {
     set(group, { class: `qf-state-key ${name}` });
     svg("circle", { r: 7 }, group);
     if (name === "qf-state-stalled") svg("rect", { x: -3.5, y: -3.5, width: 7, height: 7, class: "qf-state-stall" }, group);
-    if (name === "qf-state-overflow") svg("path", { d: "M-4,-4L4,4M4,-4L-4,4", class: "qf-cross" }, group);
+    if (name === "qf-state-overflow") svg("path", { d: crossOf(4), class: "qf-cross" }, group);
   };
   const way = (name) => (group) => svg("path", { d: "M-10,0H10", class: `qf-way ${name}` }, group);
   item("OFF", dot(""));

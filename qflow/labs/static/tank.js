@@ -1,7 +1,7 @@
 // Tank: a queue with its messages, its two thresholds, its limit, and the gate that completions pass.
 
 import { HEADROOM, heightOf, levelsOf } from "./axes.js";
-import { Cell, SHAPES, colorOf, shapeOf } from "./glyphs.js";
+import { Cell, SHAPES, colorOf, crossOf, shapeOf } from "./glyphs.js";
 import { asHandle, handleOf } from "./handles.js";
 import { fitted, set, svg, textWidth, write } from "./svg.js";
 
@@ -290,7 +290,7 @@ function buildChute(parent, timeline, index, box, bottom, geometry) {
   const ghosts = [0, 1, 2, 3].map((place) => {
     const ghost = svg("g", { visibility: "hidden", class: "qf-ghost", transform: `translate(${x - place * 17},${y})` }, group);
     const shape = svg("path", { d: SHAPES[0], class: "qf-glyph" }, ghost);
-    svg("path", { d: "M-6,-6L6,6M6,-6L-6,6", class: "qf-cross" }, ghost);
+    svg("path", { d: crossOf(6), class: "qf-cross" }, ghost);
     return [ghost, shape];
   });
   const { stays } = timeline;
