@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from qflow.broker.errors import (
     FramingErrorException,
@@ -42,11 +41,6 @@ def _to_integer(value: Argument, kind: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise InvalidConversion(f"invalid conversion: Cannot convert from {_name_type(value)} to {kind}")
     return value
-
-
-_uint32 = partial(_to_integer, kind="uint32")
-_uint64 = partial(_to_integer, kind="uint64")
-_int64 = partial(_to_integer, kind="int64")
 
 
 def to_bool(value: Argument) -> bool:
@@ -84,6 +78,18 @@ def _name_type(value: Argument) -> str:
 _LEGACY_LVQ_KEY = "qpid.LVQ_key"
 POLICIES = ("reject", "ring", "self-destruct")
 LIFETIMES = ("delete-if-unused", "delete-if-unused-and-empty", "delete-on-close", "manual")
+
+
+def _uint32(value: Argument) -> int:
+    return _to_integer(value, "uint32")
+
+
+def _uint64(value: Argument) -> int:
+    return _to_integer(value, "uint64")
+
+
+def _int64(value: Argument) -> int:
+    return _to_integer(value, "int64")
 
 
 @dataclass(frozen=True, slots=True)

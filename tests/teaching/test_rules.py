@@ -231,7 +231,7 @@ def test_a_rule_is_printed_whole(capsys):
     assert " ".join(lines[1:-4]) == rule("FC-14").sentence
     assert lines[-4] == f"source: {rule('FC-14').source}"
     assert lines[-3].startswith("certainty: observed (seen on the real broker")
-    assert "test_flow_limit::test_golden_traces" in lines[-2]
+    assert "test_conformance::test_a_rule_that_a_recording_holds" in lines[-2]
     assert lines[-1].startswith("chapters: 01")
     assert second.startswith("FC-02  ")
 
