@@ -7,20 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ledger import Ledger
-from support import Bench, Reader
+from support import PROFILE, Bench, Reader
 
 from qflow.broker.completions import RangeSet
-
-PROFILE = settings(
-    max_examples=150,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
 
 # Flow control at any thresholds, with the ledger beside it
 
