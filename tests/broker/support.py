@@ -62,6 +62,15 @@ def management_refused(status: int, text: str = "") -> Iterator[None]:
     assert (raised.value.status, raised.value.text[: len(text)]) == (status, text)
 
 
+def rows_of(table: Mapping[Any, Mapping[str, object]]) -> list[Any]:
+    """Return the parameters of a table: what is expected, then by its name what it is expected of."""
+    return [
+        pytest.param(*(expected if isinstance(expected, tuple) else (expected,)), given, id=name)
+        for expected, rows in table.items()
+        for name, given in rows.items()
+    ]
+
+
 def words_of(kind: type[Exception], act: Callable[..., object], *given: object, **named: object) -> str:
     """Return the words with which a call is refused, by an exception of this kind."""
     with pytest.raises(kind) as refusal:

@@ -4,7 +4,7 @@ Beside the recordings ``ex-`` and ``de-``, which tests/conformance plays step by
 """
 
 import pytest
-from support import Bench, refused
+from support import Bench, refused, rows_of
 
 from qflow.broker.registry import ExchangeBoundResult
 
@@ -65,104 +65,85 @@ def bind_headers(*bindings: object):
 
 
 X_MATCH = "Invalid or missing x-match value binding to headers exchange."
-ERRORS = [
-    pytest.param(lambda b: b.send("k", exchange="x"), 404, "Exchange not found: x", id="EX-03 transfer"),
-    pytest.param(lambda b: b.ctl.exchange_delete("x"), 404, "Exchange not found: x", id="EX-03 delete"),
-    pytest.param(
-        lambda b: b.ctl.exchange_declare("x", passive=True), 404, "Exchange not found: x", id="EX-03 passive"
-    ),
-    pytest.param(
-        lambda b: b.ctl.exchange_unbind("no", "amq.direct"), 404, "Unbind failed. No such queue: no",
-        id="EX-03 unbind, no queue",
-    ),
-    pytest.param(
-        lambda b: b.bind("no", "x"), 404, "Exchange not found: x", id="EX-03 bind, the exchange comes first"
-    ),
-    pytest.param(lambda b: b.exchange("x", "star"), 404, "", id="EX-03 testTypeNotKnown"),
-    pytest.param(lambda b: b.exchange("amq.", "direct"), 530, "", id="EX-03 amq."),
-    pytest.param(lambda b: b.exchange("amq.abc123", "fanout"), 530, "", id="EX-03 amq.abc123"),
-    pytest.param(lambda b: b.exchange("qpid.", "topic"), 530, "", id="EX-03 qpid."),
-    pytest.param(
-        declare_twice({"kind": "direct"}, {"kind": "topic"}), 530, "", id="EX-03 testDifferentDeclaredType"
-    ),
-    pytest.param(lambda b: b.exchange("amq.direct", "topic"), 530, "", id="EX-03 reserved, other type"),
-    pytest.param(
-        declare_twice(
+ERRORS = {
+    (404, "Exchange not found: x"): {
+        "transfer": lambda b: b.send("k", exchange="x"),
+        "delete": lambda b: b.ctl.exchange_delete("x"),
+        "passive": lambda b: b.ctl.exchange_declare("x", passive=True),
+        "bind, the exchange comes first": lambda b: b.bind("no", "x"),
+        "unbind, the exchange comes first": lambda b: b.ctl.exchange_unbind("no", "x"),
+    },
+    (404, "Unbind failed. No such queue: no"): {
+        "unbind, no queue": lambda b: b.ctl.exchange_unbind("no", "amq.direct"),
+    },
+    (404, ""): {
+        "testTypeNotKnown": lambda b: b.exchange("x", "star"),
+    },
+    (530, ""): {
+        "amq.": lambda b: b.exchange("amq.", "direct"),
+        "amq.abc123": lambda b: b.exchange("amq.abc123", "fanout"),
+        "qpid.": lambda b: b.exchange("qpid.", "topic"),
+        "testDifferentDeclaredType": declare_twice({"kind": "direct"}, {"kind": "topic"}),
+        "reserved, other type": lambda b: b.exchange("amq.direct", "topic"),
+    },
+    (530, "Exchange declared with alternate-exchange amq.direct, requested other"): {
+        "another alternate": declare_twice(
             {"kind": "fanout", "alternate": "amq.direct"}, {"kind": "fanout", "alternate": "other"}
         ),
-        530, "Exchange declared with alternate-exchange amq.direct, requested other",
-        id="EX-03 another alternate",
-    ),
-    pytest.param(
-        declare_twice({"kind": "fanout"}, {"kind": "fanout", "alternate": "other"}),
-        530, "Exchange declared with alternate-exchange <none>, requested other", id="EX-03 a new alternate",
-    ),
-    pytest.param(
-        delete_somebodys_alternate, 530, "Cannot delete alt, in use as alternate-exchange.",
-        id="EX-03 alternate of an exchange",
-    ),
-    pytest.param(
-        delete_a_queues_alternate, 530, "Cannot delete alt, in use as alternate-exchange.",
-        id="EX-03 alternate of a queue",
-    ),
-    pytest.param(
-        lambda b: b.ctl.exchange_delete("amq.fanout"), 530, "Cannot delete default exchange: 'amq.fanout'",
-        id="EX-03 delete amq.fanout",
-    ),
-    pytest.param(
-        lambda b: b.ctl.exchange_delete("qpid.management"), 530,
-        "Cannot delete default exchange: 'qpid.management'", id="EX-03 EX-01 delete qpid.management",
-    ),
-    pytest.param(
-        lambda b: b.ctl.exchange_declare("amq.direct", "topic", passive=True), 530,
-        "Exchange declared to be of type direct, requested topic", id="EX-03 passive, another type",
-    ),
-    pytest.param(
-        lambda b: b.ctl.exchange_declare("amq.direct", alternate_exchange="amq.topic", passive=True), 530,
-        "Exchange declared with alternate-exchange <none>, requested amq.topic",
-        id="EX-03 passive, an alternate",
-    ),
-    pytest.param(
-        lambda b: b.exchange("x", "fanout", alternate="nosuch"), 404, "Exchange not found: nosuch",
-        id="EX-03 no such alternate",
-    ),
-    pytest.param(
-        lambda b: b.declare("new", alternate="nosuch"), 404, "Exchange not found: nosuch",
-        id="EX-03 a queue's alternate",
-    ),
-    pytest.param(bind_headers({"a": "1"}), 541, X_MATCH, id="EX-03 no x-match"),
-    pytest.param(bind_headers({"x-match": ""}), 541, X_MATCH, id="EX-03 an empty x-match"),
-    pytest.param(bind_headers({"x-match": "some"}), 541, X_MATCH, id="EX-03 some"),
-    pytest.param(
-        bind_headers({"x-match": 1}), 541, "Invalid x-match binding format", id="EX-03 an integer x-match"
-    ),
-    pytest.param(
-        bind_headers({"x-match": None}), 541, "Invalid x-match binding format", id="EX-03 a void x-match"
-    ),
-    pytest.param(
-        lambda b: b.ctl.exchange_unbind("no", "x"), 404, "Exchange not found: x",
-        id="EX-03 unbind, the exchange comes first",
-    ),
-    pytest.param(
-        lambda b: b.exchange("amq.direct", "direct"), 530, "Exchange names beginning with",
-        id="EX-03 reserved, though it is there",
-    ),
-    pytest.param(
-        lambda b: b.exchange("amq.x", "direct", alternate="nosuch"), 404, "Exchange not found: nosuch",
-        id="EX-03 the alternate comes before the name",
-    ),
-    pytest.param(
-        bind_headers({"x-match": "all", "a": 1}, {"x-match": "all", "a": 2}), 541, "",
-        id="EX-03 the same key with other arguments",
-    ),
-    pytest.param(lambda b: b.bind("q", "", "k"), 542, "", id="EX-02 testDefaultAccessBind"),
-    pytest.param(lambda b: b.ctl.exchange_unbind("q", "", "q"), 542, "", id="EX-02 testDefaultAccessUnbind"),
-    pytest.param(lambda b: b.ctl.exchange_delete(""), 542, "", id="EX-02 testDefaultAccessDelete"),
-]  # fmt: skip
+    },
+    (530, "Exchange declared with alternate-exchange <none>, requested other"): {
+        "a new alternate": declare_twice({"kind": "fanout"}, {"kind": "fanout", "alternate": "other"}),
+    },
+    (530, "Cannot delete alt, in use as alternate-exchange."): {
+        "alternate of an exchange": delete_somebodys_alternate,
+        "alternate of a queue": delete_a_queues_alternate,
+    },
+    (530, "Cannot delete default exchange: 'amq.fanout'"): {
+        "delete amq.fanout": lambda b: b.ctl.exchange_delete("amq.fanout"),
+    },
+    (530, "Cannot delete default exchange: 'qpid.management'"): {
+        "EX-01 delete qpid.management": lambda b: b.ctl.exchange_delete("qpid.management"),
+    },
+    (530, "Exchange declared to be of type direct, requested topic"): {
+        "passive, another type": lambda b: b.ctl.exchange_declare("amq.direct", "topic", passive=True),
+    },
+    (530, "Exchange declared with alternate-exchange <none>, requested amq.topic"): {
+        "passive, an alternate": lambda b: b.ctl.exchange_declare(
+            "amq.direct", alternate_exchange="amq.topic", passive=True
+        ),
+    },
+    (404, "Exchange not found: nosuch"): {
+        "no such alternate": lambda b: b.exchange("x", "fanout", alternate="nosuch"),
+        "a queue's alternate": lambda b: b.declare("new", alternate="nosuch"),
+        "the alternate comes before the name": lambda b: b.exchange("amq.x", "direct", alternate="nosuch"),
+    },
+    (541, X_MATCH): {
+        "no x-match": bind_headers({"a": "1"}),
+        "an empty x-match": bind_headers({"x-match": ""}),
+        "some": bind_headers({"x-match": "some"}),
+    },
+    (541, "Invalid x-match binding format"): {
+        "an integer x-match": bind_headers({"x-match": 1}),
+        "a void x-match": bind_headers({"x-match": None}),
+    },
+    (530, "Exchange names beginning with"): {
+        "reserved, though it is there": lambda b: b.exchange("amq.direct", "direct"),
+    },
+    (541, ""): {
+        "the same key with other arguments": bind_headers(
+            {"x-match": "all", "a": 1}, {"x-match": "all", "a": 2}
+        ),
+    },
+    (542, ""): {
+        "testDefaultAccessBind": lambda b: b.bind("q", "", "k"),
+        "testDefaultAccessUnbind": lambda b: b.ctl.exchange_unbind("q", "", "q"),
+        "testDefaultAccessDelete": lambda b: b.ctl.exchange_delete(""),
+    },
+}
 
 
-@pytest.mark.parametrize(("act", "code", "text"), ERRORS)
-def test_errors(act, code, text):
+@pytest.mark.parametrize(("code", "text", "act"), rows_of(ERRORS))
+def test_errors(code, text, act):
     """EX-02, EX-03: codes and words; the queue and its binding are as before."""
     bench = bench_with_queues("q")
     with refused(code, text):

@@ -1,7 +1,7 @@
 """Broker options and declare arguments: what they come to, and which are refused (FC-01 … FC-12, CF)."""
 
 import pytest
-from support import Bench, bench_with, queue_of, refused, words_of
+from support import Bench, bench_with, queue_of, refused, rows_of, words_of
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
@@ -366,86 +366,64 @@ def test_aliases(alias, value, name, expected):
 
 
 GROUPS = {"qpid.group_header_key": "g", "qpid.shared_msg_group": 1}
-COMBINATIONS = [
-    pytest.param(
-        {"qpid.last_value_queue_key": "k", "qpid.priorities": 5, "qpid.fairshare": 1, **GROUPS},
-        "Cannot specify qpid.last_value_queue_key and qpid.priorities for the same queue",
-        id="MG-01 CF-05 LVQ and priorities come first",
-    ),
-    pytest.param(
-        {"qpid.fairshare": 3, "qpid.last_value_queue_key": "k", **GROUPS},
-        "Cannot specify fairshare settings when queue is not enabled for priorities",
-        id="QT-06 MG-01 then fairshare",
-    ),
-    pytest.param(
-        {"qpid.fairshare-0": 3},
-        "Cannot specify fairshare settings when queue is not enabled for priorities",
-        id="QT-06 one level's fairshare",
-    ),
-    pytest.param(
-        {"qpid.priorities": 2, "qpid.fairshare-0": 1, "qpid.fairshare-1": 1, "qpid.fairshare-2": 1},
-        "Cannot have fairshare set for priority levels greater than 2",
-        id="QT-06 more entries than levels",
-    ),
-    pytest.param(
-        {"qpid.last_value_queue_key": "k", **GROUPS},
-        "Cannot specify qpid.last_value_queue_key and qpid.group_header_key for the same queue",
-        id="MG-01 LVQ and groups",
-    ),
-    pytest.param(
-        {"qpid.priorities": 5, **GROUPS},
-        "Cannot specify qpid.priorities and qpid.group_header_key for the same queue",
-        id="MG-01 priorities and groups",
-    ),
-    pytest.param(
-        {"qpid.shared_msg_group": 1},
-        "Can only specify qpid.shared_msg_group if qpid.group_header_key is set",
-        id="MG-01 shared without key",
-    ),
-    pytest.param(
-        {"qpid.shared_msg_group": 1, "qpid.group_header_key": ""},
-        "Can only specify qpid.shared_msg_group if qpid.group_header_key is set",
-        id="MG-01 shared with an empty key",
-    ),
-    pytest.param(
-        {"qpid.group_timestamp": 1},
-        "Can only specify qpid.group_timestamp if qpid.group_header_key is set",
-        id="MG-01 timestamp without key",
-    ),
-    pytest.param(
-        {"qpid.group_header_key": "g"},
-        "Only shared groups are supported at present; qpid.shared_msg_group is required if",
-        id="MG-01 key without shared",
-    ),
-    pytest.param(
-        {"qpid.group_header_key": "g", "qpid.shared_msg_group": 0},
-        "Only shared groups are supported at present; qpid.shared_msg_group is required if",
-        id="MG-01 key with shared 0",
-    ),
-    pytest.param(
-        {"qpid.paging": 1, **GROUPS},
-        "Cannot specify qpid.group_header_key and qpid.paging for the same queue",
-        id="MG-01 QT-19 X-16 groups and paging",
-    ),
-    pytest.param(
-        {"qpid.paging": 1, "qpid.last_value_queue_key": "k"},
-        "Cannot specify qpid.last_value_queue_key and qpid.paging for the same queue",
-        id="QT-19 LVQ and paging",
-    ),
-    pytest.param(
-        {"qpid.paging": 1, "qpid.priorities": 2},
-        "Cannot specify qpid.priorities and qpid.paging for the same queue",
-        id="QT-19 priorities and paging",
-    ),
-    pytest.param(
-        {"qpid.max_pages_loaded": 4}, "Can only specify qpid.max_pages_loaded if", id="QT-19 pages loaded"
-    ),
-    pytest.param({"qpid.page_factor": 2}, "Can only specify qpid.page_factor if", id="QT-19 page factor"),
-]
+COMBINATIONS = {
+    "Cannot specify qpid.last_value_queue_key and qpid.priorities for the same queue": {
+        "MG-01 CF-05 LVQ and priorities come first": {
+            "qpid.last_value_queue_key": "k",
+            "qpid.priorities": 5,
+            "qpid.fairshare": 1,
+            **GROUPS,
+        },
+    },
+    "Cannot specify fairshare settings when queue is not enabled for priorities": {
+        "QT-06 MG-01 then fairshare": {"qpid.fairshare": 3, "qpid.last_value_queue_key": "k", **GROUPS},
+        "QT-06 one level's fairshare": {"qpid.fairshare-0": 3},
+    },
+    "Cannot have fairshare set for priority levels greater than 2": {
+        "QT-06 more entries than levels": {
+            "qpid.priorities": 2,
+            "qpid.fairshare-0": 1,
+            "qpid.fairshare-1": 1,
+            "qpid.fairshare-2": 1,
+        },
+    },
+    "Cannot specify qpid.last_value_queue_key and qpid.group_header_key for the same queue": {
+        "MG-01 LVQ and groups": {"qpid.last_value_queue_key": "k", **GROUPS},
+    },
+    "Cannot specify qpid.priorities and qpid.group_header_key for the same queue": {
+        "MG-01 priorities and groups": {"qpid.priorities": 5, **GROUPS},
+    },
+    "Can only specify qpid.shared_msg_group if qpid.group_header_key is set": {
+        "MG-01 shared without key": {"qpid.shared_msg_group": 1},
+        "MG-01 shared with an empty key": {"qpid.shared_msg_group": 1, "qpid.group_header_key": ""},
+    },
+    "Can only specify qpid.group_timestamp if qpid.group_header_key is set": {
+        "MG-01 timestamp without key": {"qpid.group_timestamp": 1},
+    },
+    "Only shared groups are supported at present; qpid.shared_msg_group is required if": {
+        "MG-01 key without shared": {"qpid.group_header_key": "g"},
+        "MG-01 key with shared 0": {"qpid.group_header_key": "g", "qpid.shared_msg_group": 0},
+    },
+    "Cannot specify qpid.group_header_key and qpid.paging for the same queue": {
+        "MG-01 QT-19 X-16 groups and paging": {"qpid.paging": 1, **GROUPS},
+    },
+    "Cannot specify qpid.last_value_queue_key and qpid.paging for the same queue": {
+        "QT-19 LVQ and paging": {"qpid.paging": 1, "qpid.last_value_queue_key": "k"},
+    },
+    "Cannot specify qpid.priorities and qpid.paging for the same queue": {
+        "QT-19 priorities and paging": {"qpid.paging": 1, "qpid.priorities": 2},
+    },
+    "Can only specify qpid.max_pages_loaded if": {
+        "QT-19 pages loaded": {"qpid.max_pages_loaded": 4},
+    },
+    "Can only specify qpid.page_factor if": {
+        "QT-19 page factor": {"qpid.page_factor": 2},
+    },
+}
 
 
-@pytest.mark.parametrize(("declared", "text"), COMBINATIONS)
-def test_combinations(declared, text):
+@pytest.mark.parametrize(("text", "declared"), rows_of(COMBINATIONS))
+def test_combinations(text, declared):
     """MG-01, QT-06, QT-19: what does not go together, in the order in which the broker asks."""
     assert_refused(text, declared)
 
