@@ -117,21 +117,14 @@ def test_queries() -> None:
     bench = Bench()
     tool = Tool(bench)
     bench.sender(address("q", {"qpid.max_count": 5})).send("x")
-    receiver = bench.receiver("q", capacity=1)
+    bench.receiver("q", capacity=1)
     found = tool.find(identity="org.apache.qpid.broker:queue:q")[0]["_values"]
     assert (found["msgDepth"], found["acquires"], found["flowStopped"]) == (1, 1, False)
     assert (found["arguments"], found["consumerCount"]) == ({"qpid.max_count": 5}, 1)
-    assert tool.find(identity="org.apache.qpid.broker:queue:none") == []
+    assert tool.find(identity="org.apache.qpid.broker:queue:none") == tool.find(kind="volcano") == []
     assert [o["_values"]["name"] for o in tool.find(kind="broker")] == [BROKER_NAME]
-    assert tool.find(kind="broker")[0]["_values"]["queueCount"] == 2
-    assert {"amq.topic", "qmf.default.direct"} <= {o["_values"]["name"] for o in tool.find(kind="exchange")}
-    assert tool.find(kind="volcano") == []
-    subscriptions = [o["_values"] for o in tool.find(kind="subscription")]
-    assert {"name": str(receiver.id), "creditMode": "CREDIT", "browsing": False}.items() <= [
-        s for s in subscriptions if s["queueRef"]["_object_name"].endswith(":q")
-    ][0].items()
-    for kind in ("binding", "session", "connection"):
-        assert tool.find(kind=kind)
+    counts = {kind: len(tool.find(kind=kind)) for kind in ("queue", "subscription", "session", "connection")}
+    assert counts == {"queue": 2, "subscription": 2, "session": 2, "connection": 1}
 
 
 def test_console() -> None:
