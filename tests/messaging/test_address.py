@@ -128,9 +128,8 @@ def test_unlexable(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "name/subject; {bad options", "\0x0\0x1\0x2\0x3"])
-def test_malformed_address(text: str | None) -> None:
+def test_malformed_address(bench: Bench, text: str | None) -> None:
     """CF-14: a sender and a receiver refuse it; the session lives on."""
-    bench = Bench()
     for make in (bench.session.sender, bench.session.receiver):
         with pytest.raises(MalformedAddress):
             make(text)
@@ -172,9 +171,8 @@ ALLOWED = "('always', 'sender', 'receiver', 'never')"
         ("{link: {x-subscribe: {exclusive: True}}}", None),
     ],
 )
-def test_options(options: str, error: str | None) -> None:
+def test_options(bench: Bench, options: str, error: str | None) -> None:
     """CF-14: every option and value is checked before the broker is asked."""
-    bench = Bench()
     address = f"q; {options}"
     assert find_error(parse(address).options or {}, "sender") == error
     if error is None:
@@ -185,9 +183,8 @@ def test_options(options: str, error: str | None) -> None:
         assert str(raised.value) == f"error in options: {error}"
 
 
-def test_mode_is_for_receivers() -> None:
+def test_mode_is_for_receivers(bench: Bench) -> None:
     """CF-14."""
-    bench = Bench()
     with pytest.raises(InvalidOption, match="mode: illegal key"):
         bench.sender("q; {mode: browse}")
     with pytest.raises(InvalidOption, match=r"not in \('browse', 'consume'\)"):

@@ -63,9 +63,8 @@ WAITING: dict[str, Callable[[Bench], object]] = {
 
 
 @pytest.mark.parametrize("what", WAITING)
-def test_what_waits_behind_a_held_transfer(what: str) -> None:
+def test_what_waits_behind_a_held_transfer(bench: Bench, what: str) -> None:
     """CAP-12, CM-14: all of it; and all of it goes on when the queue lets go."""
-    bench = Bench()
     other = Connection.establish(bench.url).session()
     for name in ("empty", "full", "other"):
         other.sender(address(name)).send("x")
@@ -85,9 +84,8 @@ def test_what_waits_behind_a_held_transfer(what: str) -> None:
 
 
 @pytest.mark.parametrize("closes", ["session", "receiver"])
-def test_close_times_out(closes: str) -> None:
+def test_close_times_out(bench: Bench, closes: str) -> None:
     """CAP-12: of the calls that wait for an answer, close has a time-out."""
-    bench = Bench()
     receiver = bench.receiver(address("q"))
     hold(bench)
     with pytest.raises(messaging.Timeout, match="timed out"):
@@ -187,9 +185,8 @@ def test_the_commands_of_a_transactional_session() -> None:
 # Windows and credit
 
 
-def test_a_shrunk_window_lets_messages_pass() -> None:
+def test_a_shrunk_window_lets_messages_pass(bench: Bench) -> None:
     """CAP-14: available() is -2, which is true; at 0 the sender waits."""
-    bench = Bench()
     sender = bench.sender(address("q", {"qpid.flow_stop_count": 1}), capacity=10)
     sender.send("0", sync=False)
     for text in "123":
@@ -204,9 +201,8 @@ def test_a_shrunk_window_lets_messages_pass() -> None:
 
 
 @pytest.mark.parametrize("capacity", [0, 1, 5])
-def test_the_fetch_after_a_rollback_is_empty(capacity: int) -> None:
+def test_the_fetch_after_a_rollback_is_empty(bench: Bench, capacity: int) -> None:
     """CAP-15: message credit without byte credit; after the drain all is well."""
-    bench = Bench()
     for text in "abc":
         bench.sender(address("q")).send(text)
     session = bench.new_session(transactional=True)
@@ -218,9 +214,8 @@ def test_the_fetch_after_a_rollback_is_empty(capacity: int) -> None:
     assert contents([receiver.fetch(1) for _ in range(3)]) == ["a", "b", "c"]
 
 
-def test_the_fetch_after_a_rollback_after_a_drain() -> None:
+def test_the_fetch_after_a_rollback_after_a_drain(bench: Bench) -> None:
     """CAP-15: the drain has forgotten that bytes were granted."""
-    bench = Bench()
     bench.sender(address("q")).send("a")
     session = bench.new_session(transactional=True)
     receiver = session.receiver("q")
@@ -229,9 +224,8 @@ def test_the_fetch_after_a_rollback_after_a_drain() -> None:
         session.rollback()
 
 
-def test_a_larger_capacity_does_not_wait_for_an_end_of_credit() -> None:
+def test_a_larger_capacity_does_not_wait_for_an_end_of_credit(bench: Bench) -> None:
     """CN-09: credit without end is no more than what was granted; the message of a hidden drain is here."""
-    bench = Bench()
     bench.sender(address("q")).send("x")
     receiver = bench.receiver("q; {mode: browse}")
     hold(bench)
@@ -241,9 +235,8 @@ def test_a_larger_capacity_does_not_wait_for_an_end_of_credit() -> None:
     assert receiver.fetch(timeout=1).content == "x"
 
 
-def test_a_smaller_capacity_waits_for_the_stop() -> None:
+def test_a_smaller_capacity_waits_for_the_stop(bench: Bench) -> None:
     """CN-09, CM-14: from no end to 5 takes a message.stop, which a held transfer hides."""
-    bench = Bench()
     receiver = bench.receiver(address("q"), capacity=UNLIMITED)
     bench.sender("q").send("x")
     hold(bench)
@@ -258,9 +251,8 @@ def test_a_smaller_capacity_waits_for_the_stop() -> None:
 
 
 @pytest.mark.parametrize("sessions", [1, 2])
-def test_receivers_that_are_granted_together_take_turns(sessions: int) -> None:
+def test_receivers_that_are_granted_together_take_turns(bench: Bench, sessions: int) -> None:
     """RF-12: two grants come in one write of a connection, and output is made after both."""
-    bench = Bench()
     sender = bench.sender(address("q"))
     for number in range(6):
         sender.send(f"{number}")
@@ -283,9 +275,8 @@ def test_receivers_that_are_granted_together_take_turns(sessions: int) -> None:
     ],
     ids=["close", "acknowledge", "rollback", "commit"],
 )
-def test_what_is_one_write(act: Callable[[Receiver], object], writes: list[str]) -> None:
+def test_what_is_one_write(bench: Bench, act: Callable[[Receiver], object], writes: list[str]) -> None:
     """All that the driver gives when it is woken, or has read; nobody is served in between."""
-    bench = Bench()
     bench.sender(address("q")).send("x")
     session = bench.new_session(transactional=True)
     receiver, _ = (session.receiver(address(name), capacity=1) for name in ("q", "other"))
@@ -305,9 +296,8 @@ def test_what_is_one_write(act: Callable[[Receiver], object], writes: list[str])
 # A dead session
 
 
-def test_a_dead_session_is_of_no_use() -> None:
+def test_a_dead_session_is_of_no_use(bench: Bench) -> None:
     """Links of it are made, as in the real client; what waits raises, what does not wait tells nothing."""
-    bench = Bench()
     receiver = bench.receiver(address("q", {"qpid.max_count": 2, "qpid.flow_stop_count": 0}))
     sender = bench.sender("q")
     sender.send("1")
@@ -326,9 +316,8 @@ def test_a_dead_session_is_of_no_use() -> None:
 # Connections
 
 
-def test_a_refused_url() -> None:
+def test_a_refused_url(bench: Bench) -> None:
     """ConnectError for new connections, until a broker is installed; open ones stay."""
-    bench = Bench()
     refuse(bench.url)
     bench.sender(address("q")).send("x")
     connection = Connection(bench.url)

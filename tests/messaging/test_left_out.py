@@ -74,9 +74,8 @@ def test_a_cluster_is_refused() -> None:
         read_options(["--cluster-name=x"])
 
 
-def test_persistence() -> None:
+def test_persistence(bench: Bench) -> None:
     """CM-12, CF-09: durable queues and messages are taken, and counted."""
-    bench = Bench()
     durable = "{create: always, node: {durable: True}}"
     bench.sender(f"q; {durable}").send(Message("x", durable=True))
     queue = bench.stat("q")
@@ -106,9 +105,8 @@ def test_nothing_is_refused_by_itself(options: dict[str, str]) -> None:
     assert session.receiver("q").fetch(0).user_id == "another"
 
 
-def test_the_older_protocol_of_management_is_not_answered() -> None:
+def test_the_older_protocol_of_management_is_not_answered(bench: Bench) -> None:
     """QMFv1: a binary request for the broker's identity; it is routed, as any message is."""
-    bench = Bench()
     answers = bench.receiver("amq.direct/answers")
     spy = bench.receiver("qpid.management/broker")
     header = b"AM2B" + bytes(4)
@@ -120,9 +118,8 @@ def test_the_older_protocol_of_management_is_not_answered() -> None:
         answers.fetch(1)
 
 
-def test_of_published_objects_there_are_only_events() -> None:
+def test_of_published_objects_there_are_only_events(bench: Bench) -> None:
     """CF-16: what is bound to all indications hears of a new queue, and not of what is in it."""
-    bench = Bench()
     heard = bench.receiver("qmf.default.topic/agent.ind.#")
     bench.sender(address("q")).send(Message("x"))
     bench.sleep(60)

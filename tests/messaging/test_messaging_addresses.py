@@ -47,9 +47,8 @@ def test_delete_policy(policy: str, kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_not_found(role: str) -> None:
+def test_not_found(bench: Bench, role: str) -> None:
     """CF-14, CF-15: NotFound names what is missing, as the address says it is; the session lives on."""
-    bench = Bench()
     make = getattr(bench.session, role)
     for target, text in (
         ("missing", "no such queue: missing"),
@@ -65,9 +64,8 @@ def test_not_found(role: str) -> None:
     bench.sender("q; {create: always}").send("x")
 
 
-def test_create_queue() -> None:
+def test_create_queue(bench: Bench) -> None:
     """CF-14: x-declare takes dashes and underscores; auto-delete ends the queue with its last reader."""
-    bench = Bench()
     declare = "{auto_delete: true, exclusive: False, arguments: {'qpid.max_count': 5}}"
     sender = bench.sender(
         f"q; {{create: always, node: {{type: queue, durable: False, x-declare: {declare}}}}}"
@@ -81,9 +79,8 @@ def test_create_queue() -> None:
 
 
 @pytest.mark.parametrize("kind", ["", "direct", "topic", "fanout"])
-def test_create_exchange(kind: str) -> None:
+def test_create_exchange(bench: Bench, kind: str) -> None:
     """CF-14, EX-04 … EX-06: a topic is a topic exchange unless said otherwise."""
-    bench = Bench()
     given = f", type: {kind}" if kind else ""
     declare = f"{{auto_delete: true{given}}}"
     sender = bench.sender(
@@ -96,9 +93,8 @@ def test_create_exchange(kind: str) -> None:
 # Subjects and keys
 
 
-def test_subject_is_the_key_on_an_exchange() -> None:
+def test_subject_is_the_key_on_an_exchange(bench: Bench) -> None:
     """CF-14: a message's own subject before the address's; both arrive as the message's subject."""
-    bench = Bench()
     sender = bench.sender("amq.topic/a")
     for_a, for_b, for_all = (bench.receiver(source) for source in ("amq.topic/a", "amq.topic/b", "amq.topic"))
     sender.send("one")
@@ -107,9 +103,8 @@ def test_subject_is_the_key_on_an_exchange() -> None:
     assert [(m.content, m.subject) for m in drain(for_all)] == [("one", "a"), ("two", "b")]
 
 
-def test_subject_on_a_queue() -> None:
+def test_subject_on_a_queue(bench: Bench) -> None:
     """CF-14: the key is the queue's name; the subject is a property."""
-    bench = Bench()
     receiver = bench.receiver("q; {create: always}")
     bench.sender("q/mine").send("one")
     bench.sender("q").send(Message("two", subject="yours"))
@@ -127,9 +122,8 @@ def test_subject_on_a_queue() -> None:
         ("amq.fanout", "amq.fanout/a", "a a.b c"),
     ],
 )
-def test_what_a_subscription_gets(exchange: str, source: str, got: str) -> None:
+def test_what_a_subscription_gets(bench: Bench, exchange: str, source: str, got: str) -> None:
     """EX-04 … EX-06, CF-14: without a subject a topic exchange gives all, a direct one only the empty key."""
-    bench = Bench()
     receiver = bench.receiver(source)
     sender = bench.sender(exchange)
     for key in ("a", "a.b", "c"):
@@ -140,9 +134,8 @@ def test_what_a_subscription_gets(exchange: str, source: str, got: str) -> None:
 # Bindings and links
 
 
-def test_node_bindings_of_a_queue() -> None:
+def test_node_bindings_of_a_queue(bench: Bench) -> None:
     """CF-14."""
-    bench = Bench()
     sender = bench.sender(
         "q; {create: always, delete: always, node: {x-bindings: [{exchange: 'amq.topic', key: 'a.#'},"
         " {exchange: 'amq.direct', key: b}]}}"
@@ -156,9 +149,8 @@ def test_node_bindings_of_a_queue() -> None:
     assert bench.stat("q").bindingCount == 4
 
 
-def test_node_bindings_of_a_topic() -> None:
+def test_node_bindings_of_a_topic(bench: Bench) -> None:
     """CF-14, EX-06."""
-    bench = Bench()
     receivers = [bench.receiver(f"{name}; {{create: always}}") for name in ("q", "q-a", "q-b", "q-c")]
     sender = bench.sender(
         "t; {create: always, node: {type: topic, x-bindings: [{queue: q, key: '#'},"
@@ -169,18 +161,16 @@ def test_node_bindings_of_a_topic() -> None:
     assert [texts(r) for r in receivers] == ["one two three four", "two", "three", "four"]
 
 
-def test_node_bindings_without_a_type_are_a_queues() -> None:
+def test_node_bindings_without_a_type_are_a_queues(bench: Bench) -> None:
     """CF-14: they take the name for one."""
-    bench = Bench()
     bench.sender("q; {create: always}")
     with pytest.raises(SessionError) as raised:
         bench.sender("amq.topic; {node: {x-bindings: [{queue: q, key: a}]}}").send("x")
     assert raised.value.code == 542
 
 
-def test_link_bindings() -> None:
+def test_link_bindings(bench: Bench) -> None:
     """CF-14: made by a sender for a queue, and by a receiver of a queue."""
-    bench = Bench()
     bench.sender("q; {create: always, delete: always}")
     plain = bench.sender("amq.topic")
     for subject in "ab":
@@ -197,9 +187,8 @@ def test_link_bindings() -> None:
     assert texts(other) == "a b"
 
 
-def test_the_queue_of_a_subscription() -> None:
+def test_the_queue_of_a_subscription(bench: Bench) -> None:
     """CF-14: it can be named and read in its session, to which it belongs; exclusive: False lets others."""
-    bench = Bench()
     bench.receiver("amq.topic; {link: {name: mine}}")
     bench.sender("amq.topic").send("x")
     assert texts(bench.receiver("mine")) == "x"
@@ -214,8 +203,7 @@ def test_the_queue_of_a_subscription() -> None:
     assert (texts(one), texts(two)) == ("0 2 4", "1 3 5")
 
 
-def test_selector() -> None:
-    bench = Bench()
+def test_selector(bench: Bench) -> None:
     sender = bench.sender("q; {create: always}")
     for number in range(5):
         sender.send(Message(f"{number}", properties={"n": number}))
@@ -226,9 +214,8 @@ def test_selector() -> None:
 # Temporary names
 
 
-def test_temporary_queue() -> None:
+def test_temporary_queue(bench: Bench) -> None:
     """CF-14, RF-41: a # gets a UUID in front and stays; the queue goes with the session that made it."""
-    bench = Bench()
     session = bench.new_session()
     receiver, other = session.receiver("#"), session.receiver("#")
     assert receiver.source != other.source
@@ -247,9 +234,8 @@ def test_temporary_names_are_the_same_in_every_run() -> None:
     assert len({str(Bench().receiver("#").source) for _ in range(2)}) == 1
 
 
-def test_request_and_response() -> None:
+def test_request_and_response(bench: Bench) -> None:
     """MessagingSessionTests testSimpleRequestResponse: through a temporary queue and a topic."""
-    bench = Bench()
     server = bench.consumer("requests; {create: always}")
     for source in ("#reply", "amq.topic/replies"):
         receiver = bench.receiver(source)
@@ -282,9 +268,8 @@ DECLARED = "{alternate-exchange: 'amq.fanout', auto-delete: True, arguments: {'q
         "x-declare: {arguments: {'qpid.max-count': 7}}",
     ],
 )
-def test_assert_queue(node: str) -> None:
+def test_assert_queue(bench: Bench, node: str) -> None:
     """CF-15: qpid-python compares the type, and nothing of what the node was declared with."""
-    bench = Bench()
     bench.sender(f"q; {{create: always, node: {{x-declare: {DECLARED}}}}}")
     options = f"assert: always, node: {{{node}}}" if node else "assert: always"
     links = [f"q; {{{create}{options}}}" for create in ("", "create: always, ")]
@@ -308,9 +293,8 @@ def test_assert_queue(node: str) -> None:
         "type: topic, x-declare: {arguments: {'qpid.ive': 1}}",
     ],
 )
-def test_assert_exchange(node: str) -> None:
+def test_assert_exchange(bench: Bench, node: str) -> None:
     """CF-15: nor is anything compared for an exchange; it routes and is declared as before."""
-    bench = Bench()
     declare = "{type: direct, alternate-exchange: 'amq.fanout', arguments: {'qpid.msg_sequence': 1}}"
     bench.sender(f"x; {{create: always, node: {{type: topic, x-declare: {declare}}}}}")
     receiver = bench.receiver("x/key")
@@ -331,9 +315,8 @@ def ambiguous(bench: Bench) -> None:
     bench.broker.management.create("queue", "ambiguous")
 
 
-def test_node_disambiguation() -> None:
+def test_node_disambiguation(bench: Bench) -> None:
     """CF-14: the type selects; without one it is the queue."""
-    bench = Bench()
     ambiguous(bench)
     topic = bench.receiver("ambiguous; {node: {type: topic}}")
     queue = bench.receiver("ambiguous; {node: {type: queue}}")
@@ -343,9 +326,8 @@ def test_node_disambiguation() -> None:
 
 
 @pytest.mark.parametrize("order", [("queue", "topic"), ("topic", "queue")])
-def test_ambiguous_create(order: tuple[str, str]) -> None:
+def test_ambiguous_create(bench: Bench, order: tuple[str, str]) -> None:
     """CF-14: creating one when the other is there makes the one that was asked for."""
-    bench = Bench()
     receivers = {
         kind: bench.receiver(f"ambiguous; {{create: receiver, node: {{type: {kind}}}}}") for kind in order
     }
@@ -358,9 +340,8 @@ def test_ambiguous_create(order: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(("kind", "left"), [("topic", "queue"), ("queue", "exchange")])
-def test_ambiguous_delete(kind: str, left: str) -> None:
+def test_ambiguous_delete(bench: Bench, kind: str, left: str) -> None:
     """CF-14: only the one that was named by type goes."""
-    bench = Bench()
     ambiguous(bench)
     bench.receiver(f"ambiguous; {{delete: receiver, node: {{type: {kind}}}}}").close()
     there = [what for what in ("queue", "exchange") if bench.exists(what, "ambiguous")]
@@ -371,9 +352,8 @@ def test_ambiguous_delete(kind: str, left: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_a_name_that_amqp_cannot_carry_leaves_no_link_behind(role: str) -> None:
+def test_a_name_that_amqp_cannot_carry_leaves_no_link_behind(bench: Bench, role: str) -> None:
     """A name has 255 bytes at most."""
-    bench = Bench()
     with pytest.raises(ValueError, match="at most 255 bytes; got 300"):
         getattr(bench.session, role)("x" * 300 + "; {create: always}")
     assert bench.session.links() == []
@@ -382,9 +362,8 @@ def test_a_name_that_amqp_cannot_carry_leaves_no_link_behind(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_a_name_that_amqp_cannot_carry_is_an_error_of_its_link_alone(role: str) -> None:
+def test_a_name_that_amqp_cannot_carry_is_an_error_of_its_link_alone(bench: Bench, role: str) -> None:
     """Made while the connection was closed; attaching links all others."""
-    bench = Bench()
     bench.session.connection.detach()
     link, other = getattr(bench.session, role)("x" * 300), bench.session.sender("q; {create: always}")
     bench.session.connection.attach()
@@ -406,9 +385,8 @@ def test_a_name_that_amqp_cannot_carry_is_an_error_of_its_link_alone(role: str) 
         ({"qpid.paging": True}, 540, "not-implemented: qpid.paging"),
     ],
 )  # fmt: skip
-def test_refused_declare(arguments: dict[str, object], code: int, text: str) -> None:
+def test_refused_declare(bench: Bench, arguments: dict[str, object], code: int, text: str) -> None:
     """CF-05: nothing is created, the session is gone, the connection is not; a second try fares the same."""
-    bench = Bench()
     for make in (bench.new_session().sender, bench.new_session().receiver):
         with pytest.raises(SessionError) as raised:
             make(address("q", arguments))
@@ -431,9 +409,10 @@ def test_refused_declare(arguments: dict[str, object], code: int, text: str) -> 
          "not-found: Queue not found"),
     ],
 )  # fmt: skip
-def test_refused_otherwise(source: str, kind: type[MessagingError], code: int, text: str) -> None:
+def test_refused_otherwise(
+    bench: Bench, source: str, kind: type[MessagingError], code: int, text: str
+) -> None:
     """CN-02, CF-04: what an address asks for beside a queue's arguments."""
-    bench = Bench()
     bench.sender("q; {create: always}")
     bench.sender("mine; {create: always, node: {x-declare: {exclusive: True}}}")
     with pytest.raises(kind) as raised:
@@ -445,9 +424,8 @@ def test_refused_otherwise(source: str, kind: type[MessagingError], code: int, t
 
 @pytest.mark.parametrize("target", [5, b"q", ["q"], -1])
 @pytest.mark.parametrize("is_open", [True, False])
-def test_an_address_that_is_no_text_is_refused_at_once(target: object, is_open: bool) -> None:
+def test_an_address_that_is_no_text_is_refused_at_once(bench: Bench, target: object, is_open: bool) -> None:
     """CF-14: on a connection that is closed, too, not only when it opens again."""
-    bench = Bench()
     if not is_open:
         bench.connection.detach()
     for attach in (bench.session.sender, bench.session.receiver):

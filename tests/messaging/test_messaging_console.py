@@ -66,9 +66,8 @@ def listening(bench: Bench, **options: bool) -> tuple[Log, Session]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_objects_have_what_their_class_says(kind: str) -> None:
+def test_objects_have_what_their_class_says(bench: Bench, kind: str) -> None:
     """CF-09: each value is in the schema, and of its type; what is not optional is there."""
-    bench = Bench()
     alternate = "{create: always, node: {x-declare: {alternate-exchange: 'amq.fanout'}}}"
     bench.sender(f"q; {alternate}").send("x")
     bench.receiver("q", capacity=1)
@@ -104,10 +103,9 @@ def test_methods_have_their_arguments() -> None:
     }
 
 
-def test_events_hold_what_their_class_says() -> None:
+def test_events_hold_what_their_class_says(bench: Bench) -> None:
     """CF-12: of each kind that this model has."""
     assert set(EVENTS) <= {name for name, schema in schemas().items() if schema.kind == 2}
-    bench = Bench()
     seen: dict[str, set[str]] = {}
 
     class Keep(Console):
@@ -132,9 +130,8 @@ def test_events_hold_what_their_class_says() -> None:
     assert set(seen) == set(EVENTS)
 
 
-def test_packages_and_classes() -> None:
+def test_packages_and_classes(bench: Bench) -> None:
     """management.py test_get_objects: the package, its classes and events, objects by key and by schema."""
-    bench = Bench()
     session = Session()
     assert session.getPackages() == []
     session.addBroker(bench.url)
@@ -157,9 +154,8 @@ def test_packages_and_classes() -> None:
 # Objects
 
 
-def test_references() -> None:
+def test_references(bench: Bench) -> None:
     """An object's identity, the object that one refers to, and objects by the identity they refer to."""
-    bench = Bench()
     bench.sender(address("q"))
     receiver = bench.receiver("q", capacity=1)
     session = bench.console
@@ -182,9 +178,8 @@ def test_references() -> None:
     assert {identity: 1}[ObjectId(identity.asMap())] == 1
 
 
-def test_properties_and_statistics() -> None:
+def test_properties_and_statistics(bench: Bench) -> None:
     """As pairs of what the schema says and the value; times are those of the broker."""
-    bench = Bench()
     bench.sender(address("q", {"qpid.max_count": 5})).send("x")
     bench.sleep(3)
     queue = bench.stat("q")
@@ -205,9 +200,8 @@ def test_properties_and_statistics() -> None:
         queue.mergeUpdate(memory)
 
 
-def test_the_console_has_a_session() -> None:
+def test_the_console_has_a_session(bench: Bench) -> None:
     """management.py test_self_session_id: found among the sessions; it ends with the console."""
-    bench = Bench()
     session = Session()
     broker = session.addBroker(bench.url)
     name = broker.getSessionId()
@@ -217,9 +211,8 @@ def test_the_console_has_a_session() -> None:
     assert not broker.isConnected()
 
 
-def test_handles() -> None:
+def test_handles(bench: Bench) -> None:
     """What a handle of a broker and its agent say of themselves."""
-    bench = Bench()
     session = Session()
     broker = session.addBroker(f"guest/guest@{bench.url}", timeout=5, mechanisms="PLAIN")
     assert session.addBroker(bench.url) is broker
@@ -241,9 +234,8 @@ def test_handles() -> None:
 # What a console hears
 
 
-def test_a_console_hears_of_a_broker_and_of_events() -> None:
+def test_a_console_hears_of_a_broker_and_of_events(bench: Bench) -> None:
     """CF-12: broker, package, classes and agent first; then each event, between two commands."""
-    bench = Bench()
     log, session = listening(bench)
     lines = log.take()
     assert lines[:2] == ["brokerInfo", "newPackage org.apache.qpid.broker"]
@@ -275,9 +267,8 @@ def test_a_refused_broker() -> None:
     assert log.take() == []
 
 
-def test_a_console_sees_objects_change() -> None:
+def test_a_console_sees_objects_change(bench: Bench) -> None:
     """Every ten seconds: all at first, then what is new, has changed, or is gone; and a heartbeat."""
-    bench = Bench()
     sender = bench.sender(address("q"))
     log, _ = listening(bench)
     bench.sleep(9.9)
@@ -301,9 +292,8 @@ def test_a_console_sees_objects_change() -> None:
     assert lines[-1] == "heartbeat 60000000000"
 
 
-def test_a_console_hears_what_it_asked_for() -> None:
+def test_a_console_hears_what_it_asked_for(bench: Bench) -> None:
     """rcvEvents, rcvObjects, rcvHeartbeats, and bindings by class."""
-    bench = Bench()
     none, _ = listening(bench, rcvEvents=False, rcvObjects=False, rcvHeartbeats=False)
     log, session = listening(bench, userBindings=True)
     log.take(), none.take()
@@ -331,9 +321,8 @@ def test_a_console_hears_what_it_asked_for() -> None:
     assert none.take() == []
 
 
-def test_methods_without_waiting() -> None:
+def test_methods_without_waiting(bench: Bench) -> None:
     """management.py test_methods_async: each call has a number, and its answer comes with it."""
-    bench = Bench()
     log, session = listening(bench)
     broker = session.getObjects(_class="broker")[0]
     numbers = [broker.echo(count, "text", _async=True) for count in range(3)]
@@ -350,9 +339,8 @@ def test_methods_without_waiting() -> None:
     assert broker.echo(1, "a", _timeout=5).body == "a"
 
 
-def test_a_console_may_act_when_it_is_called() -> None:
+def test_a_console_may_act_when_it_is_called(bench: Bench) -> None:
     """What its calls cause it hears of afterwards, once."""
-    bench = Bench()
     log, session = listening(bench, rcvObjects=False)
     log.take()
 
@@ -372,9 +360,8 @@ def test_a_console_may_act_when_it_is_called() -> None:
     ]
 
 
-def test_two_consoles_and_a_subscriber_hear_the_same() -> None:
+def test_two_consoles_and_a_subscriber_hear_the_same(bench: Bench) -> None:
     """Consoles of this process, and one that subscribes to the topic of events."""
-    bench = Bench()
     logs = [listening(bench, rcvObjects=False)[0] for _ in range(2)]
     receiver = bench.receiver("qmf.default.topic/agent.ind.event.#", capacity=10)
     for log in logs:
@@ -386,8 +373,7 @@ def test_two_consoles_and_a_subscriber_hear_the_same() -> None:
     assert names == ["bind", "subscribe", "queueDeclare", "bind"]
 
 
-def test_an_event_in_words() -> None:
-    bench = Bench()
+def test_an_event_in_words(bench: Bench) -> None:
     events: list[Event] = []
 
     class Keep(Console):
@@ -440,12 +426,11 @@ class QueueStatistics(Console):
         self.printed.append(f"{record.name} {seconds:.0f}s {record.msgDepth} +{came:.1f} -{went:.1f}")
 
 
-def test_a_program_that_shows_rates() -> None:
+def test_a_program_that_shows_rates(bench: Bench) -> None:
     """CF-13, qpid-queue-stats: depth, enqueues and dequeues a second, in each interval with a change.
 
     As it manages its connections it is called with the next command, when it has set itself up.
     """
-    bench = Bench()
     sender, receiver = bench.sender(address("q")), bench.receiver("q")
     program = QueueStatistics(bench.url)
     assert program.printed == []
@@ -463,9 +448,8 @@ def test_a_program_that_shows_rates() -> None:
     assert not program.session.brokers
 
 
-def test_without_a_console_nothing_is_observed() -> None:
+def test_without_a_console_nothing_is_observed(bench: Bench) -> None:
     """A session that only asks costs the broker nothing, and leaves its state as it is."""
-    bench = Bench()
     before = bench.broker.state_hash()
     session = Session()
     session.addBroker(bench.url)

@@ -28,9 +28,8 @@ def values(event: Message, kind: str) -> dict[str, object]:
     return event.content[0]["_values"]
 
 
-def test_alert() -> None:
+def test_alert(bench: Bench) -> None:
     """QT-11 … QT-13, DQ-08: one event with the depths at that moment, and one on the way down."""
-    bench = Bench()
     up, down = (subscribe(bench, kind) for kind in (UP, DOWN))
     sender = bench.sender(declared("ttq", "'qpid.alert_count': 5, 'qpid.alert_count_down': 3"))
     receiver, size = bench.receiver("ttq"), len("msg-0") + OVERHEAD
@@ -43,9 +42,8 @@ def test_alert() -> None:
     assert is_empty(up) and is_empty(down)
 
 
-def test_alert_on_alert_queue() -> None:
+def test_alert_on_alert_queue(bench: Bench) -> None:
     """QT-13: the queue that alerts come to may raise one itself; that is all."""
-    bench = Bench()
     up = subscribe(bench, UP, "{x-declare:{arguments:{'qpid.alert_count':1}}}")
     bench.sender(declared("ttq", "'qpid.alert_count':1")).send(Message("my-message"))
     names = [values(up.fetch(timeout=1), UP)["qName"] for _ in range(2)]
@@ -53,9 +51,8 @@ def test_alert_on_alert_queue() -> None:
     assert is_empty(up)
 
 
-def test_alerts_that_cause_alerts_end() -> None:
+def test_alerts_that_cause_alerts_end(bench: Bench) -> None:
     """QT-13: a ring of one, alerting on itself, would raise alerts for ever; it is cut short."""
-    bench = Bench()
     seen: list[Event] = []
     bench.broker.observe(seen.append)
     ring = "{x-declare:{arguments:{'qpid.alert_count':1,'qpid.policy_type':ring,'qpid.max_count':1}}}"
@@ -66,9 +63,8 @@ def test_alerts_that_cause_alerts_end() -> None:
     assert bench.stat(alerts.queue).msgTotalEnqueues - published < 20
 
 
-def test_other_events_and_filter_by_key() -> None:
+def test_other_events_and_filter_by_key(bench: Bench) -> None:
     """CF-12: exchanges, bindings and subscriptions; a receiver gets what its key asks for and no more."""
-    bench = Bench()
     everything = bench.receiver("qmf.default.topic/agent.ind.event.#")
     drain(everything)
     bench.receiver("news; {create: always, delete: always, node: {type: topic}}").close()
@@ -79,9 +75,8 @@ def test_other_events_and_filter_by_key() -> None:
     )
 
 
-def test_an_observer_keeps_seeing_everything() -> None:
+def test_an_observer_keeps_seeing_everything(bench: Bench) -> None:
     """Events reach an observer of the broker beside the messages, and after the last subscription."""
-    bench = Bench()
     seen: list[Event] = []
     bench.broker.observe(seen.append)
     up = subscribe(bench, UP)
@@ -95,9 +90,8 @@ def test_an_observer_keeps_seeing_everything() -> None:
     assert [event.kind for event in seen].count("enqueued") == 3
 
 
-def test_nobody_listens_nothing_is_sent() -> None:
+def test_nobody_listens_nothing_is_sent(bench: Bench) -> None:
     """Without a subscriber the agent sends nothing, so that nothing is unroutable."""
-    bench = Bench()
     bench.sender(declared("ttq", "'qpid.alert_count':1")).send("one")
     assert bench.broker.statistics().discardsNoRoute == 0
     assert "qmf.agent" not in bench.broker.sessions

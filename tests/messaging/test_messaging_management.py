@@ -60,9 +60,8 @@ class Tool:
         return response.content
 
 
-def test_create_and_delete() -> None:
+def test_create_and_delete(bench: Bench) -> None:
     """CF-07 (MessagingSessionTests testQmfCreateAndDelete): queue, exchange and bindings by message."""
-    bench = Bench()
     tool = Tool(bench)
     limits = {"qpid.max_count": 100, "auto-delete": False}
     assert tool.call("create", {"type": "queue", "name": "q", "properties": limits, "strict": True}) == {}
@@ -101,9 +100,8 @@ def test_create_and_delete() -> None:
          "InvalidParameter: create: got ['colour'"),
     ],
 )  # fmt: skip
-def test_refusals(method: str, arguments: dict[str, object], status: int, text: str) -> None:
+def test_refusals(bench: Bench, method: str, arguments: dict[str, object], status: int, text: str) -> None:
     """CF-08, FC-05: each status once, by message and on the console alike; all: broker/test_management.py."""
-    bench = Bench()
     bench.sender(address("q")).send("x")
     code, error = Tool(bench).call(method, arguments)
     assert (code, error[: len(text)]) == (status, text)
@@ -112,9 +110,8 @@ def test_refusals(method: str, arguments: dict[str, object], status: int, text: 
         assert (result.status, result.text[: len(text)], result.outArgs) == (status, text, {})
 
 
-def test_queries() -> None:
+def test_queries(bench: Bench) -> None:
     """CF-09: objects by class and by identity."""
-    bench = Bench()
     tool = Tool(bench)
     bench.sender(address("q", {"qpid.max_count": 5})).send("x")
     bench.receiver("q", capacity=1)
@@ -311,9 +308,8 @@ def test_a_trace_with_requests_replays() -> None:
     assert broker.agent is not None
 
 
-def test_the_agent_is_no_client() -> None:
+def test_the_agent_is_no_client(bench: Bench) -> None:
     """Neither its session nor its connection shows up, though it has published and answered."""
-    bench = Bench()
     events = bench.receiver("qmf.default.topic/agent.ind.event.#", capacity=100)
     tool = Tool(bench)
     bench.sender(address("q"))
@@ -323,9 +319,8 @@ def test_the_agent_is_no_client() -> None:
         assert found and not [o for o in found if "qmf.agent" in str(o)]
 
 
-def test_a_connection_is_closed_by_management() -> None:
+def test_a_connection_is_closed_by_management(bench: Bench) -> None:
     """CF-11: its sessions die, a new session of it is dead, another connection may use the names."""
-    bench = Bench()
     victim = Connection.establish(bench.url)
     session = victim.session("mine")
     session.sender(address("q")).send("x")
@@ -343,9 +338,8 @@ def test_a_connection_is_closed_by_management() -> None:
     assert missing[0] == 1
 
 
-def test_a_request_is_a_transfer_like_any_other() -> None:
+def test_a_request_is_a_transfer_like_any_other(bench: Bench) -> None:
     """CAP-02: it takes room in the sender's window until it is complete, which it is at once."""
-    bench = Bench()
     tool = Tool(bench)
     tool.requests.capacity = 1
     for _ in range(3):

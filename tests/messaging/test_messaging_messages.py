@@ -93,8 +93,7 @@ def test_a_tuple_is_a_list() -> None:
     assert echo(Message((1, 2), content_type="amqp/list")).content == [1, 2]
 
 
-def test_a_subject_of_bytes_is_the_routing_key() -> None:
-    bench = Bench()
+def test_a_subject_of_bytes_is_the_routing_key(bench: Bench) -> None:
     receiver = bench.receiver("amq.topic/news")
     bench.sender("amq.topic").send(Message("x", subject=b"news"))
     assert receiver.fetch(0).subject == b"news"
@@ -118,17 +117,15 @@ def test_reply_to(reply_to: str, arrives: str) -> None:
     assert echo(Message(reply_to=reply_to)).reply_to == arrives
 
 
-def test_time_to_live() -> None:
+def test_time_to_live(bench: Bench) -> None:
     """What is left of it arrives."""
-    bench = Bench()
     bench.sender(address("q")).send(Message("x", ttl=60))
     bench.sleep(1.5)
     assert bench.receiver("q").fetch(0).ttl == 58.5
 
 
-def test_a_message_is_a_copy() -> None:
+def test_a_message_is_a_copy(bench: Bench) -> None:
     """What happens to a message after it was sent, or after it was fetched, changes no other copy."""
-    bench = Bench()
     sender = bench.sender(address("q"))
     message = Message({"list": [1]}, properties={"key": "sent"})
     sender.send(message)
@@ -140,9 +137,8 @@ def test_a_message_is_a_copy() -> None:
     assert (two.content, two.properties["key"]) == ({"list": [1]}, "sent")
 
 
-def test_send_again_what_was_received() -> None:
+def test_send_again_what_was_received(bench: Bench) -> None:
     """MessagingSessionTests testResend…: a fetched message can be sent on as it is."""
-    bench = Bench()
     bench.sender(address("q")).send(Message({"a": 1}, subject="s"))
     received = bench.receiver("q").fetch(0)
     bench.sender(address("r")).send(received)
@@ -150,9 +146,8 @@ def test_send_again_what_was_received() -> None:
     assert (again.content, again.subject, again.properties["x-amqp-0-10.routing-key"]) == ({"a": 1}, "s", "r")
 
 
-def test_what_an_engine_client_sends() -> None:
+def test_what_an_engine_client_sends(bench: Bench) -> None:
     """A message without a body that was put on the queue by hand arrives with None."""
-    bench = Bench()
     receiver = bench.receiver(address("q"))
     session = bench.broker.session("by hand")
     session.message_transfer(BrokerMessage(100, routing_key="q", headers={"k": 1}, label="mine"))
@@ -209,9 +204,8 @@ def test_points_in_time() -> None:
     ],
     ids=repr,
 )
-def test_size(queue: str, message: Message, size: int) -> None:
+def test_size(bench: Bench, queue: str, message: Message, size: int) -> None:
     """DQ-07: 26 + len(queue) + len(text) for text; everything else is added to that."""
-    bench = Bench()
     bench.sender(address(queue)).send(message)
     assert bench.stat(queue).byteDepth == size
 
@@ -255,9 +249,8 @@ def circle() -> dict[str, object]:
           for ttl in ("10", -1, float("nan"), float("inf"), [1], 1e30)],
     ],
 )  # fmt: skip
-def test_cannot_be_encoded(attributes: dict[str, object], text: str) -> None:
+def test_cannot_be_encoded(bench: Bench, attributes: dict[str, object], text: str) -> None:
     """DQ-07: the call fails, nothing is sent, and everything else goes on."""
-    bench = Bench()
     sender = bench.sender(address("q"), capacity=1)
     with pytest.raises(EncodeError, match=text):
         sender.send(Message(**attributes))  # type: ignore[arg-type]

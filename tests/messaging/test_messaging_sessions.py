@@ -23,8 +23,7 @@ def send(bench: Bench, count: int, target: str = Q, session: Session | None = No
 # Connections
 
 
-def test_establish_open_close() -> None:
-    bench = Bench()
+def test_establish_open_close(bench: Bench) -> None:
     connection = Connection(bench.url)
     assert (connection.opened(), connection.attached()) == (False, False)
     with pytest.raises(messaging.ConnectionClosed):
@@ -60,8 +59,7 @@ def test_urls_name_brokers() -> None:
     assert brokers.host(f"{here.url}-again") is brokers.host(here.url)
 
 
-def test_named_sessions() -> None:
-    bench = Bench()
+def test_named_sessions(bench: Bench) -> None:
     one = bench.connection.session("one")
     assert one is bench.connection.session("one")
     assert one is not bench.connection.session("two")
@@ -70,9 +68,8 @@ def test_named_sessions() -> None:
     assert bench.connection.session("one") is not one
 
 
-def test_detach_and_attach() -> None:
+def test_detach_and_attach(bench: Bench) -> None:
     """CN-17: unacknowledged messages go back; links are made anew; what was prefetched is forgotten."""
-    bench = Bench()
     send(bench, 2)
     receiver = bench.receiver("q", capacity=5)
     assert receiver.fetch().content == "m1"
@@ -90,9 +87,8 @@ def test_detach_and_attach() -> None:
 
 
 @pytest.mark.parametrize(("reliability", "left"), [("unreliable", ""), ("at-least-once", "m1 m2 m3")])
-def test_reliability_of_a_subscription(reliability: str, left: str) -> None:
+def test_reliability_of_a_subscription(bench: Bench, reliability: str, left: str) -> None:
     """CF-14: the queue of an unreliable subscription does not outlive the attachment."""
-    bench = Bench()
     receiver = bench.receiver(f"amq.topic; {{link: {{reliability: {reliability}}}}}")
     send(bench, 3, "amq.topic/x")
     bench.connection.detach()
@@ -100,9 +96,8 @@ def test_reliability_of_a_subscription(reliability: str, left: str) -> None:
     assert texts(receiver) == left
 
 
-def test_detaching_aborts_transactions() -> None:
+def test_detaching_aborts_transactions(bench: Bench) -> None:
     """The real client cannot go on with a transaction elsewhere."""
-    bench = Bench()
     session = bench.new_session(transactional=True)
     noticed: list[tuple[object, Exception]] = []
     session.set_async_exception_notify_handler(lambda where, error: noticed.append((where, error)))
@@ -117,8 +112,7 @@ def test_detaching_aborts_transactions() -> None:
 # Senders
 
 
-def test_send_to_a_closed_session() -> None:
-    bench = Bench()
+def test_send_to_a_closed_session(bench: Bench) -> None:
     sender = bench.sender(Q)
     bench.session.close()
     with pytest.raises(messaging.Detached):
@@ -132,9 +126,8 @@ def test_send_to_a_closed_session() -> None:
 # Receivers
 
 
-def test_fetch() -> None:
+def test_fetch(bench: Bench) -> None:
     """CN-09: Empty at once, and after the time-out, in virtual time; then in order, whatever the time-out."""
-    bench = Bench()
     sender, receiver = bench.sender(Q), bench.receiver("q")
     with pytest.raises(messaging.Empty):
         receiver.fetch(0)
@@ -149,8 +142,7 @@ def test_fetch() -> None:
 
 
 @pytest.mark.parametrize("closes", ["receiver", "session", "connection"])
-def test_fetch_from_closed(closes: str) -> None:
-    bench = Bench()
+def test_fetch_from_closed(bench: Bench, closes: str) -> None:
     receiver = bench.receiver(Q)
     {"receiver": receiver, "session": bench.session, "connection": bench.connection}[closes].close()
     with pytest.raises(messaging.LinkClosed):
@@ -160,9 +152,8 @@ def test_fetch_from_closed(closes: str) -> None:
 
 @pytest.mark.parametrize("threshold", [0.5, 1])
 @pytest.mark.parametrize("capacity", [5, 10, 100])
-def test_capacity(capacity: int, threshold: float) -> None:
+def test_capacity(bench: Bench, capacity: int, threshold: float) -> None:
     """CN-09: available stays between ⌈threshold · capacity⌉ and capacity while the queue has more."""
-    bench = Bench()
     sender, receiver = bench.sender(Q), bench.receiver("q")
     receiver.threshold = threshold
     receiver.capacity = capacity
@@ -180,9 +171,8 @@ def test_capacity(capacity: int, threshold: float) -> None:
 
 
 @pytest.mark.parametrize("reliability", ["unreliable", "at-most-once"])
-def test_unreliable_receivers_give_nothing_back(reliability: str) -> None:
+def test_unreliable_receivers_give_nothing_back(bench: Bench, reliability: str) -> None:
     """CN-11, CN-17: a reliable session that ends gives back; from an unreliable link all is gone."""
-    bench = Bench()
     send(bench, 3)
     reliable = bench.consumer("q")
     assert texts(reliable) == "m1 m2 m3"
@@ -193,9 +183,8 @@ def test_unreliable_receivers_give_nothing_back(reliability: str) -> None:
     assert is_empty(bench.receiver("q"))
 
 
-def test_closing_a_receiver_gives_back_what_was_prefetched() -> None:
+def test_closing_a_receiver_gives_back_what_was_prefetched(bench: Bench) -> None:
     """CN-14: and keeps what was fetched."""
-    bench = Bench()
     send(bench, 4)
     receiver = bench.receiver("q", capacity=3)
     receiver.fetch(0)
@@ -203,9 +192,8 @@ def test_closing_a_receiver_gives_back_what_was_prefetched() -> None:
     assert texts(bench.receiver("q")) == "m2* m3* m4*"
 
 
-def test_fetch_that_could_never_return() -> None:
+def test_fetch_that_could_never_return(bench: Bench) -> None:
     """No time-out, and no client that could send: it says so, and why."""
-    bench = Bench()
     receiver = bench.receiver(Q)
     with pytest.raises(messaging.FetchWouldBlock, match="'q' is empty; no other thread uses this broker"):
         receiver.fetch()
@@ -218,9 +206,8 @@ def test_fetch_that_could_never_return() -> None:
         bench.session.next_receiver()
 
 
-def test_fetch_names_the_owners_of_groups() -> None:
+def test_fetch_names_the_owners_of_groups(bench: Bench) -> None:
     """MG-12."""
-    bench = Bench()
     grouped = address("g", {"qpid.group_header_key": "k", "qpid.shared_msg_group": 1})
     sender = bench.sender(grouped)
     for _ in range(2):
@@ -230,9 +217,8 @@ def test_fetch_names_the_owners_of_groups() -> None:
         bench.consumer("g").fetch()
 
 
-def test_fetch_waits_for_what_time_brings() -> None:
+def test_fetch_waits_for_what_time_brings(bench: Bench) -> None:
     """QT-24: a queue's auto-delete sends its messages to where a consumer waits for them."""
-    bench = Bench()
     receiver = bench.receiver("amq.fanout")
     declare = "{alternate-exchange: 'amq.fanout', arguments: {'qpid.auto_delete_timeout': 5}}"
     sender = bench.sender(f"q; {{create: always, node: {{x-declare: {declare}}}}}")
@@ -245,9 +231,8 @@ def test_fetch_waits_for_what_time_brings() -> None:
 # Sessions
 
 
-def test_next_receiver() -> None:
+def test_next_receiver(bench: Bench) -> None:
     """CN-19, CN-20: messages come to three receivers in turn; fetched in the order in which they came."""
-    bench = Bench()
     receivers = [bench.receiver(Q, capacity=UNLIMITED) for _ in range(3)]
     send(bench, 10)
     fetched = []
@@ -264,9 +249,8 @@ def test_next_receiver() -> None:
 
 @pytest.mark.parametrize("sync", [True, False])
 @pytest.mark.parametrize("ack_capacity", [None, 1, 5, UNLIMITED])
-def test_acknowledge(ack_capacity: object, sync: bool) -> None:
+def test_acknowledge(bench: Bench, ack_capacity: object, sync: bool) -> None:
     """CN-13, CN-17: closed without acknowledging, all go back; acknowledged, they are gone."""
-    bench = Bench()
     sent = send(bench, 15)
     first = bench.consumer("q")
     assert contents(drain(first)) == sent
@@ -281,9 +265,8 @@ def test_acknowledge(ack_capacity: object, sync: bool) -> None:
     assert is_empty(bench.receiver("q"))
 
 
-def test_no_capacity_at_all() -> None:
+def test_no_capacity_at_all(bench: Bench) -> None:
     """CAP-07: a capacity of 0 has no room, ever."""
-    bench = Bench()
     send(bench, 1)
     sender = bench.sender("q")
     bench.receiver("q").fetch(0)
@@ -294,9 +277,8 @@ def test_no_capacity_at_all() -> None:
         bench.session.acknowledge(sync=False)
 
 
-def test_each_message_is_settled_by_its_own_disposition() -> None:
+def test_each_message_is_settled_by_its_own_disposition(bench: Bench) -> None:
     """CN-13 … CN-16: accepted, released with and without the flag, refused; and all at once."""
-    bench = Bench()
     send(bench, 5, "q; {create: always, node: {x-declare: {alternate-exchange: 'amq.topic'}}}")
     receiver, refused = bench.receiver("q"), bench.receiver("amq.topic")
     for message, disposition in zip(
@@ -318,8 +300,7 @@ def test_each_message_is_settled_by_its_own_disposition() -> None:
     assert bench.stat("q").msgDepth == 0
 
 
-def test_acknowledge_twice() -> None:
-    bench = Bench()
+def test_acknowledge_twice(bench: Bench) -> None:
     send(bench, 1)
     message = bench.receiver("q").fetch(0)
     bench.session.acknowledge(message)
@@ -328,9 +309,8 @@ def test_acknowledge_twice() -> None:
     bench.session.acknowledge()
 
 
-def test_acknowledge_behind_a_held_transfer() -> None:
+def test_acknowledge_behind_a_held_transfer(bench: Bench) -> None:
     """CM-14: a gap hides the confirmation; the real client would wait, the broker has done it."""
-    bench = Bench()
     send(bench, 1, session=bench.new_session())
     receiver = bench.receiver("q")
     stopped = bench.sender(address("stopped", {"qpid.flow_stop_count": 1}))
@@ -352,8 +332,7 @@ def test_acknowledge_behind_a_held_transfer() -> None:
     assert bench.session.acked == []
 
 
-def test_message_received_handler() -> None:
-    bench = Bench()
+def test_message_received_handler(bench: Bench) -> None:
     called: list[Session] = []
     bench.session.set_message_received_notify_handler(called.append)
     bench.receiver(Q, capacity=UNLIMITED)
@@ -371,9 +350,8 @@ def test_commit_without_transactions() -> None:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_transaction_of_both_kinds(commits: bool) -> None:
+def test_transaction_of_both_kinds(bench: Bench, commits: bool) -> None:
     """CM-11: consume and publish together, or not at all; what goes back is flagged."""
-    bench = Bench()
     send(bench, 3, "from; {create: sender}")
     session = bench.new_session(transactional=True)
     source, target = session.receiver("from"), session.sender("to; {create: always}")
@@ -390,9 +368,8 @@ def test_transaction_of_both_kinds(commits: bool) -> None:
         assert (texts(bench.receiver("from")), texts(copies)) == ("m1* m2* m3*", "")
 
 
-def test_commit_into_a_full_queue() -> None:
+def test_commit_into_a_full_queue(bench: Bench) -> None:
     """LP-09: 541, as TransactionAborted; nothing of it happened, and the session is gone."""
-    bench = Bench()
     session = bench.new_session(transactional=True)
     send(bench, 10, address("q", {"qpid.max_count": 5}), session)
     with pytest.raises(messaging.TransactionAborted, match="internal-error: Transaction prep") as raised:
@@ -407,9 +384,8 @@ def test_commit_into_a_full_queue() -> None:
 # What sessions die of
 
 
-def test_session_error_surfaces() -> None:
+def test_session_error_surfaces(bench: Bench) -> None:
     """LP-05, LP-06 (testSessionCheckError): the session is gone, the connection lives."""
-    bench = Bench()
     sender = bench.sender(address("q", {"qpid.max_count": 1, "qpid.flow_stop_count": 0}))
     sender.send("one", sync=False)
     assert bench.session.get_error() is None
@@ -422,9 +398,8 @@ def test_session_error_surfaces() -> None:
     assert bench.new_session().receiver("q").fetch(0).content == "one"
 
 
-def test_a_syntax_error_in_a_queue_filter_ends_the_connection() -> None:
+def test_a_syntax_error_in_a_queue_filter_ends_the_connection(bench: Bench) -> None:
     """501, as ConnectionError, for every session."""
-    bench = Bench()
     other = bench.new_session()
     with pytest.raises(messaging.ConnectionError):
         bench.sender(address("q", {"qpid.filter": "a b c ("}))

@@ -66,9 +66,8 @@ def stopping(name: str = "q", count: int = 1) -> str:
 # Who frees whom
 
 
-def test_a_blocked_producer_is_freed_by_a_consumer() -> None:
+def test_a_blocked_producer_is_freed_by_a_consumer(bench: Bench) -> None:
     """CAP-07: the queue stops the producer's thread; the main thread consumes, and it goes on."""
-    bench = Bench()
     sender, consumer = bench.sender(stopping(count=3), capacity=2), bench.consumer("q")
 
     def produce() -> str:
@@ -103,9 +102,8 @@ def give_up(sender: Sender) -> None:
     ],
     ids=["send with sync", "sync", "send into a full window", "a receiver behind a held transfer"],
 )
-def test_what_blocks_a_producer(call: Callable[[Sender], object]) -> None:
+def test_what_blocks_a_producer(bench: Bench, call: Callable[[Sender], object]) -> None:
     """CAP-07, CAP-12: each of the calls that wait for completions, freed by a purge."""
-    bench = Bench()
     sender = bench.sender(stopping(), capacity=2)
     sender.send("1")
     worker = Worker(lambda: call(sender))
@@ -115,9 +113,8 @@ def test_what_blocks_a_producer(call: Callable[[Sender], object]) -> None:
     assert not isinstance(worker.result(), Exception)
 
 
-def test_a_thread_that_fetches_for_ever() -> None:
+def test_a_thread_that_fetches_for_ever(bench: Bench) -> None:
     """CN-09: it takes what comes, when it comes; with a session of its own and with prefetch."""
-    bench = Bench()
     seen: list[object] = []
     all_seen = threading.Event()
 
@@ -145,9 +142,8 @@ def test_a_thread_that_fetches_for_ever() -> None:
 
 
 @pytest.mark.usefixtures("slow_starts")
-def test_a_thread_that_is_about_to_use_the_broker() -> None:
+def test_a_thread_that_is_about_to_use_the_broker(bench: Bench) -> None:
     """A fetch waits for a thread that was started and has not called anything yet."""
-    bench = Bench()
     receiver = bench.receiver(address("q"))
     connection = Connection.establish(bench.url)
     worker = Worker(lambda: (time.sleep(0.2), connection.session().sender("q").send("late")))
@@ -158,9 +154,8 @@ def test_a_thread_that_is_about_to_use_the_broker() -> None:
 # When nothing can free anyone
 
 
-def test_two_threads_that_wait_for_each_other() -> None:
+def test_two_threads_that_wait_for_each_other(bench: Bench) -> None:
     """The first that notices raises, and says so; when its thread has ended, so does the other."""
-    bench = Bench()
     receivers = [bench.consumer(address(name)) for name in ("a", "b")]
     workers = [Worker(receiver.fetch) for receiver in receivers]
     errors = [worker.result() for worker in workers]
@@ -168,9 +163,8 @@ def test_two_threads_that_wait_for_each_other() -> None:
     assert all("the other threads that use this broker" in str(error) for error in errors)
 
 
-def test_a_deadlock_is_the_last_callers() -> None:
+def test_a_deadlock_is_the_last_callers(bench: Bench) -> None:
     """The thread that would close the circle gets the error, and can still free the other."""
-    bench = Bench()
     sender = bench.sender(stopping(), capacity=1)
     worker = Worker(lambda: [sender.send("x", sync=False) for _ in range(4)])
     until_waiting(bench, worker)
@@ -190,10 +184,9 @@ def test_a_deadlock_is_the_last_callers() -> None:
     ],
 )
 def test_a_main_thread_that_waits_for_the_end_of_a_blocked_one(
-    error: type[Exception], call: Callable[[object], object]
+    bench: Bench, error: type[Exception], call: Callable[[object], object]
 ) -> None:
     """A thread in ``join`` cannot act: the blocked thread raises, instead of both waiting for ever."""
-    bench = Bench()
     sender = bench.sender(stopping(), capacity=1)
     assert isinstance(Worker(lambda: call(sender)).result(), error)
 
@@ -224,9 +217,8 @@ UNASKED = "nothing is held, and the broker was not asked for a report"
     [lambda sender: sender.sync(), lambda sender: sender.session.sync(), lambda sender: sender.close()],
     ids=["sync", "session sync", "close"],
 )
-def test_a_sync_that_never_returns(call: Callable[[Sender], object]) -> None:
+def test_a_sync_that_never_returns(bench: Bench, call: Callable[[Sender], object]) -> None:
     """RF-48: the numbers of the real client at the real broker; a send with sync settles it."""
-    bench = Bench()
     sender = lose_reports(bench)
     channel = bench.session.channel
     assert channel is not None
@@ -248,14 +240,13 @@ def test_a_sync_that_never_returns(call: Callable[[Sender], object]) -> None:
     ],
 )
 def test_a_thread_that_waits_for_no_report_is_warned(
-    ahead: int, call: Callable[[Sender], object], what: str, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, ahead: int, call: Callable[[Sender], object], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RF-48: while another thread can act, the call blocks as the real one does, and says why.
 
     An answer that the session is given brings a report of all that is complete.
     """
     monkeypatch.setattr(hosts, "PATIENCE", 0.0)
-    bench = Bench()
     sender = lose_reports(bench, ahead)
     assert sender.available() == 1 - ahead
     with warnings.catch_warnings(record=True) as caught:
@@ -267,10 +258,11 @@ def test_a_thread_that_waits_for_no_report_is_warned(
     assert [f"{what} waits for ever: {UNASKED}" in str(one.message) for one in caught] == [True]
 
 
-def test_a_thread_that_a_consumer_will_free_is_not_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_a_consumer_will_free_is_not_warned(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is held carries a request to be reported."""
     monkeypatch.setattr(hosts, "PATIENCE", 0.0)
-    bench = Bench()
     sender = bench.sender(stopping())
     sender.send("1")
     with warnings.catch_warnings():
@@ -344,9 +336,8 @@ def test_two_threads_that_wait_for_each_other_at_two_brokers() -> None:
 # Time
 
 
-def test_virtual_time_passes_when_all_threads_wait() -> None:
+def test_virtual_time_passes_when_all_threads_wait(bench: Bench) -> None:
     """From one end of a time-out to the next, not in real time."""
-    bench = Bench()
     ends: list[tuple[float, int]] = []
 
     def wait(seconds: float) -> None:
@@ -363,9 +354,8 @@ def test_virtual_time_passes_when_all_threads_wait() -> None:
     assert all(start in (0, *(now for _, now in ends)) for start in starts)
 
 
-def test_a_timer_of_the_broker_frees_a_thread_when_all_wait() -> None:
+def test_a_timer_of_the_broker_frees_a_thread_when_all_wait(bench: Bench) -> None:
     """The cleaner removes what expires; the producer's thread goes on, the consumer's times out."""
-    bench = Bench()
     sender = bench.sender(stopping(), capacity=1)
 
     def produce() -> str:
@@ -382,18 +372,16 @@ def test_a_timer_of_the_broker_frees_a_thread_when_all_wait() -> None:
     assert bench.stat("q").discardsTtl == 2
 
 
-def test_a_time_out_ends_in_real_time_while_another_thread_works() -> None:
+def test_a_time_out_ends_in_real_time_while_another_thread_works(bench: Bench) -> None:
     """The main thread does something else, and the worker's fetch ends nevertheless."""
-    bench = Bench()
     worker = Worker(lambda: bench.new_session().receiver(address("q")).fetch(timeout=0.05))
     wait_until(lambda: not worker.is_alive(), "the time-out is over")
     assert isinstance(worker.outcome, messaging.Empty)
     assert bench.broker.now == 50_000
 
 
-def test_sleep_lets_other_threads_work() -> None:
+def test_sleep_lets_other_threads_work(bench: Bench) -> None:
     """Until all of them wait; then virtual time passes."""
-    bench = Bench()
     receiver = bench.consumer(address("q"))
     worker = Worker(lambda: receiver.fetch(timeout=HOUR).content)
     until_waiting(bench, worker)
@@ -406,9 +394,8 @@ def test_sleep_lets_other_threads_work() -> None:
 # What goes wrong in one thread
 
 
-def test_the_death_of_a_session_leaves_the_waits_of_another() -> None:
+def test_the_death_of_a_session_leaves_the_waits_of_another(bench: Bench) -> None:
     """CAP-07: a rival's overflow ends the rival's session only; a purge frees who is blocked."""
-    bench = Bench()
     sender = bench.new_session().sender(
         address("full", {"qpid.max_count": 2, "qpid.flow_stop_count": 1}), capacity=1
     )
@@ -422,9 +409,8 @@ def test_the_death_of_a_session_leaves_the_waits_of_another() -> None:
     assert not isinstance(worker.result(), Exception)
 
 
-def test_closing_from_another_thread() -> None:
+def test_closing_from_another_thread(bench: Bench) -> None:
     """A session that is closed while a thread fetches on it."""
-    bench = Bench()
     receiver = bench.consumer(address("q"))
     worker = Worker(receiver.fetch)
     until_waiting(bench, worker)

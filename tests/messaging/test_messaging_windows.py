@@ -119,17 +119,15 @@ def send_until_blocked(sender: Sender, limit: int = 1000) -> int:
 
 
 @pytest.mark.parametrize(("capacity", "depth"), [(1, 11), (2, 12), (3, 12)])
-def test_cpp_alone_on_a_queue_that_stops_at_ten(capacity: int, depth: int) -> None:
+def test_cpp_alone_on_a_queue_that_stops_at_ten(bench: Bench, capacity: int, depth: int) -> None:
     """CAP-08, G-04: the lazy window stalls below stop + capacity."""
-    bench = Bench()
     sender = bench.sender(address("q", stopping(10)), window="qpid-cpp", capacity=capacity)
     send_until_blocked(sender)
     assert bench.stat("q").msgDepth == depth
 
 
-def test_unsettled_send() -> None:
+def test_unsettled_send(bench: Bench) -> None:
     """CAP-04, CAP-05, CAP-07: qpid-cpp's sends are unsettled until a sync; its capacity is 50, not any."""
-    bench = Bench()
     sender = bench.sender(address("q"), window="qpid-cpp")
     assert sender.capacity == 50
     for _ in range(10):
@@ -144,9 +142,8 @@ def test_unsettled_send() -> None:
     assert (plain.capacity, plain.available()) == (UNLIMITED, UNLIMITED)
 
 
-def test_sync_send_on_a_stopped_queue() -> None:
+def test_sync_send_on_a_stopped_queue(bench: Bench) -> None:
     """CAP-07: Timeout, although the message is on the queue; it says who holds it."""
-    bench = Bench()
     sender = bench.sender(address("q", stopping(1)))
     sender.send("one")
     before = bench.broker.now
@@ -166,9 +163,8 @@ def test_sync_send_on_a_stopped_queue() -> None:
 
 
 @pytest.mark.parametrize("window", ["ideal", "qpid-python", "qpid-cpp"])
-def test_full_window_names_who_holds_it(window: str) -> None:
+def test_full_window_names_who_holds_it(bench: Bench, window: str) -> None:
     """CAP-01: with no time-out no client could ever make room; the message was not sent."""
-    bench = Bench()
     sender = bench.sender(address("orders", stopping(1)), window=window, capacity=1)
     sender.send("one", sync=False)
     sender.send("two", sync=False)
@@ -182,9 +178,8 @@ def test_full_window_names_who_holds_it(window: str) -> None:
         sender.send("three", sync=False, timeout=1)
 
 
-def test_a_time_out_frees_the_sender() -> None:
+def test_a_time_out_frees_the_sender(bench: Bench) -> None:
     """FC-21, CAP-07: while send waits in virtual time, the unused queue's auto-delete comes."""
-    bench = Bench()
     arguments = {**stopping(1), "qpid.auto_delete_timeout": 5}
     sender = bench.sender(address("q", arguments))
     bench.consumer("q").close()
@@ -194,9 +189,8 @@ def test_a_time_out_frees_the_sender() -> None:
     assert bench.broker.now == 5_000_000, "it waited no longer than it had to"
 
 
-def test_expiry_frees_the_sender() -> None:
+def test_expiry_frees_the_sender(bench: Bench) -> None:
     """Without a time-out, the expiry cleaner is what can still happen."""
-    bench = Bench()
     sender = bench.sender(address("q", stopping(1)))
     sender.send(Message("one", ttl=1))
     sender.send(Message("two", ttl=1000))
@@ -215,9 +209,8 @@ def idle_beside_busy(bench: Bench, window: str) -> Sender:
     return idle
 
 
-def test_head_of_line_between_destinations() -> None:
+def test_head_of_line_between_destinations(bench: Bench) -> None:
     """CAP-09, ALT-09: a full qpid-cpp window waits for what another sender's queue holds."""
-    bench = Bench()
     idle = idle_beside_busy(bench, "qpid-cpp")
     idle.capacity = 1
     idle.send("y")
@@ -238,9 +231,10 @@ def test_head_of_line_between_destinations() -> None:
         pytest.param("ideal", False, id="CM-04 the ideal window learns of its own message"),
     ],
 )
-def test_sending_with_sync_behind_what_another_sender_has_held(window: str, waits: bool) -> None:
+def test_sending_with_sync_behind_what_another_sender_has_held(
+    bench: Bench, window: str, waits: bool
+) -> None:
     """CAP-05, CAP-09: the message itself is complete; another one of the session is not."""
-    bench = Bench()
     idle = idle_beside_busy(bench, window)
     if waits:
         with pytest.raises(messaging.Timeout, match="is held by queue 'busy'"):
@@ -250,9 +244,8 @@ def test_sending_with_sync_behind_what_another_sender_has_held(window: str, wait
     assert bench.stat("idle").msgDepth == 1
 
 
-def test_unreliable_links_track_nothing() -> None:
+def test_unreliable_links_track_nothing(bench: Bench) -> None:
     """CAP-06."""
-    bench = Bench()
     bench.sender(address("q", stopping(1)))
     sender = bench.sender("q; {link: {reliability: at-most-once}}", capacity=1)
     for _ in range(5):
