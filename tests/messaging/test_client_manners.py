@@ -333,19 +333,19 @@ def test_a_refused_url(bench: Bench) -> None:
 
 # Small programs beside the table
 
-STEPS = {
-    # what the client does: commands that come, and whether it waits for an unbroken row of completions.
+STEPS: dict[str, tuple[str, bool, Callable[[Program], object]]] = {
+    # what the client does: commands that come, whether it waits for an unbroken row of completions, the call.
     # <sync> is execution.sync*, if the last command asked for no report and a sender is idle;
     # <bytes> is message.flow, unless bytes are granted.
-    "send to stopped": ("message.transfer <sync>", False),
-    "send to idle": ("message.transfer <sync>", False),
-    "send to idle and wait": ("message.transfer*", True),
-    "sync stopped": ("<sync>", True),
-    "sync idle": ("<sync>", True),
-    "fetch now": ("<sync> <bytes> message.flow <sync> message.flush*", True),
-    "fetch in time": ("<sync> <bytes> message.flow <sync>", False),
-    "acknowledge": ("<sync> message.accept*", True),
-    "let go": ("", False),
+    "send to stopped": ("message.transfer <sync>", False, lambda it: it.stopped.send("x", sync=False)),
+    "send to idle": ("message.transfer <sync>", False, lambda it: it.idle.send("x", sync=False)),
+    "send to idle and wait": ("message.transfer*", True, lambda it: it.idle.send("x", sync=True)),
+    "sync stopped": ("<sync>", True, lambda it: it.stopped.sync()),
+    "sync idle": ("<sync>", True, lambda it: it.idle.sync()),
+    "fetch now": ("<sync> <bytes> message.flow <sync> message.flush*", True, lambda it: it.receiver.fetch(0)),
+    "fetch in time": ("<sync> <bytes> message.flow <sync>", False, lambda it: it.receiver.fetch(1)),
+    "acknowledge": ("<sync> message.accept*", True, lambda it: it.bench.session.acknowledge()),
+    "let go": ("", False, lambda it: it.bench.stat("stopped").purge(0)),
 }
 """The manners of the client, as far as these programs see them (CAP-12, CAP-13)."""
 
@@ -358,7 +358,7 @@ class Program:
         feeder = Connection.establish(bench.url).session().sender(address("full"))
         for number in range(40):
             feeder.send(f"{number}")
-        self.senders = {"stopped": bench.sender(STOPPED), "idle": bench.sender(address("idle"))}
+        self.stopped, self.idle = bench.sender(STOPPED), bench.sender(address("idle"))
         self.receiver = bench.receiver("full")
         self.commands: list[str] = ["queue.query*"]
         self.unsynced: set[str] = set()
@@ -388,20 +388,8 @@ class Program:
 
     def run(self, step: str) -> bool:
         """Do it; return whether it waits without end."""
-        senders, session = self.senders, self.bench.session
-        actions: dict[str, Callable[[], object]] = {
-            "send to stopped": lambda: senders["stopped"].send("x", sync=False),
-            "send to idle": lambda: senders["idle"].send("x", sync=False),
-            "send to idle and wait": lambda: senders["idle"].send("x", sync=True),
-            "sync stopped": lambda: senders["stopped"].sync(),
-            "sync idle": lambda: senders["idle"].sync(),
-            "fetch now": lambda: self.receiver.fetch(0),
-            "fetch in time": lambda: self.receiver.fetch(1),
-            "acknowledge": session.acknowledge,
-            "let go": lambda: self.bench.stat("stopped").purge(0),
-        }
         try:
-            actions[step]()
+            STEPS[step][2](self)
         except messaging.SyncWouldBlock:
             return True
         return False
