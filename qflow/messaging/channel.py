@@ -123,10 +123,7 @@ class Channel:
             self.engine.completions.report_when_complete(number)
         self.needs_sync = then is None
         try:
-            return self.control(command, *arguments, **named)
-        except AmqpException as error:
-            self._client.fail(error)
-            return None
+            return self.give_control(command, *arguments, **named)
         except Exception:
             # It did not happen, and its number is the next one's.
             self._actions.pop(number, None)
@@ -159,12 +156,13 @@ class Channel:
         finally:
             self.host.publish_events()
 
-    def give_control(self, method: Callable[..., object], *arguments: Any) -> None:
-        """Give a control; the client is sent it if the session is gone."""
+    def give_control(self, method: Callable[..., Result], *arguments: Any, **named: Any) -> Result | None:
+        """Give a control, or carry a command out; the client is sent a refusal."""
         try:
-            self.control(method, *arguments)
+            return self.control(method, *arguments, **named)
         except AmqpException as error:
             self._client.fail(error)
+            return None
 
     def sync(self, then: Action = do_nothing) -> None:
         """Give an ``execution.sync``: it is complete when all commands before it are (CM-06)."""

@@ -546,7 +546,6 @@ class Sender(LinkEndpoint):
 
     def _has_outstanding(self, last: int) -> bool:
         self._read_reports()
-        self.window.unsettled()
         return bool(self.window.outstanding) and self.window.outstanding[0] <= last
 
     # Attaching and closing

@@ -220,17 +220,7 @@ def to_broker(
     message: Message, routing_key: str | bytes | None, subject: str | bytes | None, counts_header: bool = True
 ) -> BrokerMessage:
     """Return a copy as the engine's message, or raise an EncodeError; headers count in 0-10 (DQ-05)."""
-    if isinstance(routing_key, bytes):
-        try:
-            routing_key = routing_key.decode()
-        except UnicodeDecodeError:
-            raise EncodeError(
-                text=f"routing key: got {routing_key!r}, allowed is a text, or its UTF-8"
-            ) from None
-    if routing_key is not None and len(routing_key.encode()) > _LONGEST_KEY:
-        raise EncodeError(
-            text=f"routing key: got {len(routing_key.encode())} bytes, at most {_LONGEST_KEY} fit (EX-03)"
-        )
+    key = _as_key(routing_key)
     if not isinstance(message.properties, dict):
         raise EncodeError(text=f"cannot encode the message: properties is a dict; got {message.properties!r}")
     texts: dict[str, Any] = {}
@@ -249,7 +239,7 @@ def to_broker(
             extras_size += size
         encoded = BrokerMessage(
             content_size=content_size(body, message.content_type) + (extras_size if counts_header else 0),
-            routing_key=routing_key,
+            routing_key=key,
             headers=headers,  # encoded_size() below refuses what is no header
             priority=message.priority,
             ttl=_milliseconds(message.ttl),
@@ -263,6 +253,18 @@ def to_broker(
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise EncodeError(text=f"cannot encode the message: {error}") from error
     return encoded
+
+
+def _as_key(key: str | bytes | None) -> str | None:
+    """Return a routing key as text."""
+    try:
+        text = key.decode() if isinstance(key, bytes) else key
+    except UnicodeDecodeError:
+        raise EncodeError(text=f"routing key: got {key!r}, allowed is a text, or its UTF-8") from None
+    size = len((text or "").encode())
+    if size > _LONGEST_KEY:
+        raise EncodeError(text=f"routing key: got {size} bytes, at most {_LONGEST_KEY} fit (EX-03)")
+    return text
 
 
 def _as_sent(value: Any) -> Any:
