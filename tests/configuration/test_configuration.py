@@ -47,6 +47,13 @@ def run(
     return status, said.out, said.err
 
 
+def data_of(capsys: pytest.CaptureFixture[str], *words: str, **what: tuple[str, ...]) -> dict[str, object]:
+    """Run ``qflow config … --json``; return what it prints."""
+    status, out, _ = run(capsys, *words, "--json", **what)
+    assert status == 0
+    return json.loads(out)
+
+
 BROKERS = re.compile(r"--default-\S+ ?")
 
 
@@ -568,11 +575,9 @@ def test_the_command(capsys):
 
 
 def test_the_command_as_data(capsys):
-    status, out, _ = run(capsys, "orders", "--max-queue-count=90", "--durable", "--json")
-    data = json.loads(out)
-    first = {"name": "orders", "arguments": {"qpid.max_count": 90}, "durable": True, "autoDelete": False}
-    assert (status, data["refusal"]) == (0, None)
-    assert {key: data[key] for key in first} == first
+    data = data_of(capsys, "orders", "--max-queue-count=90", "--durable")
+    shown = [data[key] for key in ("name", "arguments", "durable", "autoDelete", "refusal")]
+    assert shown == ["orders", {"qpid.max_count": 90}, True, False, None]
     assert [limit["name"] for limit in data["limits"]] == ["qpid.max_count", "qpid.max_size"]
     assert data["alerts"][0]["name"] == "qpid.alert_count_up"
     assert data["levels"][1] == {
@@ -593,9 +598,7 @@ def test_the_broker_it_is_tried_on(capsys, monkeypatch, tmp_path, dashes):
     path = tmp_path / "qpidd.conf"
     path.write_text("default-event-threshold-ratio=50\nauth=no\n")
     option = f"--broker-option={dashes}default-flow-stop-threshold=90"
-    status, out, _ = run(capsys, "q", "--max-queue-count=100", option, f"--broker-config={path}", "--json")
-    data = json.loads(out)
-    assert status == 0
+    data = data_of(capsys, "q", "--max-queue-count=100", option, f"--broker-config={path}")
     assert [row["value"] for row in data["levels"][:2]] == [90, 60]
     assert data["alerts"][0]["value"] == 50
     assert data["broker"]["not_modelled"] == ["auth"]
@@ -613,14 +616,9 @@ def test_a_broker_that_does_not_start(capsys):
 def test_declare_arguments_as_json(capsys):
     """The options are added to the map, as qpid-config adds its options to --argument."""
     given_ = '{"qpid.max_count": "100", "qpid.flow_stop_count": 80, "durable": true}'
-    status, out, _ = run(capsys, "q", "--declare", given_, "--flow-stop-count=90", "--json")
-    data = json.loads(out)
-    assert status == 0
+    data = data_of(capsys, "q", "--declare", given_, "--flow-stop-count=90")
     assert data["arguments"] == {"qpid.max_count": "100", "qpid.flow_stop_count": 90}
-    assert data["durable"] is True
-    assert (
-        data["qpid_config"] == "qpid-config add queue q --max-queue-count=100 --flow-stop-count=90 --durable"
-    )
+    assert data["qpid_config"].endswith("queue q --max-queue-count=100 --flow-stop-count=90 --durable")
 
 
 def test_the_parser_does_not_load_the_engine():
@@ -723,12 +721,9 @@ def test_addresses_of_no_queue(capsys, address, complaint):
 def test_an_address_on_the_command_line(capsys):
     """CF-14: the same is said of it as of the options."""
     address = "orders; {create: always, node: {x-declare: {arguments: {'qpid.max_count': 90}}}}"
-    status, out, _ = run(
-        capsys, address, "--json", "--broker-option=default-queue-limit=0", what=("address",)
-    )
-    assert status == 0
-    assert json.loads(out)["levels"][1]["value"] == 62
-    assert json.loads(out)["qpid_config"] == "qpid-config add queue orders --max-queue-count=90"
+    data = data_of(capsys, address, "--broker-option=default-queue-limit=0", what=("address",))
+    assert data["levels"][1]["value"] == 62
+    assert data["qpid_config"] == "qpid-config add queue orders --max-queue-count=90"
 
 
 # Round trips
@@ -779,16 +774,10 @@ SPOKEN = st.recursive(
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    SPELLED.filter(bool),
-    st.dictionaries(SPELLED, SPOKEN, max_size=4),
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
-)
+@given(SPELLED.filter(bool), st.dictionaries(SPELLED, SPOKEN, max_size=4), *[st.booleans()] * 3)
 def test_both_clients_read_an_address_alike(name, arguments, durable, auto_delete, exclusive):
     """CF-14: what is written, qpid-cpp and qpid-python read as the same declaration."""
-    declaration = Declaration(name, arguments, durable=durable, auto_delete=auto_delete, exclusive=exclusive)
+    declaration = Declaration(name, arguments, durable, auto_delete, exclusive)
     try:
         address = address_string(declaration)
     except ConfigurationError:
