@@ -100,13 +100,13 @@ class Declaration:
     @classmethod
     def of_address(cls, name: str, options: Mapping[str, object]) -> Declaration:
         """Return the queue that a parsed address creates: its name and, of its options, ``node`` (CF-14)."""
-        node = _map(options, "node")
+        node = _read_map(options, "node")
         if node.get("type", "queue") != "queue":
             raise ConfigurationError(f"node type: got {node['type']!r}, a queue is due")
-        declare = _map(node, "x-declare")
+        declare = _read_map(node, "x-declare")
         return cls(
             name,
-            {str(key): value for key, value in _map(declare, "arguments").items()},
+            {str(key): value for key, value in _read_map(declare, "arguments").items()},
             durable=bool(node.get("durable", declare.get("durable", False))),
             auto_delete=bool(declare.get("auto-delete", False)),
             exclusive=bool(declare.get("exclusive", False)),
@@ -142,7 +142,7 @@ def read_json_map(text: str) -> dict[str, Argument]:
     return value
 
 
-def _map(options: Mapping[str, object], key: str) -> Mapping[str, object]:
+def _read_map(options: Mapping[str, object], key: str) -> Mapping[str, object]:
     value = options.get(key, {})
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{key}: got {value!r}, a map is due")
@@ -205,7 +205,7 @@ class BrokerSetup:
         words, variables = list(arguments), environment or {}
         named = read_options(words, variables, check=convert).get("config")
         path = named.text if named else file
-        given = read_options(words, variables, _lines(path) if path else (), path, convert)
+        given = read_options(words, variables, _read_lines(path) if path else (), path, convert)
         options, ignored = BrokerOptions.of_given(given), ignored_variables(variables)
         return cls(options, tuple(given.values()), ignored, ignored_words(words))
 
@@ -238,7 +238,7 @@ class BrokerSetup:
         )
 
 
-def _lines(path: str) -> list[str]:
+def _read_lines(path: str) -> list[str]:
     try:
         return Path(path).read_text("utf-8", "surrogateescape").splitlines()
     except OSError as error:

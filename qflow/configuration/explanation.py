@@ -153,7 +153,7 @@ def explain(
     limits = tuple(_describe_limits(created.settings, setup.options))
     alerts = tuple(_describe_alerts(created, setup.options))
     asked = (declaration, setup, line, address, tuple(remarks), None)
-    return SettingsExplanation(*asked, *_flow(subject), limits, alerts)
+    return SettingsExplanation(*asked, *_describe_flow(subject), limits, alerts)
 
 
 def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal:
@@ -173,11 +173,11 @@ def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal
     return broker.queue(declaration.name)
 
 
-def _flow(subject: _Subject) -> tuple[str, tuple[str, ...], tuple[Effective, ...]]:
+def _describe_flow(subject: _Subject) -> tuple[str, tuple[str, ...], tuple[Effective, ...]]:
     if is_exempt(subject.settings):
         return "No flow control: a ring queue never has any, whatever thresholds it is given.", ("FC-03",), ()
     if levels := subject.levels:
-        return _summary(levels), ("FC-14", "FC-16"), _describe_levels(levels, subject.options)
+        return _summarize(levels), ("FC-14", "FC-16"), _describe_levels(levels, subject.options)
     described = _describe_levels(FlowLevels.propose(subject.settings, subject.options), subject.options)
     stops = tuple(level for level in described if level.name.startswith(STOP))
     return "No flow control: neither unit has a stop threshold.", ("FC-02.7", "FC-08"), stops
@@ -206,7 +206,7 @@ def _describe_levels(levels: FlowLevels, options: BrokerOptions) -> tuple[Effect
 
 
 def _describe(side: str, unit: str, level: Level, maximum: int, options: BrokerOptions) -> Effective:
-    why, rules = _clause(side, unit, level.basis or level.origin, maximum, options)
+    why, rules = _explain_origin(side, unit, level.basis or level.origin, maximum, options)
     if level.origin is Origin.AS_STOP:
         why += "; 0 means: as the stop"
         rules += ("FC-05.2",)
@@ -219,7 +219,7 @@ def _describe(side: str, unit: str, level: Level, maximum: int, options: BrokerO
     return Effective(f"{side}_{unit}", level.value, why, rules)
 
 
-def _clause(
+def _explain_origin(
     side: str, unit: str, origin: Origin, maximum: int, options: BrokerOptions
 ) -> tuple[str, tuple[str, ...]]:
     ratio = getattr(options, _RATIOS[side].replace("-", "_"))
@@ -237,7 +237,7 @@ def _clause(
     return f"{ratio} % of qpid.max_{unit}={maximum}, {rounding}", (default,)
 
 
-def _summary(levels: FlowLevels) -> str:
+def _summarize(levels: FlowLevels) -> str:
     """Return one sentence that says when producers are held and when they go on (FC-14, FC-16)."""
     above, below = (
         [f"{n} {word}" for unit, word in UNITS.items() if (n := getattr(levels, f"{side}_{unit}").value)]
@@ -495,10 +495,10 @@ def report(explanation: SettingsExplanation) -> str:
      refuses (542 invalid-argument)
       invalid conversion: Cannot convert from int64 to uint32
     """
-    return "\n".join(_lines(explanation))
+    return "\n".join(_write_lines(explanation))
 
 
-def _lines(explanation: SettingsExplanation) -> Iterator[str]:
+def _write_lines(explanation: SettingsExplanation) -> Iterator[str]:
     declaration = explanation.declaration
     yield f"queue {declaration.name}"
     yield from _indent(_list_declared(declaration))
@@ -515,7 +515,7 @@ def _lines(explanation: SettingsExplanation) -> Iterator[str]:
         yield f"the broker refuses ({refusal.code} {refusal.name})"
         yield from _indent([refusal.shown])
     else:
-        yield from _in_force(explanation)
+        yield from _write_in_force(explanation)
     for remark in explanation.remarks:
         rules = f" [{', '.join(remark.rules)}]" if remark.rules else ""
         yield f"{remark.kind}: {remark.text}{rules}"
@@ -531,21 +531,21 @@ def _list_declared(declaration: Declaration) -> Iterator[str]:
             yield name.replace("_", "-")
 
 
-def _in_force(explanation: SettingsExplanation) -> Iterator[str]:
+def _write_in_force(explanation: SettingsExplanation) -> Iterator[str]:
     yield "limits"
-    yield from _table(explanation.limits)
+    yield from _write_table(explanation.limits)
     settings = QueueSettings.from_arguments(explanation.declaration.arguments)
     policy = make_policy(settings.policy, settings.priorities > 0, explanation.setup.options.limit_policies)
     what, rule = _AT_LIMIT[policy]
     yield f"  when full: {what} [{rule}]"
     yield "flow control"
     yield f"  {explanation.flow} [{', '.join(explanation.flow_rules)}]"
-    yield from _table(explanation.levels)
+    yield from _write_table(explanation.levels)
     yield "alerts"
-    yield from _table(explanation.alerts) if explanation.alerts else ["  none [QT-11]"]
+    yield from _write_table(explanation.alerts) if explanation.alerts else ["  none [QT-11]"]
 
 
-def _table(rows: Iterable[Effective]) -> Iterator[str]:
+def _write_table(rows: Iterable[Effective]) -> Iterator[str]:
     rows = tuple(rows)
     name = max((len(row.name) for row in rows), default=0)
     value = max((len(str(row.value)) for row in rows), default=0)

@@ -189,7 +189,7 @@ def qpid_config_line(declaration: Declaration) -> str:
     """
     if declaration.exclusive:
         raise ConfigurationError("exclusive: qpid-config has no option for a queue only its declarer can use")
-    rest = {key: _sendable(key, value) for key, value in declaration.arguments.items()}
+    rest = {key: _make_sendable(key, value) for key, value in declaration.arguments.items()}
     words: list[str] = []
     for option in OPTIONS:
         if option.key in rest and _takes(option, rest[option.key], declaration.durable):
@@ -206,13 +206,13 @@ def qpid_config_line(declaration: Declaration) -> str:
     if declaration.auto_delete:
         rest["auto-delete"] = 1
     for key, value in rest.items():
-        words += _extra(key, value)
+        words += _write_extra(key, value)
     name = declaration.name
     words = [*words, "--", name] if name.startswith("-") else [name, *words]
     return shlex.join(["qpid-config", "add", "queue", *words])
 
 
-def _sendable(key: str, value: Argument) -> int | str | None:
+def _make_sendable(key: str, value: Argument) -> int | str | None:
     if key in PROPERTIES or "=" in key:
         raise ConfigurationError(f"{key}: qpid-config cannot send a declare argument of this name")
     if value is None or type(value) is int:
@@ -236,7 +236,7 @@ def _takes(option: QueueOption, value: int | str | None, durable: bool) -> bool:
     return type(value) is int if option.kind == "integer" else isinstance(value, str) and value != ""
 
 
-def _extra(key: str, value: int | str | None) -> list[str]:
+def _write_extra(key: str, value: int | str | None) -> list[str]:
     text = key if value is None else f"{key}={value}"
     return [f"--argument={text}"] if text.startswith("-") else ["--argument", text]
 

@@ -234,7 +234,7 @@ def _shorten(labels: tuple[str, ...]) -> str:
 # The exceptions that replace waits without end
 
 
-def _alone(host: Host) -> str:
+def _describe_others(host: Host) -> str:
     others = host.count_others()
     who = "no other thread uses this broker"
     if others:
@@ -245,13 +245,13 @@ def _alone(host: Host) -> str:
 def fetch_blocks(host: Host, queues: Iterable[str]) -> FetchWouldBlock:
     """Return the exception for a wait for a message that cannot come from any of the queues."""
     seen = "; ".join(_describe_queue(host.broker, queue) for queue in queues) or "no receiver has a capacity"
-    return FetchWouldBlock(f"would wait for ever for a message: {seen}; {_alone(host)}")
+    return FetchWouldBlock(f"would wait for ever for a message: {seen}; {_describe_others(host)}")
 
 
 def send_blocks(capacity: int | None, channel: Channel) -> SendWouldBlock:
     """Return the exception for a wait for room in a full window."""
     holds = channel.holds()
-    text = f"capacity = {capacity}: the window is full, and {holds.text}; {_alone(channel.host)}"
+    text = f"capacity = {capacity}: the window is full, and {holds.text}; {_describe_others(channel.host)}"
     return SendWouldBlock(text, holds.labels, holds.holders)
 
 
@@ -259,7 +259,7 @@ def sync_blocks(what: str, channel: Channel) -> SyncWouldBlock:
     """Return the exception for a wait for completions."""
     holds = channel.holds()
     text = f"{what} would wait for ever: {holds.text}, so nothing after that is known complete"
-    return SyncWouldBlock(f"{text}; {_alone(channel.host)}", holds.labels, holds.holders)
+    return SyncWouldBlock(f"{text}; {_describe_others(channel.host)}", holds.labels, holds.holders)
 
 
 def _describe_queue(broker: Broker, name: str) -> str:

@@ -35,9 +35,9 @@ from qflow.messaging.nodes import (
     LinkAddress,
     Node,
     Nodes,
-    bindings,
-    declaration,
-    without_dashes,
+    read_bindings,
+    read_declaration,
+    replace_dashes,
 )
 from qflow.windows import QpidPythonWindow, Window, WindowStep, make_window
 
@@ -555,10 +555,10 @@ class Sender(LinkEndpoint):
         self._subject = address.subject
         if node.type == TOPIC:
             self._exchange, self._routing_key = address.name, address.subject
-            commands = bindings(channel.engine, address.link, exchange=address.name, key=address.subject)
+            commands = read_bindings(channel.engine, address.link, exchange=address.name, key=address.subject)
         else:
             self._exchange, self._routing_key = "", address.name
-            commands = bindings(channel.engine, address.link, queue=address.name)
+            commands = read_bindings(channel.engine, address.link, queue=address.name)
         channel.give_all(commands, self._finish_attach)
 
     @synchronized
@@ -771,8 +771,8 @@ class Receiver(LinkEndpoint):
             commands = self._commands_to_queue(channel, address, node, reliability)
         else:
             self.queue = address.name
-            commands = bindings(channel.engine, address.link, queue=self.queue)
-        subscribe = without_dashes(address.link.get("x-subscribe") or {})
+            commands = read_bindings(channel.engine, address.link, queue=self.queue)
+        subscribe = replace_dashes(address.link.get("x-subscribe") or {})
         commands.append(
             partial(
                 channel.engine.message_subscribe,
@@ -797,7 +797,7 @@ class Receiver(LinkEndpoint):
         link = address.link
         self.queue = link.get("name") or f"{self.session.name}.{self.tag}"
         overrides = dict(link.get("x-declare") or {})
-        declare = declaration(
+        declare = read_declaration(
             channel.engine,
             self.queue,
             overrides,
@@ -808,7 +808,7 @@ class Receiver(LinkEndpoint):
         self._own_queue = self.queue if overrides.get("exclusive", True) else ""
         subject = address.subject or ("#" if node.subtype == "topic" else None)
         own = partial(channel.engine.exchange_bind, self.queue, address.name, subject or "")
-        return [declare, *(bindings(channel.engine, link, self.queue, address.name, subject) or [own])]
+        return [declare, *(read_bindings(channel.engine, link, self.queue, address.name, subject) or [own])]
 
     def _commands_to_detach(self, channel: Channel) -> list[Command]:
         """Cancel, delete the queue if it is this receiver's own, give back what was prefetched."""

@@ -119,7 +119,7 @@ class Nodes:
     def _node_bindings(self, link: LinkAddress) -> list[Command]:
         # The type that the address states decides, not what was found: without one it is taken for a queue.
         is_topic = link.node.get("type") == TOPIC
-        return bindings(
+        return read_bindings(
             self._channel.engine,
             link.node,
             queue=None if is_topic else link.name,
@@ -132,9 +132,9 @@ class Nodes:
         durable = {"durable": link.node.get("durable", False)}
         if link.node.get("type", QUEUE) == QUEUE:
             node = Node(QUEUE)
-            command = declaration(engine, link.name, overrides, **durable)
+            command = read_declaration(engine, link.name, overrides, **durable)
         else:
-            wanted = durable | without_dashes(overrides)
+            wanted = durable | replace_dashes(overrides)
             node = Node(TOPIC, str(wanted.get("type") or "topic"))
             command = partial(
                 engine.exchange_declare, link.name, node.subtype, **_read_declare(wanted, *_FLAGS)
@@ -164,7 +164,7 @@ class Nodes:
         self._ask(link.name, link.node.get("type"), delete)
 
 
-def bindings(
+def read_bindings(
     engine: Session,
     options: dict[str, Any],
     queue: str | None = None,
@@ -181,9 +181,9 @@ def bindings(
     return commands
 
 
-def declaration(engine: Session, name: str, overrides: dict[str, Any], **defaults: Any) -> Command:
+def read_declaration(engine: Session, name: str, overrides: dict[str, Any], **defaults: Any) -> Command:
     """Return the command that declares a queue; ``x-declare`` overrides what the client would ask for."""
-    wanted = defaults | without_dashes(overrides)
+    wanted = defaults | replace_dashes(overrides)
     queue = str(wanted.get("queue", name))
     return partial(engine.queue_declare, queue, **_read_declare(wanted, *_FLAGS, "exclusive"))
 
@@ -197,6 +197,6 @@ def _read_declare(wanted: dict[str, Any], *flags: str) -> dict[str, Any]:
     }
 
 
-def without_dashes(options: dict[str, Any]) -> dict[str, Any]:
+def replace_dashes(options: dict[str, Any]) -> dict[str, Any]:
     """Return options by the names that AMQP has for them: ``auto_delete`` for ``auto-delete``."""
     return {str(key).replace("-", "_"): value for key, value in options.items()}
