@@ -201,7 +201,7 @@ def _replay(namespace: argparse.Namespace) -> int:
             with progress(f"writing {Path(output).name}", len(replay.trace)) as shown:
                 write_trace(replay.trace, output, shown)
     difference = replay.difference()
-    where = None if difference is None else difference.text("the trace", "the engine")
+    where = None if difference is None else difference.text()
     if namespace.json:
         print(json.dumps({"file": name, "rows": len(trace), "difference": where}))
     elif where is None:

@@ -212,28 +212,29 @@ _COMPARED = tuple(name for name in NAMES if name not in ("run", "seq"))
 
 
 class Difference(NamedTuple):
-    """The first row in which two traces differ: its place, from 0; None where a trace has ended."""
+    """The first row in which the engine differs from a trace: its place, from 0; None where one has ended."""
 
     place: int
     a: Row | None
     b: Row | None
-    columns: tuple[str, ...]  # Those that differ; empty if one trace has ended.
 
-    def text(self, first: str = "the first", second: str = "the second") -> str:
+    def text(self) -> str:
         """Word it as a sentence."""
         place = f"row {self.place + 1}"
         if self.a is None or self.b is None:
-            ended, other = (first, second) if self.a is None else (second, first)
-            return f"{place}: {ended} has ended, {other} has {_show(self.b or self.a)}"
+            row = self.a or self.b
+            ended, other = ("engine", "trace") if self.a else ("trace", "engine")
+            return f"{place}: the {ended} has ended, the {other} has {row and _name_row(row)}"
         parts = (
-            f"{name} is {getattr(self.a, name)!r} in {first}, {getattr(self.b, name)!r} in {second}"
-            for name in self.columns
+            f"{name} is {getattr(self.a, name)!r} in the trace, {getattr(self.b, name)!r} in the engine"
+            for name in _COMPARED
+            if getattr(self.a, name) != getattr(self.b, name)
         )
-        return f"{place} ({_show(self.a)}): {'; '.join(parts)}"
+        return f"{place} ({_name_row(self.a)}): {'; '.join(parts)}"
 
 
-def _show(row: Row | None) -> str:
-    return "" if row is None else f"{row.kind} at {row.time} us"
+def _name_row(row: Row) -> str:
+    return f"{row.kind} at {row.time} us"
 
 
 def first_difference(a: Trace, b: Trace) -> Difference | None:
@@ -242,10 +243,7 @@ def first_difference(a: Trace, b: Trace) -> Difference | None:
     index = min((_first_unequal(a, b, name, common) for name in _COMPARED), default=common)
     if index == len(a) == len(b):
         return None
-    row, other = (trace.row(index) if index < len(trace) else None for trace in (a, b))
-    is_there = row is not None and other is not None
-    columns = (name for name in _COMPARED if is_there and getattr(row, name) != getattr(other, name))
-    return Difference(index, row, other, tuple(columns))
+    return Difference(index, *(trace.row(index) if index < len(trace) else None for trace in (a, b)))
 
 
 def _first_unequal(a: Trace, b: Trace, name: str, common: int) -> int:

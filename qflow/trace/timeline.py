@@ -122,7 +122,7 @@ class Timeline:
         if difference is not None:
             raise TraceError(
                 "the engine does not do what this trace says, so its states cannot be shown: "
-                + difference.text("the trace", "the engine")
+                + difference.text()
             )
         if not self._checkpoints:
             self._checkpoints.append(Checkpoint(replay.broker, parts))

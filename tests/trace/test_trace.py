@@ -94,7 +94,7 @@ def test_replaying_every_recorded_scenario_gives_back_every_row_and_they_pass_th
         for step in scenario.steps:
             player.play(step)
         difference = first_difference(trace, Replay(trace).run())
-        assert difference is None, f"{scenario.id}: {difference.text('the player', 'the replay')}"
+        assert difference is None, f"{scenario.id}: {difference.text()}"
         if path.stem == "hand":
             assert_passes(trace)
 
