@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from recordings import load
 from test_extract import logged
 
+from qflow.labs.charts import _chart, _draw_sampled
 from qflow.logs.client_log import ClientLog
 from qflow.prediction.costs import USUAL
 from qflow.prediction.extraction import extract
@@ -145,31 +146,29 @@ class Within(NamedTuple):
     is_within: bool
 
 
-def build(root: Path, replays: int | None = None, tell: Callable[[str], None] = print) -> tuple[Path, Path]:
-    """Predict all cases, write the page and the diagram, and return their paths.
+class Found(NamedTuple):
+    """All that the predictions are held against."""
 
-    Raises:
-        OSError: If a recording cannot be read, or a file not be written.
-    """
-    pairs: list[Pair] = []
-    deaths: list[Death] = []
-    came: list[Came] = []
-    within: list[Within] = []
+    pairs: list[Pair]
+    deaths: list[Death]
+    came: list[Came]
+    within: list[Within]
+
+
+def build(root: Path, replays: int | None = None, tell: Callable[[str], None] = print) -> tuple[Path, Path]:
+    """Predict all cases, write the page and the diagram, and return their paths."""
+    found = Found([], [], [], [])
     for case in CASES:
         tell(f"{case.source} {case.run}, of {case.target}")
-        own, ended, branched, kept = _recorded(case, replays)
-        pairs += own
-        deaths += ended
-        came += branched
-        within += kept
+        _add_recorded(found, case, replays)
     for name in MADE:
         tell(f"{name}, made")
-        pairs += _made(name, replays)
+        found.pairs.extend(_made(name, replays))
     tell("machines")
     machines = [[machine(extract(*load(name, run)).workload) for run in RUNS] for name in REPEATED]
-    chart = reliability(pairs)
+    chart = reliability(found.pairs)
     (root / DIAGRAM).write_text(chart.svg, encoding="utf-8")
-    (root / PAGE).write_text(page(pairs, deaths, came, within, chart.claims, machines), "utf-8")
+    (root / PAGE).write_text(page(found, chart.claims, machines), "utf-8")
     return root / PAGE, root / DIAGRAM
 
 
@@ -178,33 +177,25 @@ def _title(case: Case, truth: int) -> str:
     return title + _ANOTHER if bool(case.run) != bool(truth) else title
 
 
-def _recorded(case: Case, replays: int | None) -> tuple[list[Pair], list[Death], list[Came], list[Within]]:
+def _add_recorded(found: Found, case: Case, replays: int | None) -> None:
     log, workload = load(case.source, case.run)
     _, target = load(case.target, case.truths[0])
     workload = workload.replace(duration=target.duration)
     settings = Settings.of(target, workload) if case.target != case.source else None
     report = predict(workload, log, settings, compare_models=False, replays=replays)
-    pairs: list[Pair] = []
-    came: list[Came] = []
-    within: list[Within] = []
     simple = dict(_with_fewer_costs(workload, log, settings))
-    died: dict[str, bool] = {}
+    died: set[str] = set()
     for run in case.truths:
         truth, _ = load(case.target, run)
         measured = recorded_sections(target, truth, round(target.duration * SECOND))
-        pairs += _pairs(_title(case, run), report, measured["queues"])
-        came += _came(case, score(receipt_of(report), truth))
-        within += _within(case, report, simple, measured["queues"])
-        for row in truth.rows:
-            if row.event == "error":
-                died[row.client] = True
+        found.pairs.extend(_pairs(_title(case, run), report, measured["queues"]))
+        found.came.extend(_came(case, score(receipt_of(report), truth)))
+        found.within.extend(_within(case, report, simple, measured["queues"]))
+        died |= {row.client for row in truth.rows if row.event == "error"}
     own = case.target if case.target == case.source else f"{case.target}, from {case.source} {case.run}"
     number = report["replays"]["number"]
-    deaths = [
-        Death(own, name, entry["dies"], died.get(name, False), number)
-        for name, entry in report["producers"].items()
-    ]
-    return pairs, deaths, came, within
+    for name, entry in report["producers"].items():
+        found.deaths.append(Death(own, name, entry["dies"], name in died, number))
 
 
 def _came(case: Case, found: Mapping[str, Any]) -> Iterator[Came]:
@@ -264,22 +255,15 @@ def _pairs(title: str, report: dict[str, Any], truths: dict[str, dict[str, Any]]
             yield Pair(title, queue, measure, float(truth[measure] or 0), found, values[queue][measure])
 
 
-def _made(name: str, replays: int | None) -> list[Pair]:
+def _made(name: str, replays: int | None) -> Iterator[Pair]:
     """Return pairs of made truth: the clients of a recording, simulated with two other chances."""
     log, program = load(name, 1)
     world = extract(log, program, "open").workload
-    report = predict(
-        program, logged(vary_chance(world, 1, 7), program), compare_models=False, replays=replays
-    )
-    run = logged(vary_chance(world, 3, 7), program)
-    truth = predict(program, run, compare_models=False, replays=1)
-    return list(
-        _pairs(
-            f"{name}, made",
-            report,
-            {queue: dict(entry["predicted"]) for queue, entry in truth["queues"].items()},
-        )
-    )
+    one, other = (logged(vary_chance(world, place, 7), program) for place in (1, 3))
+    report = predict(program, one, compare_models=False, replays=replays)
+    truth = predict(program, other, compare_models=False, replays=1)
+    truths = {queue: entry["predicted"] for queue, entry in truth["queues"].items()}
+    return _pairs(f"{name}, made", report, truths)
 
 
 def machine(workload: Workload) -> dict[str, float]:
@@ -344,8 +328,6 @@ def held_share(pairs: Sequence[Pair], cover: float) -> float:
 
 def reliability(pairs: Sequence[Pair]) -> Any:
     """Return the reliability diagram: what share intervals hold, over what they are to hold."""
-    from qflow.labs.charts import _chart, _draw_sampled
-
     telling = [pair for pair in pairs if pair.measure != "discards"]
     points = [(100 * cover, 100 * held_share(telling, cover)) for cover in LEVELS]
     asked, held = points[-1]
@@ -355,10 +337,8 @@ def reliability(pairs: Sequence[Pair]) -> Any:
         "On the diagonal intervals hold what they promise; above it they are wider than they need be, below "
         "it too narrow.",
     )
-    title, axes = (
-        "How often intervals hold what was recorded",
-        ("promised: of 100 cases", "held: of 100 cases"),
-    )
+    title = "How often intervals hold what was recorded"
+    axes = ("promised: of 100 cases", "held: of 100 cases")
     lines = [
         _draw_sampled(name, course, axes[1])
         for name, course in {"held": points, "as promised": [(0.0, 0.0), (100.0, 100.0)]}.items()
@@ -366,15 +346,9 @@ def reliability(pairs: Sequence[Pair]) -> Any:
     return _chart(title, axes, claims, lines, 100.0, reach=94.0)
 
 
-def page(
-    pairs: Sequence[Pair],
-    deaths: Sequence[Death],
-    came: Sequence[Came],
-    within: Sequence[Within],
-    claims: Sequence[str],
-    machines: Sequence[Sequence[Mapping[str, float]]],
-) -> str:
+def page(found: Found, claims: Sequence[str], machines: Sequence[Sequence[Mapping[str, float]]]) -> str:
     """Return the page, in Markdown: its text with the figures."""
+    pairs, deaths, came, within = found
     numbers = sorted({len(pair.values) for pair in pairs})
     more = f", up to {numbers[-1]} where a session ends in some of them only" if len(numbers) > 1 else ""
     figures = {
