@@ -46,7 +46,7 @@ from qflow.live.client_book import REPORT, check_folder
 _PATIENCE = 2.0
 """Seconds after which it is said that no statistics have come."""
 
-_PORT, _SECURE_PORT = 5672, 5671
+_PORTS = {"amqp": 5672, "amqps": 5671}
 
 SEGMENT = 64 << 20
 """Bytes of a file after which the next is begun."""
@@ -212,18 +212,17 @@ class Upstream:
     """
 
     def __init__(self, text: str, authorities: str | None = None) -> None:
-        allowed = f"HOST:PORT, amqp://HOST:PORT or amqps://HOST:PORT (TLS); got {text!r}"
         try:
             parts = urlsplit(text if "://" in text else f"amqp://{text}")
-            port = parts.port
-        except ValueError:
-            raise RefusalError(f"a broker is {allowed}") from None
-        has_more = parts.path.strip("/") or parts.username
-        if parts.scheme not in ("amqp", "amqps") or not parts.hostname or has_more:
-            raise RefusalError(f"a broker is {allowed}")
+            usual = _PORTS[parts.scheme]
+            self.host, self.port = parts.hostname or "", usual if parts.port is None else parts.port
+            is_meant = self.host and not parts.path.strip("/") and not parts.username
+        except (ValueError, KeyError):
+            is_meant = False
+        if not is_meant:
+            allowed = "HOST:PORT, amqp://HOST:PORT or amqps://HOST:PORT (TLS)"
+            raise RefusalError(f"a broker is {allowed}; got {text!r}")
         is_secure = parts.scheme == "amqps"
-        self.host = parts.hostname
-        self.port = port if port is not None else _SECURE_PORT if is_secure else _PORT
         self.tls = ssl.create_default_context(cafile=authorities) if is_secure else None
 
     def __str__(self) -> str:
@@ -411,8 +410,7 @@ class CaptureReader:
 
     def records(self) -> Iterator[tuple[int, int, int, bytes]]:
         """Yield time, connection, kind and bytes of each record that is whole; call again for later ones."""
-        more = self._more()
-        while more:
+        while more := self._more():
             place, buffer = 0, self._buffer + more
             while len(buffer) - place >= _RECORD.size:
                 time, connection, kind, length = _RECORD.unpack_from(buffer, place)
@@ -423,7 +421,6 @@ class CaptureReader:
                 self.read += end - place
                 place = end
             self._buffer = buffer[place:]
-            more = self._more()
 
     def _more(self) -> bytes:
         here = self._folder / _NAME.format(self._number)
@@ -460,25 +457,20 @@ class _SaslHider:
 
     def hide(self, data: bytes) -> bytes:
         """Return as many bytes as can be judged, the secret ones as zeros; the others come with the next."""
-        data = self._rest + data
-        self._rest = b""
-        kept = []
-        while data:
+        data, kept = self._rest + data, bytearray()
+        while data and (self._hidden or len(data) >= 8):
+            size = 8
             if self._hidden:
-                hidden = min(self._hidden, len(data))
-                kept.append(bytes(hidden))
-                self._hidden -= hidden
-                data = data[hidden:]
-                continue
-            if len(data) < 8:
-                self._rest = data
-                break
-            if data[:4] != b"AMQP" and data[5] == 1:
+                size = min(self._hidden, len(data))
+                self._hidden -= size
+                kept += bytes(size)
+            elif data[:4] != b"AMQP" and data[5] == 1:
                 self._hidden = max(0, int.from_bytes(data[:4], "big") - 8)
-            elif data[:5] != _SASL_HEADER:
-                self.is_over = True
-                kept.append(data)
-                break
-            kept.append(data[:8])
-            data = data[8:]
-        return b"".join(kept)
+                kept += data[:8]
+            else:
+                self.is_over = data[:5] != _SASL_HEADER
+                size = len(data) if self.is_over else 8
+                kept += data[:size]
+            data = data[size:]
+        self._rest = data
+        return bytes(kept)
