@@ -122,12 +122,11 @@ class _PeerServer(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _LiveSession:
-    """A session of a client: the engine's, whose hooks are here, and which deliveries wait for an outcome."""
+    """A session of a client: the engine's, whose hooks are here, and its links by name."""
 
     peer: Peer
     engine: LinkSession
-    # Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
-    held: dict[int, tuple[Any, Sending]] = field(default_factory=dict)
+    senders: dict[str, Sending] = field(default_factory=dict)
     receivers: dict[str, Receiving] = field(default_factory=dict)
     coordinator: Coordinator = field(init=False)
 
@@ -142,20 +141,20 @@ class _LiveSession:
         engine = self.engine
         engine.on_outcome = engine.on_link_closed = engine.on_ended = None
         engine.consuming.on_delivery = None
-        for _, sending in self.held.values():
-            sending.count("lost")
-        self.held.clear()
+        for sending in self.senders.values():
+            sending.lose_held()
         # No cycle is left: Proton's objects are freed here, and not by a collector in another thread.
+        self.senders.clear()
         self.receivers.clear()
         self.peer.server.advance_time()
         engine.close()
 
     # Called in the middle of a command of any client
 
-    def settle(self, _: str, number: int) -> None:
-        found = self.held.pop(number, None)
-        if found is not None:
-            delivery, sending = found
+    def settle(self, name: str, number: int) -> None:
+        sending = self.senders.get(name)
+        if sending is not None and number in sending.held:
+            delivery = sending.held.pop(number)
             sending.count("accepted")
             lib.pn_delivery_update(delivery, _ACCEPTED)
             lib.pn_delivery_settle(delivery)
@@ -196,6 +195,8 @@ class Sending:
     wrapper: Link
     # None for a transaction's coordinator.
     link: IncomingLink | None = None
+    # Number of a transfer whose outcome is withheld, to Proton's delivery.
+    held: dict[int, Any] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     impl: Any = field(init=False)
     name: str = field(init=False)
@@ -206,25 +207,31 @@ class Sending:
     def end(self) -> None:
         """End it in the broker; a coordinator takes its transaction with it."""
         # What is withheld is settled without a state: neither yes nor no (LNK-07).
-        held = self.session.held
-        for number in [number for number, (_, owner) in held.items() if owner is self]:
-            lib.pn_delivery_settle(held.pop(number)[0])
-            self.count("lost")
+        for delivery in self.held.values():
+            lib.pn_delivery_settle(delivery)
+        self.lose_held()
         if self.link is not None:
+            self.session.senders.pop(self.name, None)
             self.session.engine.link_detach(self.name, "sender")
         else:
             self.session.coordinator.abandon()
 
+    def lose_held(self) -> None:
+        """Count what is withheld as lost."""
+        for _ in self.held:
+            self.count("lost")
+        self.held.clear()
+
     def describe(self) -> dict[str, Any]:
         """Return what can be seen of it, as plain values; not of a coordinator."""
-        link, session = self.link, self.session
+        link = self.link
         assert link is not None
         return {
             "role": "sender",
             "name": self.name,
-            "session": session.engine.name,
+            "session": self.session.engine.name,
             "node": link.destination if link.queue is None else link.queue.name,
-            "unsettled": sum(owner is self for _, owner in session.held.values()),
+            "unsettled": len(self.held),
             "outcomes": dict(self.outcomes),
         }
 
@@ -600,7 +607,7 @@ class Peer:
             made = session.engine.link_attach(name, "sender", target.address, read_terminus(target))
             assert isinstance(made, IncomingLink)
             answer_terminus(link.target, made)
-            sending.link = made
+            sending.link, session.senders[name] = made, sending
         self.links[sending.impl] = sending
         link.open()
         self._fill_credit(sending)
@@ -653,7 +660,8 @@ class Peer:
         if not lib.pn_delivery_readable(delivery):
             # The client settles before it has an outcome, or aborts.
             if lib.pn_delivery_settled(delivery):
-                self._forget(sending, delivery)
+                sending.held = {number: one for number, one in sending.held.items() if one != delivery}
+                lib.pn_delivery_settle(delivery)
             return
         try:
             if lib.pn_delivery_partial(delivery):
@@ -705,14 +713,6 @@ class Peer:
         if size > most:
             raise LinkException(f"a message has at most {most} bytes", "amqp:link:message-size-exceeded")
 
-    def _forget(self, sending: Sending, delivery: Any) -> None:
-        held = sending.session.held
-        for number, (known, _) in held.items():
-            if known == delivery:
-                del held[number]
-                break
-        lib.pn_delivery_settle(delivery)
-
     def _publish(self, sending: Sending, link: IncomingLink, delivery: Any, raw: bytes) -> None:
         self._act()
         server, engine, queue = self.server, sending.session.engine, link.queue
@@ -749,7 +749,7 @@ class Peer:
         if transfer.is_complete or is_settled or brake != brakes.SILENCE:
             self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
         else:
-            sending.session.held[number] = (delivery, sending)
+            sending.held[number] = delivery
         if server.on_taken is not None:
             server.on_taken(self, raw[encoded.bare :])
 

@@ -1,6 +1,5 @@
 """``qflow record`` between real clients and a server: bytes pass, the log is whole and says what happened."""
 
-import asyncio
 import json
 import os
 import random
@@ -26,7 +25,7 @@ from qflow.kit import INTERRUPTED, RefusalError
 from qflow.live import serve
 from qflow.live.certificates import make_certificate
 from qflow.live.hand_client import HandClient
-from qflow.live.recording import CaptureReader, Recording, Upstream, _CaptureWriter, _RecordingTap
+from qflow.live.recording import CaptureReader, Recording, Upstream, _CaptureWriter
 from qflow.logs import ClientLog, audit
 from qflow.logs.client_log import client_rows
 from qflow.spark.ingest import _is_trace, _log_files, _read_events
@@ -399,36 +398,19 @@ def test_a_capture_is_read_behind_and_takes_no_more_room_than_what_is_not_read(t
     assert read == written and not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_stops_the_recording_and_not_the_bytes(tmp_path, monkeypatch):
-    capture = _CaptureWriter(tmp_path)
-
-    def refuse(*_):
-        raise OSError(28, "No space left on device")
-
-    async def main(upstream):
-        tap = _RecordingTap(Upstream(f"127.0.0.1:{upstream}"), capture)
-        await tap.listen("127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection("127.0.0.1", tap.port)
-        monkeypatch.setattr("qflow.live.recording.os.write", refuse)
-        writer.write(b"AMQP\x00\x01\x00\x00 hello")
-        echoed = await reader.readexactly(14)
-        monkeypatch.undo()
-        writer.close()
-        await tap.stop()
-        return echoed
-
-    async def echo(reader, writer):
-        while data := await reader.read(100):
-            writer.write(data)
-        writer.close()
-
-    async def both():
-        server = await asyncio.start_server(echo, "127.0.0.1", 0)
-        async with server:
-            return await main(server.sockets[0].getsockname()[1])
-
-    assert asyncio.run(both()) == b"AMQP\x00\x01\x00\x00 hello"
-    assert capture.error == "the capture cannot be written: No space left on device"
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is full")
+def test_a_full_disk_stops_the_recording_and_not_the_bytes(tmp_path):
+    hello = b"AMQP\x00\x01\x00\x00 hello"
+    with socket.socket() as broker:
+        made = Recording(Upstream(bind(broker)), tmp_path / "full.parquet", asks_statistics=False)
+        broker.listen()
+        made.start("127.0.0.1", 0)
+        made.tap.capture._file = os.open("/dev/full", os.O_WRONLY)
+        with socket.create_connection(("127.0.0.1", made.tap.port)) as client:
+            client.sendall(hello)
+            assert received(broker.accept()[0], len(hello)) == hello
+        made.stop()
+    assert made.problem == "the capture cannot be written: No space left on device"
 
 
 def test_a_tap_speaks_tls_with_its_clients_and_with_a_broker_that_somebody_vouches_for(tmp_path):
