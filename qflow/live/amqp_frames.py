@@ -275,7 +275,7 @@ class FrameReader:
             while not self.is_secure and len(buffer) - begin >= _HEADER:
                 # A header comes after the SASL frames, and no frame is as long as its letters say.
                 if self._wants_header or (self._is_sasl and buffer[begin : begin + 4] == b"AMQP"):
-                    self._header(buffer[begin : begin + _HEADER])
+                    self._read_header(buffer[begin : begin + _HEADER])
                     begin += _HEADER
                     continue
                 size = int.from_bytes(buffer[begin : begin + 4], "big")
@@ -288,13 +288,13 @@ class FrameReader:
                 passed = min(size, len(buffer) - begin)
                 self._missing = size - passed
                 begin += passed
-                read = self._read(size, frame)
+                read = self._read_frame(size, frame)
                 if read is not None:
                     yield read
         finally:
             self._rest = buffer[begin:]
 
-    def _header(self, header: bytes) -> None:
+    def _read_header(self, header: bytes) -> None:
         if header[:4] != b"AMQP":
             raise FrameError(f"a connection begins with AMQP and a version, got {header!r}")
         if header[5:] != b"\x01\x00\x00" or header[4] not in (_PLAIN, _SECURE, _WITH_SASL):
@@ -303,7 +303,7 @@ class FrameReader:
         self.is_secure, self._is_sasl = header[4] == _SECURE, header[4] == _WITH_SASL
         self._wants_header = False
 
-    def _read(self, size: int, frame: bytes) -> _Frame | None:
+    def _read_frame(self, size: int, frame: bytes) -> _Frame | None:
         begin = 4 * frame[4]
         if not _HEADER <= begin <= len(frame):
             raise FrameError(f"a frame's data begins within it, at 8 or later, got {begin} of {size}")

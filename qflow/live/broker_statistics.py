@@ -65,10 +65,10 @@ class _StatisticsClient:
                 return found
 
 
-def _sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
+def _read_sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
     """Return what a recording keeps of a queue's report.
 
-    >>> _sample("q", {"msgDepth": 3, "flowStopped": False, "arguments": {"qpid.flow_stop_count": 9}})
+    >>> _read_sample("q", {"msgDepth": 3, "flowStopped": False, "arguments": {"qpid.flow_stop_count": 9}})
     {'queue': 'q', 'values': [3, 0, False, 0, 0, 0, 0], 'arguments': {'qpid.flow_stop_count': 9}}
     """
     kinds = [bool if key == "flowStopped" else int for key in SAMPLE_FIELDS]
@@ -79,7 +79,7 @@ def _sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
     return {"queue": name, "values": numbers, "arguments": kept}
 
 
-def _reports(
+def _ask_for_reports(
     management: _StatisticsClient, names: list[str], ended: threading.Event
 ) -> Iterator[dict[str, Any]]:
     """Yield a report of each queue, and again every 50 ms, until it is over; names may still be added."""
@@ -90,7 +90,7 @@ def _reports(
         for name in sorted(names):
             # None, if there is no queue of that name.
             for values in management.query(_object_id={"_object_name": f"{_PACKAGE}:queue:{name}"}):
-                yield _sample(name, values)
+                yield _read_sample(name, values)
         ended.wait(max(0.0, _EVERY - (time.monotonic() - begin)))
 
 
@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> int:
     pause, longest, known = _FIRST_PAUSE, _LONG_PAUSE, ""
     while not ended.is_set():
         try:
-            for said in _reports(_StatisticsClient(arguments[0]), names, ended):
+            for said in _ask_for_reports(_StatisticsClient(arguments[0]), names, ended):
                 print(json.dumps(said), flush=True)
                 # It has management, so it will have it again.
                 pause, longest, known = _FIRST_PAUSE, _SHORT_PAUSE, ""

@@ -166,11 +166,13 @@ class ClientBook:
         self._numbers: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(2))
         self._leaving: dict[str, tuple[SeenClient, str]] = {}
 
-    def _row(self, client: str, event: str, queue: str, label: str, size: int = 0, group: str = "") -> None:
+    def _add_row(
+        self, client: str, event: str, queue: str, label: str, size: int = 0, group: str = ""
+    ) -> None:
         self.last = self.now
         self.rows.append((self.now, client, event, queue, label, size, group))
 
-    def find(self, words: str) -> None:
+    def add_finding(self, words: str) -> None:
         """Note what a reader of the log should know; the same words are counted."""
         if words in self.findings:
             self.findings[words][0] += 1
@@ -182,17 +184,17 @@ class ClientBook:
         if "queue" in said:
             self.queues.setdefault(said["queue"], {}).update(said["arguments"])
             self.declared.add(said["queue"])
-            self._row("broker", "stats", said["queue"], json.dumps(said["values"]))
+            self._add_row("broker", "stats", said["queue"], json.dumps(said["values"]))
         elif "exchanges" in said:
             self.exchanges.update(said["exchanges"])
             if self.statistics_since is None:
                 self.statistics_since = self.now
             else:
-                self.find("the broker's statistics come again")
+                self.add_finding("the broker's statistics come again")
             self.missing = ""
         else:
             self.missing = said["error"]
-            self.find(f"without the broker's statistics: {self.missing}")
+            self.add_finding(f"without the broker's statistics: {self.missing}")
 
     @property
     def is_qpid_cpp(self) -> bool | None:
@@ -212,15 +214,17 @@ class ClientBook:
 
     # Clients
 
-    def client(self, container: str, role: str, queue: str, exchange: str = "", key: str = "") -> SeenClient:
+    def add_client(
+        self, container: str, role: str, queue: str, exchange: str = "", key: str = ""
+    ) -> SeenClient:
         """Return a new client, named after its container, and where that is taken, after its queue too."""
-        name = self._name(container, queue)
+        name = self._choose_name(container, queue)
         client = self.clients[name] = SeenClient(name, role, queue, exchange, key, self.now)
         if not exchange:
             self.queues.setdefault(queue, {})
         return client
 
-    def _name(self, container: str, queue: str) -> str:
+    def _choose_name(self, container: str, queue: str) -> str:
         base = container if is_a_name(container) else f"client-{len(self._containers) + 1}"
         base = self._containers.setdefault(container, base)
         own = f"{base}/{queue}"
@@ -235,9 +239,9 @@ class ClientBook:
             for message in left:
                 self.labels.put_back(message)
         if error or (left and is_consumer):
-            self._row(client.name, "error", "", error or f"closed: {reason}")
+            self._add_row(client.name, "error", "", error or f"closed: {reason}")
         elif left:
-            self.find(f"{client.name!r}: {reason}, and {len(left)} transfers have no outcome")
+            self.add_finding(f"{client.name!r}: {reason}, and {len(left)} transfers have no outcome")
         elif is_consumer:
             self._leaving[client.name] = (client, reason)
 
@@ -246,7 +250,7 @@ class ClientBook:
         for name, (client, reason) in list(self._leaving.items()):
             if is_fanned or client.queue == queue:
                 del self._leaving[name]
-                self._row(name, "error", "", f"closed: {reason}")
+                self._add_row(name, "error", "", f"closed: {reason}")
 
     # What producers do
 
@@ -259,18 +263,18 @@ class ClientBook:
         client.take(size, is_settled)
         label = f"{client.name}-{client.messages}"
         sent = self.labels.add(label, client.key, mark, size, bool(client.exchange))
-        self._row(client.name, "transfer", client.queue, label, size, group)
+        self._add_row(client.name, "transfer", client.queue, label, size, group)
         return SeenMessage(client, sent, mark, self.now)
 
     def complete(self, message: SeenMessage) -> None:
         """Note that a producer learns that the broker has a message."""
         message.client.settle()
         message.client.answered += 1
-        self._row(message.client.name, "complete", "", message.sent.label)
+        self._add_row(message.client.name, "complete", "", message.sent.label)
 
-    def window(self, client: SeenClient, event: str) -> None:
+    def note_window(self, client: SeenClient, event: str) -> None:
         """Note that a producer's window is full (``block``), or has room again (``unblock``)."""
-        self._row(client.name, event, "", "")
+        self._add_row(client.name, event, "", "")
 
     def refuse(self, message: SeenMessage) -> None:
         """Note that the broker gives a message back."""
@@ -279,7 +283,7 @@ class ClientBook:
         client.refused += 1
         if not client.exchange:
             self.labels.refused.add(label)
-        self._row(client.name, "refused", "", label)
+        self._add_row(client.name, "refused", "", label)
 
     # What consumers do
 
@@ -291,9 +295,9 @@ class ClientBook:
         sent = self.labels.take(client.queue, mark)
         size = size if sent.size is None else sent.size
         client.take(size, is_settled)
-        self._row(client.name, "deliver", client.queue, sent.label, size, group)
+        self._add_row(client.name, "deliver", client.queue, sent.label, size, group)
         if is_settled:
-            self._row(client.name, "accept", client.queue, sent.label)
+            self._add_row(client.name, "accept", client.queue, sent.label)
         return SeenMessage(client, sent, mark, self.now)
 
     def settle(self, message: SeenMessage, event: str) -> None:
@@ -307,7 +311,7 @@ class ClientBook:
         if event == "release":
             self._let_leave(client.queue)
             self.labels.put_back(message)
-        self._row(client.name, event, client.queue, message.sent.label)
+        self._add_row(client.name, event, client.queue, message.sent.label)
 
 
 class Labels:
@@ -350,13 +354,13 @@ class Labels:
 
     def take(self, queue: str, mark: Mark) -> _Sent:
         """Return the transfer of a delivered message; one without a number if none was seen."""
-        found = self._of_queue(queue, mark) or self._of_others(queue, mark)
+        found = self._find_on_queue(queue, mark) or self._find_elsewhere(queue, mark)
         if found is None:
             self.unseen += 1
             found = _Sent(0, f"unseen-{self.unseen}", None)
         return found
 
-    def _of_queue(self, queue: str, mark: Mark) -> _Sent | None:
+    def _find_on_queue(self, queue: str, mark: Mark) -> _Sent | None:
         waiting = self._waiting.get((queue, mark))
         while waiting:
             self.alike += len(waiting) > 1
@@ -368,7 +372,7 @@ class Labels:
             self.refused.discard(found.label)
         return None
 
-    def _of_others(self, queue: str, mark: Mark) -> _Sent | None:
+    def _find_elsewhere(self, queue: str, mark: Mark) -> _Sent | None:
         for address, (sent, reached) in self._passed.get(mark, {}).items():
             place = bisect_right(sent, reached.get(queue, 0), key=attrgetter("number"))
             if address != queue and place < len(sent):
@@ -393,9 +397,9 @@ def _infer_workload(book: ClientBook, name: str) -> dict[str, Any]:
     for client in book.clients.values():
         try:
             if client.role == "producer" and client.messages:
-                producers.append(_producer(client, seconds, inferred))
+                producers.append(_infer_producer(client, seconds, inferred))
             elif client.role == "consumer":
-                consumers.append(_consumer(client, inferred))
+                consumers.append(_infer_consumer(client, inferred))
         except WorkloadError as error:
             inferred[f"{client.role}s.{client.name}"] = f"left out: {error}"
     reads = {consumer.queue for consumer in consumers}
@@ -415,7 +419,7 @@ def _infer_workload(book: ClientBook, name: str) -> dict[str, Any]:
     return {**workload_json(workload), INFERRED: inferred}
 
 
-def _producer(client: SeenClient, seconds: float, inferred: dict[str, str]) -> Producer:
+def _infer_producer(client: SeenClient, seconds: float, inferred: dict[str, str]) -> Producer:
     where = f"producers.{client.name}"
     rate = min(MESSAGES_PER_SECOND, client.messages / seconds)
     if client.most_unsettled:
@@ -431,7 +435,7 @@ def _producer(client: SeenClient, seconds: float, inferred: dict[str, str]) -> P
     return Producer(client.name, (client.exchange, client.key), rate, capacity, size)
 
 
-def _consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
+def _infer_consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
     where = f"consumers.{client.name}"
     prefetch = max(1, client.most_credit, client.most_unsettled)
     inferred[f"{where}.prefetch"] = (
@@ -513,7 +517,7 @@ def report(book: ClientBook) -> dict[str, Any]:
         },
         "connections": book.connections,
         "last_us": book.last,
-        "clients": [_facts(client) for client in book.clients.values()],
+        "clients": [_describe_client(client) for client in book.clients.values()],
         "labels": {"alike": book.labels.alike, "unseen": book.labels.unseen},
         "findings": [
             {"sentence": words, "times": times, "first_us": first}
@@ -522,7 +526,7 @@ def report(book: ClientBook) -> dict[str, Any]:
     }
 
 
-def _facts(client: SeenClient) -> dict[str, Any]:
+def _describe_client(client: SeenClient) -> dict[str, Any]:
     facts = asdict(client)
     del facts["origin"], facts["service"], facts["served"], facts["settled_at"]
     return {**facts, **client.origin}

@@ -97,8 +97,8 @@ class Decoder:
             raw,
             sections.bare,
             sections.annotations,
-            _text(lib.pn_message_get_address(message)),
-            _text(lib.pn_message_get_reply_to(message)),
+            _read_text(lib.pn_message_get_address(message)),
+            _read_text(lib.pn_message_get_reply_to(message)),
         )
         headers: dict[str, HeaderValue] | None = None
         properties = lib.pn_message_properties(message)
@@ -108,7 +108,7 @@ class Decoder:
             if isinstance(given, dict):
                 headers = {str(key): plain(value) for key, value in given.items()}
         _check_body(lib.pn_message_body(message))
-        subject = _text(lib.pn_message_get_subject(message))
+        subject = _read_text(lib.pn_message_get_subject(message))
         if subject is not None:
             headers = headers or {}
             headers[SUBJECT] = subject
@@ -127,7 +127,7 @@ class Decoder:
                 creation // 1000 if creation > 0 else None,
                 identity if isinstance(identity, UUID) else None,
                 None if correlation is None else str(plain(correlation)),
-                _text(lib.pn_message_get_content_type(message)),
+                _read_text(lib.pn_message_get_content_type(message)),
                 bytes(user).decode("utf-8", "replace") if user else None,
                 content=encoded.content(),
             ),
@@ -155,7 +155,7 @@ def _check_body(body: Any) -> None:
         raise FramingErrorException(f"Expected descriptor of type ulong or symbol; found {found}")
 
 
-def _text(pointer: Any) -> str | None:
+def _read_text(pointer: Any) -> str | None:
     return None if pointer == ffi.NULL else ffi.string(pointer).decode()
 
 
@@ -167,7 +167,7 @@ def encode_described(descriptor: int, value: object) -> bytes:
 
 
 @lru_cache(maxsize=8192)
-def _header(durable: bool, priority: int, ttl: int, count: int) -> bytes:
+def _encode_header(durable: bool, priority: int, ttl: int, count: int) -> bytes:
     fields = [durable, ubyte(priority), uint(ttl) if ttl else None, not count, uint(count)]
     return encode_described(_HEADER, fields)
 
@@ -189,7 +189,7 @@ def encode_delivery(record: DeliveryRecord, now: int) -> bytes:
     _, raw, known = content
     # The engine counts from -1: what has been delivered once and not failed is at 0.
     count = max(0, queued.delivery_count)
-    head = _header(sent.durable, sent.priority or 0, ttl, count)
+    head = _encode_header(sent.durable, sent.priority or 0, ttl, count)
     annotations: bytes = b""
     if _ANNOTATIONS in known:
         start, end = known[_ANNOTATIONS]

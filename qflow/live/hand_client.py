@@ -100,7 +100,7 @@ class HandClient:
         # The broker closes the connection if one queue has no room.
         with suppress(ProtonException):
             self._io.wait(lambda: delivery.remote_state)
-        return _word(delivery)
+        return _name_outcome(delivery)
 
     # The end
 
@@ -141,7 +141,7 @@ class HandSender:
 
     def outcomes(self) -> list[str]:
         """Return what the broker has said to each transfer."""
-        return [_word(delivery) for delivery in self.deliveries]
+        return [_name_outcome(delivery) for delivery in self.deliveries]
 
     def count(self, outcome: str = "no outcome yet") -> int:
         """Return how many transfers have an outcome; those that wait for one if none is named."""
@@ -198,7 +198,7 @@ class HandReceiver:
         self.client.round_trip()
 
 
-def _word(delivery: Delivery) -> str:
+def _name_outcome(delivery: Delivery) -> str:
     state = int(delivery.remote_state)
     if state:
         return OUTCOMES.get(state, str(delivery.remote_state))

@@ -222,7 +222,7 @@ class _Session:
         if getattr(session, "transactional", False):
             with recorder.open_book() as book:
                 words = "its work is in the log at its own time, not at the commit"
-                book.find(f"a session with transactions: {words}")
+                book.add_finding(f"a session with transactions: {words}")
 
     def sender(self, *given: Any, **named: Any) -> Any:
         sender = self._sender(*given, **named)
@@ -276,7 +276,7 @@ class _Sender:
         is_exchange = name.startswith("amq.")
         exchange, key = (name, subject) if is_exchange else ("", name)
         with self.recorder.open_book() as book:
-            self.client = book.client(self.recorder.name, "producer", key or exchange, exchange, key)
+            self.client = book.add_client(self.recorder.name, "producer", key or exchange, exchange, key)
             if not is_exchange:
                 book.queues[name].update(arguments)
         self.waiting: deque[SeenMessage] = deque()
@@ -285,9 +285,9 @@ class _Sender:
 
     def send(self, object: Any, *given: Any, **named: Any) -> Any:
         self.session.look()
-        is_full = _number(self.sender.available) == 0
+        is_full = _ask_number(self.sender.available) == 0
         if is_full:
-            self._window("block")
+            self._note_window("block")
         else:
             self._note(object)
         try:
@@ -296,14 +296,14 @@ class _Sender:
             self._note_failure(error, object, is_full)
             raise
         if is_full:
-            self._window("unblock")
+            self._note_window("unblock")
             self._note(object)
         self.session.look()
         return result
 
-    def _window(self, event: str) -> None:
+    def _note_window(self, event: str) -> None:
         with self.recorder.open_book() as book:
-            book.window(self.client, event)
+            book.note_window(self.client, event)
 
     def _note(self, message: Any) -> None:
         group, size, mark = _describe_message(message, self.recorder.group_header)
@@ -315,7 +315,7 @@ class _Sender:
         names = {kind.__name__ for kind in type(error).__mro__}
         with self.recorder.open_book() as book:
             if was_full:
-                book.window(self.client, "unblock")
+                book.note_window(self.client, "unblock")
                 if not names & _NOTHING_SENT:
                     self._note(message)
             elif names & _NOTHING_SENT:
@@ -326,7 +326,7 @@ class _Sender:
                 self.waiting.clear()
 
     def look(self) -> None:
-        unsettled = _number(self.sender.unsettled)
+        unsettled = _ask_number(self.sender.unsettled)
         with self.recorder.open_book() as book:
             while unsettled is not None and len(self.waiting) > unsettled:
                 book.complete(self.waiting.popleft())
@@ -340,11 +340,11 @@ class _Receiver:
         self.recorder, address = session.recorder, str(getattr(receiver, "source", "") or "")
         name, _, arguments = _parse_node(address)
         with self.recorder.open_book() as book:
-            self.client = book.client(self.recorder.name, "consumer", name)
+            self.client = book.add_client(self.recorder.name, "consumer", name)
             book.queues[name].update(arguments)
             if name.startswith("amq."):
                 words = "is an exchange: the queue of the subscription is called as it in the log"
-                book.find(f"{address!r} {words}")
+                book.add_finding(f"{address!r} {words}")
         self._fetch = receiver.fetch
         receiver.fetch = self.fetch
 
@@ -362,7 +362,7 @@ class _Receiver:
         return message
 
 
-def _number(ask: Callable[[], Any]) -> int | None:
+def _ask_number(ask: Callable[[], Any]) -> int | None:
     """Return what a sender answers, if it is a number and the sender can still be asked."""
     try:
         answer = ask()

@@ -72,7 +72,7 @@ class Recording:
         self.tap = _RecordingTap(upstream, _CaptureWriter(out))
         self._said: dict[str, Any] = {"rows": 0, "findings": 0, "read": 0, "queues": []}
         self._asked: set[str] = set()
-        self._reader = _worker("wire_log", str(out), group_header)
+        self._reader = _start_worker("wire_log", str(out), group_header)
         self._statistics: subprocess.Popen[bytes] | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="the tap", daemon=True)
@@ -88,7 +88,7 @@ class Recording:
             self.give_up()
             raise
         if self._asks:
-            self._statistics = asked = _worker("broker_statistics", str(self.tap.upstream))
+            self._statistics = asked = _start_worker("broker_statistics", str(self.tap.upstream))
             threading.Thread(target=self._listen_to_statistics, args=(asked,), daemon=True).start()
             self._loop.call_soon_threadsafe(self._loop.call_later, _PATIENCE, self._expect_statistics)
 
@@ -172,16 +172,14 @@ class Recording:
         self.tap.capture.append(self.tap.now(), 0, STATISTICS, line)
 
 
-def _worker(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+def _start_worker(module: str, *arguments: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", f"qflow.live.{module}", *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 def follow_recorder(take: Callable[[str], object] = lambda line: None) -> threading.Event:
-    """In one of the processes beside: take the lines of standard input; return what is set when it ends.
-
-    Ctrl-C is the recorder's, which closes our input when all is captured.
-    """
+    """Take the lines that the recorder gives a process beside it; return what is set when they end."""
+    # Ctrl-C is the recorder's, which closes our input when all is captured.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ended = threading.Event()
 
@@ -372,7 +370,7 @@ class _CaptureWriter:
     def __init__(self, folder: Path) -> None:
         self._folder, self.error, self.written = folder, "", 0
         self._number = self._size = 0
-        self._file = self._next()
+        self._file = self._open_next()
 
     def append(self, time: int, connection: int, kind: int, data: bytes) -> None:
         if self.error:
@@ -383,7 +381,7 @@ class _CaptureWriter:
                 os.close(self._file)
                 self._number += 1
                 self._size = 0
-                self._file = self._next()
+                self._file = self._open_next()
             place = 0
             while place < len(record):
                 place += os.write(self._file, record[place:] if place else record)
@@ -396,7 +394,7 @@ class _CaptureWriter:
     def close(self) -> None:
         os.close(self._file)
 
-    def _next(self) -> int:
+    def _open_next(self) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
         return os.open(self._folder / _NAME.format(self._number), flags, 0o600)
 
@@ -410,7 +408,7 @@ class CaptureReader:
 
     def records(self) -> Iterator[tuple[int, int, int, bytes]]:
         """Yield time, connection, kind and bytes of each record that is whole; call again for later ones."""
-        while more := self._more():
+        while more := self._read_more():
             place, buffer = 0, self._buffer + more
             while len(buffer) - place >= _RECORD.size:
                 time, connection, kind, length = _RECORD.unpack_from(buffer, place)
@@ -422,7 +420,7 @@ class CaptureReader:
                 place = end
             self._buffer = buffer[place:]
 
-    def _more(self) -> bytes:
+    def _read_more(self) -> bytes:
         here = self._folder / _NAME.format(self._number)
         after = self._folder / _NAME.format(self._number + 1)
         if self._file < 0:
@@ -437,7 +435,7 @@ class CaptureReader:
             self._file = -1
             here.unlink()
             self._number += 1
-            return self._more()
+            return self._read_more()
         return more
 
     def remove(self) -> None:

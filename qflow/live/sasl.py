@@ -59,7 +59,7 @@ class SaslLayer:
             self._has_header = True
             names = ["PLAIN"] if self._password else ["ANONYMOUS", "PLAIN"]
             offered = Array(UNDESCRIBED, Data.SYMBOL, *[symbol(name) for name in names])
-            self.output += SASL_HEADER + _frame(_MECHANISMS, [offered])
+            self.output += SASL_HEADER + _encode_frame(_MECHANISMS, [offered])
         elif len(self._input) >= _HEADER_SIZE:
             if self._password:
                 self.output += SASL_HEADER
@@ -83,19 +83,19 @@ class SaslLayer:
                 not self._password or hmac.compare_digest(parts[2], self._password.encode())
             )
             if not is_right:
-                self.output += _frame(_OUTCOME, [_AUTH])
+                self.output += _encode_frame(_OUTCOME, [_AUTH])
                 raise SaslRefusedError("a wrong user or password")
             self.user = parts[1].decode("utf-8", "replace")
         elif mechanism == "ANONYMOUS" and not self._password:
             self.user = "anonymous"
         else:
-            self.output += _frame(_OUTCOME, [_SYS_PERM])
+            self.output += _encode_frame(_OUTCOME, [_SYS_PERM])
             raise SaslRefusedError(f"the mechanism {mechanism!r}, which is not offered")
-        self.output += _frame(_OUTCOME, [_OK])
+        self.output += _encode_frame(_OUTCOME, [_OK])
         self.is_done = True
 
 
-def _frame(descriptor: int, fields: list[object]) -> bytes:
+def _encode_frame(descriptor: int, fields: list[object]) -> bytes:
     body = encode_described(descriptor, fields)
     return (len(body) + _HEADER_SIZE).to_bytes(4, "big") + b"\x02\x01\x00\x00" + body
 

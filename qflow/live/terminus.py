@@ -42,8 +42,8 @@ def read_terminus(terminus: Terminus) -> dict[str, Any]:
     asked = value_of(terminus.capabilities)
     capabilities = plain(asked) if isinstance(asked, Array | list | tuple) else [asked] if asked else []
     properties: dict[str, Any] = {}
-    for key, value in _entries(terminus.properties):
-        properties[str(plain(key))] = _lifetime(value) if str(key) == "lifetime-policy" else plain(value)
+    for key, value in _read_entries(terminus.properties):
+        properties[str(plain(key))] = _read_lifetime(value) if str(key) == "lifetime-policy" else plain(value)
     return {
         "dynamic": bool(terminus.dynamic),
         "capabilities": [str(one) for one in capabilities],
@@ -55,7 +55,7 @@ def read_source(link: Link) -> dict[str, Any]:
     """Return what a receiver's source asks for, with how its deliveries are settled, as the same options."""
     source = link.remote_source
     return read_terminus(source) | {
-        "filters": {key: [of, plain(value)] for key, (of, value, _) in _filters(source.filter).items()},
+        "filters": {key: [of, plain(value)] for key, (of, value, _) in _read_filters(source.filter).items()},
         "copy": source.distribution_mode == Terminus.DIST_MODE_COPY,
         "settled": link.remote_snd_settle_mode == Link.SND_SETTLED,
         "unsettled": link.remote_snd_settle_mode == Link.SND_UNSETTLED,
@@ -69,7 +69,7 @@ def answer_source(link: Link, made: OutgoingLink) -> None:
     answer_terminus(link.source, made)
     granted = made.granted
     if granted is not None and granted.filters:
-        asked = _filters(link.remote_source.filter)
+        asked = _read_filters(link.remote_source.filter)
         in_force = {symbol(key): _filter_in_force(asked.get(key), *by) for key, by in granted.filters.items()}
         link.source.filter.put_object(in_force)
     if not made.own_queue:
@@ -97,15 +97,15 @@ def answer_terminus(own: Terminus, made: IncomingLink | OutgoingLink) -> None:
         own.properties.put_object(shown)
 
 
-def _lifetime(value: Any) -> str:
+def _read_lifetime(value: Any) -> str:
     descriptor = value.descriptor if isinstance(value, Described) else value
     return _LIFETIMES.get(int(descriptor), "") if isinstance(descriptor, int) else str(descriptor)
 
 
-def _filters(data: Data) -> dict[str, tuple[str, Any, Any]]:
+def _read_filters(data: Data) -> dict[str, tuple[str, Any, Any]]:
     """Return the filters by name: descriptor, "" for none, value, and as they came."""
     found: dict[str, tuple[str, Any, Any]] = {}
-    for key, value in _entries(data):
+    for key, value in _read_entries(data):
         if isinstance(value, Described):
             descriptor = value.descriptor
             name = _FILTERS.get(int(descriptor), "?") if isinstance(descriptor, int) else str(descriptor)
@@ -124,7 +124,7 @@ def _filter_in_force(asked: tuple[str, Any, Any] | None, descriptor: str, value:
     return Described(ulong(next(code for code, name in _FILTERS.items() if name == descriptor)), value)
 
 
-def _entries(data: Data) -> list[tuple[Any, Any]]:
+def _read_entries(data: Data) -> list[tuple[Any, Any]]:
     """Return the entries of what should be a map, and may be anything."""
     value = value_of(data)
     return list(value.items()) if isinstance(value, dict) else []

@@ -125,7 +125,7 @@ got b'GET / HT'")
         if connection is not None:
             self.book.last = self.book.now
             if reason:
-                self.book.find(f"connection {number} ({connection.peer}): {reason}")
+                self.book.add_finding(f"connection {number} ({connection.peer}): {reason}")
             connection.end(reason or "the connection is gone")
 
     def group_header(self, queue: str) -> str:
@@ -218,11 +218,11 @@ class _Connection:
         except (FrameError, LookupError, TypeError, ValueError, AttributeError) as error:
             self.is_unreadable = True
             words = str(error) if isinstance(error, FrameError) else f"it makes no sense ({error!r})"
-            self.book.find(f"{_SIDES[side]}'s bytes on connection {self.number} are not read: {words}")
+            self.book.add_finding(f"{_SIDES[side]}'s bytes on connection {self.number} are not read: {words}")
             self.end("the connection cannot be read any more")
         if reader.is_secure:
             self.is_unreadable = True
-            self.book.find(f"connection {self.number} goes over to TLS: it passes, and cannot be read")
+            self.book.add_finding(f"connection {self.number} goes over to TLS: it passes, and cannot be read")
 
     def _handle(self, side: int, frame: Any) -> None:
         said, channels = frame.performative, self._channels[side]
@@ -232,11 +232,11 @@ class _Connection:
         elif kind is Begin:
             self._begin(side, frame.channel, said)
         elif kind is Close:
-            self.end("its connection is closed", _words(said.error))
+            self.end("its connection is closed", _describe_error(said.error))
         elif kind is End:
             session = channels.pop(frame.channel, None)
             if session is not None:
-                self._end_session(session, "its session is ended", _words(said.error))
+                self._end_session(session, "its session is ended", _describe_error(said.error))
         elif frame.channel not in channels:
             what = kind.__name__.lower()
             raise FrameError(f"{what} on channel {frame.channel}, on which no session has begun")
@@ -313,15 +313,15 @@ class _Connection:
             self.book.queues.setdefault(link.queue, {})
             self.book.binds[address, link.queue, _binding_key(address, asked.filter)] = None
         if link.is_browser:
-            self.book.find(f"{link.name!r} only browses {address!r}: what it reads is not in the log")
+            self.book.add_finding(f"{link.name!r} only browses {address!r}: what it reads is not in the log")
         elif not self._is_ignored(link) and not link.is_dynamic:
-            self._client(link, "", "")
+            self._find_client(link, "", "")
 
-    def _client(self, link: _Link, exchange: str, key: str) -> SeenClient:
+    def _find_client(self, link: _Link, exchange: str, key: str) -> SeenClient:
         client = link.clients.get((exchange, key))
         if client is None:
             role, queue = ("producer", key or exchange) if link.is_incoming else ("consumer", link.queue)
-            client = self.book.client(self._container, role, queue, exchange, key)
+            client = self.book.add_client(self._container, role, queue, exchange, key)
             origin = {"container": self._container, "link": link.name, "product": self._product}
             client.origin, client.most_credit = {**origin, "peer": self.peer}, link.most_credit
             link.clients[exchange, key] = client
@@ -365,7 +365,7 @@ class _Connection:
         elif link.is_over:
             # What crosses the end of a link on its way is not taken; the broker keeps its messages.
             if link.is_incoming:
-                self.book.find(f"{link.name!r} sends after its link is closed: the broker drops that")
+                self.book.add_finding(f"{link.name!r} sends after its link is closed: the broker drops that")
         else:
             link.passed += 1
             link.credit -= 1
@@ -385,10 +385,10 @@ class _Connection:
             target = parts.to if address is None else address
             exchange, key = (target, parts.subject) if self.log.is_exchange(target) else ("", target)
             if not exchange and not key:
-                self.book.find(f"{link.name!r} sends messages to no address: they are not in the log")
+                self.book.add_finding(f"{link.name!r} sends messages to no address: they are not in the log")
                 return
-        is_settled, transaction = first.settled, self._transaction(first.state)
-        what = self._client(link, exchange, key), link.length, parts.mark, parts.group(header)
+        is_settled, transaction = first.settled, self._find_transaction(first.state)
+        what = self._find_client(link, exchange, key), link.length, parts.mark, parts.group(header)
 
         def commit(is_committed: bool) -> None:
             # Accepted at once, and on its queue from the commit on.
@@ -405,11 +405,11 @@ class _Connection:
     def _note_delivery(self, session: _Session, link: _Link, first: Any) -> None:
         link.queue = link.queue or link.address or ""
         if not link.queue:
-            self.book.find(f"{link.name!r} gets messages from no address: they are not in the log")
+            self.book.add_finding(f"{link.name!r} gets messages from no address: they are not in the log")
             return
         header = self.log.group_header(link.queue)
         parts = _read_message(link, self.log.codec, bool(header))
-        client = self._client(link, "", "")
+        client = self._find_client(link, "", "")
         message = self.book.deliver(client, link.length, parts.mark, parts.group(header), first.settled)
         if not first.settled:
             session.unsettled[BROKER][first.delivery_id or 0] = message
@@ -428,7 +428,7 @@ class _Connection:
         else:
             ids = [number for number in unsettled if (number - said.first) % _SERIAL < count]
         state = said.state
-        transaction = self._transaction(state)
+        transaction = self._find_transaction(state)
         if descriptor_of(state) == TRANSACTIONAL:
             state = state.value[1] if len(state.value) > 1 else None
         outcome = outcome_of(state)
@@ -456,7 +456,7 @@ class _Connection:
         else:
             message.client.settle()
             words = "deliveries settled without an outcome, neither yes nor no"
-            self.book.find(f"{message.client.name!r}: {words}")
+            self.book.add_finding(f"{message.client.name!r}: {words}")
 
     def _settle(self, message: SeenMessage, outcome: str, is_committed: bool = True) -> None:
         event = _SETTLEMENT.get(outcome if is_committed else "released", "accept")
@@ -464,7 +464,7 @@ class _Connection:
 
     # Transactions
 
-    def _transaction(self, state: Any) -> _Work | None:
+    def _find_transaction(self, state: Any) -> _Work | None:
         if descriptor_of(state) != TRANSACTIONAL or not state.value:
             return None
         return self._transactions.setdefault(bytes(state.value[0]), [])
@@ -488,7 +488,7 @@ class _Connection:
         link = session.handles[side].pop(said.handle, None)
         if link is not None and session.links.get((link.name, link.is_incoming)) is link:
             del session.links[link.name, link.is_incoming]
-            self._end_link(session, link, "its link is closed", _words(said.error))
+            self._end_link(session, link, "its link is closed", _describe_error(said.error))
 
     def _end_session(self, session: _Session, reason: str, error: str) -> None:
         for link in list(session.links.values()):
@@ -520,7 +520,7 @@ def _binding_key(exchange: str, filters: Any) -> str:
     return str(next(found, _DEFAULT_KEYS.get(exchange, "")))
 
 
-def _words(error: Any) -> str:
+def _describe_error(error: Any) -> str:
     """Return an error of the wire as text: its condition, and its description."""
     fields = getattr(error, "value", None)
     if not isinstance(fields, list) or not fields:
