@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection
+from typing import Any
 
 
 def add_json(parser: argparse._ActionsContainer, result: str = "the result") -> None:
@@ -23,6 +24,13 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--map", metavar="MEANING=COLUMN,…", help="foreign columns of a log; see qflow trace import --help"
     )
+
+
+def add_several(
+    parser: argparse._ActionsContainer, option: str, metavar: str, help: str, **more: Any
+) -> None:
+    """Add an option that may be given again; what was given is a list."""
+    parser.add_argument(option, action="append", default=[], metavar=metavar, help=help, **more)
 
 
 def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> None:

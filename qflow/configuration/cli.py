@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from qflow.arguments import add_json
+from qflow.arguments import add_json, add_several
 from qflow.configuration.qpid_config import add_queue_options
 
 
@@ -39,14 +39,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def _add_broker(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the broker it is tried on, and the output")
-    group.add_argument(
-        "--broker-option",
-        dest="broker_options",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="an option of qpidd, such as --broker-option=--default-flow-stop-threshold=90",
-    )
+    such = "an option of qpidd, such as --broker-option=--default-flow-stop-threshold=90"
+    add_several(group, "--broker-option", "OPTION", such, dest="broker_options")
     group.add_argument("--broker-config", default="", metavar="FILE", help="its qpidd.conf")
     add_json(group)
 

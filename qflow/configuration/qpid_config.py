@@ -10,6 +10,8 @@ import argparse
 from dataclasses import dataclass
 from typing import Literal
 
+from qflow.arguments import add_several
+
 POLICY_KEY = "qpid.policy_type"
 REPLICATE_KEY = "qpid.replicate"
 POLICIES = ("none", "reject", "ring", "ring-strict")
@@ -67,14 +69,8 @@ def add_queue_options(parser: argparse.ArgumentParser) -> None:
         else:
             options.add_argument(option.flag, metavar="KEY", help=option.help)
     options.add_argument("--limit-policy", choices=POLICIES, help="what to do when a limit is reached")
-    options.add_argument(
-        "--argument",
-        dest="extra",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="any other argument: a whole number if VALUE is one, else a string; null without the =",
-    )
+    other = "any other argument: a whole number if VALUE is one, else a string; null without the ="
+    add_several(options, "--argument", "NAME=VALUE", other, dest="extra")
     options.add_argument("--alternate-exchange", metavar="NAME", help="where dropped messages go")
     options.add_argument("--durable", action="store_true", help="the queue survives the broker")
     options.add_argument("--replicate", type=_level, metavar="LEVEL", help="none, configuration or all (HA)")

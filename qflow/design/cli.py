@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from qflow.arguments import add_columns, add_json, add_seed, add_workload, read_digits
+from qflow.arguments import add_columns, add_json, add_seed, add_several, add_workload, read_digits
 from qflow.colour import paint_states
 from qflow.kit import INTERRUPTED
 from qflow.writing import require_apart, write_file
@@ -30,24 +30,18 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     )
     add_workload(parser)
     for unit, what in (("count", "messages"), ("size", "bytes")):
-        parser.add_argument(
-            f"--max-{unit}",
-            action="append",
-            default=[],
-            metavar="[QUEUE=]N",
-            help=f"{what} a queue may hold, or each queue; default: what the workload declares",
-        )
+        text = f"{what} a queue may hold, or each queue; default: what the workload declares"
+        add_several(parser, f"--max-{unit}", "[QUEUE=]N", text)
     parser.add_argument(
         "--log", metavar="LOG", help="design for the traffic in a client log: .parquet, .csv or .csv.gz"
     )
     add_columns(parser)
     parser.add_argument("--keep-capacities", action="store_true", help="do not touch the producers' windows")
-    parser.add_argument(
+    add_several(
+        parser,
         "--slo",
-        action="append",
-        default=[],
-        metavar="GOAL",
-        help="what is to hold, once or several times: 'p99 wait < 2s' (for a window; p50, p99 "
+        "GOAL",
+        "what is to hold, once or several times: 'p99 wait < 2s' (for a window; p50, p99 "
         "or max), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%%', 'depth < 5000' (or 40MB), "
         "'loss 0'; status 1 if no setting keeps all",
     )

@@ -10,12 +10,11 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from qflow.arguments import words_of
+from qflow.arguments import add_several, words_of
 from qflow.kit import DISTRIBUTION, RefusalError
 from qflow.launch import cargo, site
 from qflow.launch.chapters import lay_out_all
@@ -112,15 +111,10 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     )
     several, kinds = "; may be given several times", ", ".join(_SYSTEMS)
     parser.add_argument("--out", metavar="FOLDER", default=_FOLDER, help=f"default: ./{_FOLDER}")
-    add = partial(parser.add_argument, action="append", default=[])
-    add(
-        "--for",
-        dest="systems",
-        metavar="SYSTEM",
-        choices=_SYSTEMS,
-        help=f"a kind of laptop: {kinds}{several}",
-    )
-    add("--python", dest="pythons", metavar="3.N", help=f"a version of Python that the laptops have{several}")
+    kind = f"a kind of laptop: {kinds}{several}"
+    add_several(parser, "--for", "SYSTEM", kind, dest="systems", choices=_SYSTEMS)
+    version = f"a version of Python that the laptops have{several}"
+    add_several(parser, "--python", "3.N", version, dest="pythons")
     more = "what chapter 13 (spark) and chapter 15 (live) need, too: some 560 MB more"
     parser.add_argument(
         "--with", dest="extras", type=words_of(_EXTRAS), metavar="spark,live", default=[], help=more

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
-from qflow.arguments import add_json, port_number, whole_number, words_of
+from qflow.arguments import add_json, add_several, port_number, whole_number, words_of
 from qflow.kit import INTERRUPTED, RefusalError, heed_interrupts, install_command
 from qflow.live.brakes import BRAKES, SILENCE
 from qflow.live.certificates import add_certificate, given_certificate, server_context
@@ -72,7 +72,7 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     text = "the address to listen on; default: 127.0.0.1; 0.0.0.0 opens it to a room"
     add("--host", default=_HERE[0], metavar="H", help=text)
     text = "a queue to begin with: a name, 'orders; {node: …}' or 'orders --flow-stop-count=10'; "
-    add("--queue", action="append", default=[], metavar="QUEUE", help=f"{text}may be given again")
+    add_several(parser, "--queue", "QUEUE", f"{text}may be given again")
     text = "clients to simulate beside the real ones, in real time"
     add("--workload", metavar="FILE", help=text)
     text = "write all events: .jsonl as they happen; .parquet or .jsonl.gz at the end, "

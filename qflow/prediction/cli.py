@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qflow.arguments import add_columns, add_json, add_seed, read_digits
+from qflow.arguments import add_columns, add_json, add_seed, add_several, read_digits
 from qflow.colour import paint_states
 from qflow.kit import RefusalError
 
@@ -24,19 +24,10 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "log", metavar="LOG", nargs="?", help="what its clients saw: .parquet, .csv or .csv.gz"
     )
-    parser.add_argument(
-        "--queue-arguments",
-        action="append",
-        default=[],
-        metavar="JSON",
-        help='such as \'{"orders": {"qpid.flow_stop_count": 300}}\'; null removes an argument',
-    )
-    parser.add_argument(
-        "--capacity", action="append", default=[], metavar="CLIENT=N", help="messages, a producer's window"
-    )
-    parser.add_argument(
-        "--prefetch", action="append", default=[], metavar="CLIENT=N", help="messages, a consumer's window"
-    )
+    such = 'such as \'{"orders": {"qpid.flow_stop_count": 300}}\'; null removes an argument'
+    add_several(parser, "--queue-arguments", "JSON", such)
+    add_several(parser, "--capacity", "CLIENT=N", "messages, a producer's window")
+    add_several(parser, "--prefetch", "CLIENT=N", "messages, a consumer's window")
     parser.add_argument(
         "--settings",
         metavar="OTHER.json",

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.arguments import add_columns, add_json, whole_number
+from qflow.arguments import add_columns, add_json, add_several, whole_number
 from qflow.colour import paint_states
 from qflow.kit import INTERRUPTED, RefusalError, install_command
 from qflow.wording import format_count
@@ -40,9 +40,7 @@ def add_arguments(subparsers: Any) -> None:
     common.add_argument(
         "--master", metavar="URL", help="local[4], yarn, k8s://..., sc://... (Connect); default: local[2]"
     )
-    common.add_argument(
-        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark's own"
-    )
+    add_several(common, "--conf", "NAME=VALUE", "a setting of Spark's own")
     tables = "of tables, if Spark has it: delta; default: parquet"
     common.add_argument("--format", default="parquet", metavar="NAME", help=tables)
     _add_audit(actions, common)
