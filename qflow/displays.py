@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qflow.broker import Broker, Session
     from qflow.broker.queue import Queue
 
-SHOWN = 20
+_SHOWN = 20
 """Held transfers that are shown of a session."""
 
 
@@ -68,9 +68,9 @@ def _session_table(session: Session) -> Table:
         f"session {session.name}: {state}; complete are commands {session.completions.completed}; "
         f"{format_count(len(held), 'transfer')} held; {format_count(unsettled, 'message')} not accepted"
     )
-    if len(held) > SHOWN:
-        caption += f"; the first {SHOWN} held"
-    rows = [(transfer.number, transfer.label, transfer.size, transfer.held_by) for transfer in held[:SHOWN]]
+    if len(held) > _SHOWN:
+        caption += f"; the first {_SHOWN} held"
+    rows = [(transfer.number, transfer.label, transfer.size, transfer.held_by) for transfer in held[:_SHOWN]]
     return Table(rows, ("command", "message", "bytes", "held by"), caption)
 
 

@@ -35,7 +35,7 @@ from typing import ClassVar
 
 from qflow.broker.completions import RangeSet
 
-UINT32 = 1 << 32
+_UINT32 = 1 << 32
 
 
 class WindowStep(Enum):
@@ -233,7 +233,7 @@ class QpidCppWindow(Window):
 
     def available(self) -> int | None:
         """Return the free places as the 32-bit integer it is: after shrinking it wraps (CAP-04)."""
-        return None if self._capacity is None else (self._capacity - self.unsettled()) % UINT32
+        return None if self._capacity is None else (self._capacity - self.unsettled()) % _UINT32
 
     def _reap(self) -> None:
         self._has_flushed = False

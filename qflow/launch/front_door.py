@@ -31,11 +31,11 @@ from qflow.launch.cargo import OWN, write_engine
 ENGINE = "engine.zip"
 """What the page's Python unpacks, beside the pages: as a wheel, without chapters and recordings."""
 
-MESSAGES = 220
+_MESSAGES = 220
 SETTINGS = {"stop": 40, "resume": 10, "limit": 60, "capacity": 10, "prefetch": 4}
 """Where the page begins: the stop threshold and the window stay within the limit, up to a stop of 50."""
 
-CLIENTS = {"rate": 100.0, "service": 0.04}
+_CLIENTS = {"rate": 100.0, "service": 0.04}
 """What no handle sets: a burst of messages, and a consumer that needs 40 ms for each."""
 
 STOPS = tuple(range(10, 61, 2))
@@ -44,7 +44,7 @@ STOPS = tuple(range(10, 61, 2))
 _SLICE = 1_000
 """How many bytes of a run's numbers lie together."""
 
-HANDLES = {
+_HANDLES = {
     "stop": (10, 60, 1),
     "resume": (1, 60, 1),
     "limit": (20, 80, 1),
@@ -82,8 +82,8 @@ _OWN_TO_EACH = ("topology", "count", "lasting", "numbers", "digest", "start", "t
 
 def _draw_run(settings: Mapping[str, float]) -> Picture:
     """Return the picture of a run with these settings, those of :data:`SETTINGS` where they say nothing."""
-    chosen: dict[str, Any] = {**SETTINGS, **CLIENTS, **settings}
-    return flow_run(messages=MESSAGES, **chosen)
+    chosen: dict[str, Any] = {**SETTINGS, **_CLIENTS, **settings}
+    return flow_run(messages=_MESSAGES, **chosen)
 
 
 def answer(settings: str) -> str:
@@ -127,7 +127,7 @@ def write_front_door(site: Path, pages: Sequence[Page]) -> None:
     first = _pack_run(begun)
     values = {
         "settings": SETTINGS,
-        "handles": [[setting, *bounds] for setting, bounds in HANDLES.items()],
+        "handles": [[setting, *bounds] for setting, bounds in _HANDLES.items()],
         "grid": [["stop", STOPS[0], STOPS[-1], STOPS[1] - STOPS[0]]],
         "first": {**first["picture"], "story": [asdict(beat) for beat in story_of(begun.frames)]},
         "runs": pack_text(json.dumps(held).encode()),

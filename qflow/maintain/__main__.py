@@ -14,7 +14,7 @@ from pathlib import Path
 from qflow.cli import Parser, run_guarded
 from qflow.maintain import checkout
 
-PICTURE = Path("notebooks") / "images" / "flow.gif"
+_PICTURE = Path("notebooks") / "images" / "flow.gif"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
                 action.add_argument("names", nargs="*", metavar="NAME", help=example)
                 action.add_argument("--dir", metavar="FOLDER", help=f"their folder; default: {kind}")
     picture = commands.add_parser("moving-picture", help="write the README's moving picture")
-    picture.add_argument("file", nargs="?", metavar="FILE.gif", help=f"default: {PICTURE.as_posix()}")
+    picture.add_argument("file", nargs="?", metavar="FILE.gif", help=f"default: {_PICTURE.as_posix()}")
     picture.set_defaults(work=_picture)
     return parser
 
@@ -80,7 +80,7 @@ def _pages(chosen: argparse.Namespace) -> int:
 def _picture(chosen: argparse.Namespace) -> int:
     from qflow.maintain.moving_picture import write
 
-    print(f"written: {write(Path(chosen.file) if chosen.file else checkout() / PICTURE)}")
+    print(f"written: {write(Path(chosen.file) if chosen.file else checkout() / _PICTURE)}")
     return 0
 
 

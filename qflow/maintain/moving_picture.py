@@ -19,14 +19,14 @@ from qflow.labs.html_export import to_html
 from qflow.labs.picture import Picture
 from qflow.maintain import find_chromium
 
-WIDTH = 1000
+_WIDTH = 1000
 """Pixels of the scene in the browser; the GIF has these too."""
-STILLS = 96
-PAUSE = 90
+_STILLS = 96
+_PAUSE = 90
 """Milliseconds between two stills."""
-LINGER = 1000
+_LINGER = 1000
 """Milliseconds a still stays that shows a turn ON or OFF, and the last one."""
-PREVIEW = {"width": 1200, "height": 630}
+_PREVIEW = {"width": 1200, "height": 630}
 """The size in pixels that other sites show of a link."""
 _TITLE = "qflow: a message broker you can hold in your hand"
 _SEEK = """([slider, step]) => {
@@ -41,11 +41,11 @@ def _stills(picture: Picture) -> list[tuple[int, int]]:
     turns = [turn.time for turn in frames.transitions]
     end = frames.at(frames.count - 1)["time"]
     until = min(end, int(1.08 * turns[-1])) if turns else end
-    steps = [frames.index_at(until * number // (STILLS - 1)) for number in range(STILLS)]
+    steps = [frames.index_at(until * number // (_STILLS - 1)) for number in range(_STILLS)]
     times = [frames.at(step)["time"] for step in steps]
     is_turn = [any(before < turn <= now for turn in turns) for before, now in pairwise(times)]
     return [
-        (step, LINGER if lingers else PAUSE)
+        (step, _LINGER if lingers else _PAUSE)
         for step, lingers in zip(steps, [False, *is_turn[:-1], True], strict=True)
     ]
 
@@ -59,7 +59,7 @@ def write(path: Path) -> Path:
         page_file.write_text(to_html(picture, _TITLE), encoding="utf-8")
         flags = ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb"]
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=flags)
-        page = browser.new_page(viewport={"width": WIDTH + 60, "height": 1100})
+        page = browser.new_page(viewport={"width": _WIDTH + 60, "height": 1100})
         page.goto(page_file.as_uri())
         # In a picture there is nothing to press.
         page.add_style_tag(content=".qf-transport, .qf-keys { display: none !important; }")
@@ -68,8 +68,8 @@ def write(path: Path) -> Path:
         for step, _ in shown:
             page.evaluate(_SEEK, [slider, step])
             images.append(Image.open(io.BytesIO(scene.screenshot())).convert("RGB"))
-        page.evaluate(_SEEK, [slider, next(step for step, stay in shown if stay == LINGER)])
-        page.set_viewport_size(PREVIEW)
+        page.evaluate(_SEEK, [slider, next(step for step, stay in shown if stay == _LINGER)])
+        page.set_viewport_size(_PREVIEW)
         preview = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
         preview.quantize(64, dither=0).save(path.with_name("preview.png"), optimize=True)
         browser.close()

@@ -138,7 +138,7 @@ def _folders() -> Iterable[tuple[str, str]]:
     return sorted(((f + os.sep, n + "/") for f, n in named if len(f) > 3), key=lambda pair: -len(pair[0]))
 
 
-CELL_TIMEOUT = 600
+_CELL_TIMEOUT = 600
 """Seconds."""
 
 
@@ -152,7 +152,7 @@ def _execute(notebook: Any, source: Path, folder: Path) -> str:
         with tempfile.TemporaryDirectory() as ipython:
             running = client.NotebookClient(
                 notebook,
-                timeout=CELL_TIMEOUT,
+                timeout=_CELL_TIMEOUT,
                 kernel_name="python3",
                 config=config,
                 record_timing=False,
@@ -165,7 +165,7 @@ def _execute(notebook: Any, source: Path, folder: Path) -> str:
     except client.exceptions.CellExecutionError as failure:
         return f"{source}: a cell failed with {failure.ename}; nothing was written.\n{failure}"
     except client.exceptions.CellTimeoutError:
-        return f"{source}: a cell ran longer than {CELL_TIMEOUT} seconds; nothing was written."
+        return f"{source}: a cell ran longer than {_CELL_TIMEOUT} seconds; nothing was written."
     except client.exceptions.DeadKernelError:
         return f"{source}: its kernel died; nothing was written."
     return ""
@@ -213,7 +213,7 @@ def _serialise(notebook: Any) -> str:
 
 
 _TOOLS = {"jupytext": "jupytext", "nbformat": "nbformat", "nbclient": "nbclient", "ipykernel": "ipykernel"}
-PLACEHOLDER = "# Write your code here"
+_PLACEHOLDER = "# Write your code here"
 
 _SOLUTION = re.compile(r"^(?P<indent> *)# BEGIN SOLUTION\n.*?^ *# END SOLUTION$", re.MULTILINE | re.DOTALL)
 _MARKERS = re.compile(r"^ *# (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
@@ -338,7 +338,7 @@ def _solution_of(book: Chapter) -> Any:
 
 def _task_of(book: Chapter) -> Any:
     """Return the task of a source: the learner's part is replaced, cells of the solution are missing."""
-    placeholder = rf"\g<indent>{PLACEHOLDER}\n\g<indent>raise NotImplementedError"
+    placeholder = rf"\g<indent>{_PLACEHOLDER}\n\g<indent>raise NotImplementedError"
     return _rewrite(book, "solution", _SOLUTION, placeholder)
 
 

@@ -190,7 +190,7 @@ _TABLES = (
 def pages(kind: str = "reference") -> dict[str, Callable[[], str]]:
     """Return the pages of a kind: the path of each in a checkout, and what makes it."""
     if kind == "glossary":
-        return {GLOSSARY: _glossary_page}
+        return {_GLOSSARY: _glossary_page}
     made: dict[str, Callable[[], str]] = {
         "rules.md": _rules_page,
         "clients.md": _clients_page,
@@ -220,7 +220,7 @@ def _rules_page() -> str:
         if name in chapters:
             known += f" *Chapters*: {', '.join(chapters[name])}."
         lines += [f"### {name}", "", said, "", known, ""]
-    found = {"declare-arguments": declare_arguments(), **{name: rule_table(name) for name in _TABLES}}
+    found = {"declare-arguments": _declare_arguments(), **{name: rule_table(name) for name in _TABLES}}
     tables = {
         name: _table(head, [map(_link_rules, row) for row in rows]) for name, (head, *rows) in found.items()
     }
@@ -228,7 +228,7 @@ def _rules_page() -> str:
     return _fill("rules", rules=lines, meanings=meanings, **tables)
 
 
-def declare_arguments() -> list[list[str]]:
+def _declare_arguments() -> list[list[str]]:
     """Return the table of arguments that the engine reads, with their rules; the first row is its head."""
     kinds = {key: kind.__name__.removeprefix("to_").strip("_") for key, (_, kind) in KEYS.items()}
     kinds |= dict.fromkeys(LEGACY_LVQ_ARGUMENTS, "any")
@@ -323,7 +323,7 @@ def stale(kind: str = "reference") -> list[str]:
     return list(_find_changes(kind, checkout()))
 
 
-GLOSSARY = "notebooks/teachers/glossary.md"
+_GLOSSARY = "notebooks/teachers/glossary.md"
 
 _KINDS = {
     "word": "Words",

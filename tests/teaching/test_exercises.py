@@ -18,7 +18,7 @@ from qflow.labs.config_widget import ConfigLab
 from qflow.labs.lab import Lab
 from qflow.launch import chapters as launch
 from qflow.maintain import __main__ as maintain
-from qflow.maintain.notebooks import PLACEHOLDER, _solution_of, _task_of, select
+from qflow.maintain.notebooks import _PLACEHOLDER, _solution_of, _task_of, select
 from qflow.teaching import check, checking, hint, hints
 from qflow.teaching import learner as progress
 from qflow.teaching.cases import _case_lab, case_picture
@@ -75,7 +75,7 @@ def test_tasks_and_solutions_are_what_their_source_says(name):
 def test_tasks_do_not_give_the_solution_away(name):
     task, solution = _task_of(FILES[name]), _solution_of(FILES[name])
     asked = {exercise.name for exercise in exercises(name)}
-    assert sum(PLACEHOLDER in cell.source for cell in task.cells) == len(asked)
+    assert sum(_PLACEHOLDER in cell.source for cell in task.cells) == len(asked)
     assert not any("SOLUTION" in cell.source for cell in (*task.cells, *solution.cells))
     assert not any(cell.id.endswith("-why") for cell in task.cells)
     assert sum(cell.id.endswith("-why") for cell in solution.cells) == len(asked)

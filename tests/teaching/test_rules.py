@@ -16,7 +16,7 @@ from qflow.broker.settings import QueueSettings
 from qflow.configuration.declaration import is_understood
 from qflow.configuration.qpid_config import OPTIONS
 from qflow.kit import RefusalError
-from qflow.maintain.reference import declare_arguments
+from qflow.maintain.reference import _declare_arguments
 from qflow.teaching import rules
 from qflow.teaching.rules import (
     _NOT_BUILT,
@@ -157,7 +157,7 @@ def test_the_conversion_of_each_declare_argument(key, kind):
 
 def test_a_rule_names_each_declare_argument():
     """An argument that the engine understands, and no rule's sentence names, is not written down."""
-    _, *rows = declare_arguments()
+    _, *rows = _declare_arguments()
     assert {key for keys in KINDS.values() for key in keys.split() if "fairshare-1" not in key} <= {
         key for key, _, _ in rows
     }
