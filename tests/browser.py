@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -178,7 +177,9 @@ def find_chromium() -> str:
     try:
         return maintain.find_chromium()
     except RefusalError as refusal:
-        return _unavailable(str(refusal))
+        if REQUIRED:
+            pytest.fail(f"{refusal} QFLOW_REQUIRE_BROWSER=1 forbids skipping.")
+        pytest.skip(str(refusal))
 
 
 def jupyter_environment(scratch: Path) -> dict[str, str]:
@@ -275,12 +276,6 @@ def get(url: str) -> tuple[int, str]:
         return error.code, ""
 
 
-def _unavailable(reason: str) -> Any:
-    if REQUIRED:
-        pytest.fail(f"{reason} QFLOW_REQUIRE_BROWSER=1 forbids skipping.")
-    pytest.skip(reason)
-
-
 def _note_error(lab: LabPage, text: str) -> None:
     # Where jupyterlite is installed too, JupyterLab loads an extension of it that is not meant for it.
     if "@jupyterlite/" not in text:
@@ -306,10 +301,9 @@ def _await_answer(told: Path, process: subprocess.Popen[bytes]) -> str:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    process.wait()
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
