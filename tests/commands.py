@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Callable
 from types import ModuleType
 
+import pytest
+
 from qflow import cli
 
 
@@ -15,6 +17,19 @@ def status_of(*arguments: object, main: Callable[[list[str]], int] = cli.main) -
         return main([str(argument) for argument in arguments])
     except SystemExit as exit:
         return exit.code
+
+
+def refusal(
+    capsys: pytest.CaptureFixture[str], *arguments: object, main: Callable[[list[str]], int] = cli.main
+) -> str:
+    """Run a command that must be refused; return its one sentence."""
+    status = status_of(*arguments, main=main)
+    said = capsys.readouterr()
+    assert (status, said.out) == (2, "")
+    assert said.err.startswith(("qflow", "python -m qflow.maintain"))
+    assert said.err.count("\n") == 1, said.err
+    assert "Traceback" not in said.err
+    return said.err
 
 
 def room_command(room: ModuleType, *words: object) -> object:

@@ -12,25 +12,13 @@ from pathlib import Path
 
 import pytest
 from browser import get, serve_chapters
-from commands import status_of
+from commands import refusal, status_of
 
 from qflow import __version__, cli
 from qflow.kit import RefusalError, install_command
 from qflow.launch import chapters as launch
 from qflow.maintain import __main__ as maintain
 from qflow.progress import ProgressLine, StatusLine
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str, main=cli.main) -> str:
-    """Run a command that must be refused; return its one sentence."""
-    status = status_of(*arguments, main=main)
-    said = capsys.readouterr()
-    assert status == 2
-    assert said.out == ""
-    assert said.err.startswith(("qflow", "python -m qflow.maintain"))
-    assert said.err.count("\n") == 1, said.err
-    assert "Traceback" not in said.err
-    return said.err
 
 
 def kit_with(folder: Path, **chapters: str) -> Path:
@@ -458,9 +446,8 @@ class TestSpoiltInput:
     ],
 )
 def test_what_is_almost_right_is_answered_with_what_is(capsys, words, hint):
-    assert status_of(*words) == 2
-    assert hint in capsys.readouterr().err
-    assert status_of("zzz") == 2 and "did you mean" not in capsys.readouterr().err
+    assert hint in refusal(capsys, *words)
+    assert "did you mean" not in refusal(capsys, "zzz")
 
 
 def test_rules_and_exercises_are_objects_where_they_are_asked_for(capsys):

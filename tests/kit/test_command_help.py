@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import status_of
+from commands import refusal, status_of
 
 from qflow import cli
 from qflow.cli import _EXAMPLES, _examples_of, _fold_line
@@ -191,5 +191,4 @@ def test_zsh_and_fish_get_scripts_of_their_own(capsys, shell, says):
 
 def test_without_its_library_completion_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert status_of("completion", "bash") == 2
-    assert "shtab is not installed here" in capsys.readouterr().err
+    assert "shtab is not installed here" in refusal(capsys, "completion", "bash")

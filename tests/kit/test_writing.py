@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from commands import status_of
+from commands import refusal
 from recordings import WORKLOADS
 
 from qflow.logs.workload_file import write_workload
@@ -147,8 +147,8 @@ def folder(tmp_path, trace, monkeypatch):
 )
 def test_no_command_writes_over_what_it_reads(folder, capsys, words):
     before = {name: Path(name).read_bytes() for name in names(folder)}
-    assert status_of(*(word.format(folder.name) for word in words)) == 2
-    assert "so it is not written over; give the output another name" in capsys.readouterr().err
+    said = refusal(capsys, *(word.format(folder.name) for word in words))
+    assert "so it is not written over; give the output another name" in said
     assert {name: Path(name).read_bytes() for name in names(folder)} == before
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from commands import status_of
+from commands import refusal
 
 from qflow.kit import RefusalError
 from qflow.launch import cargo, classroom
@@ -286,10 +286,9 @@ def test_it_ends_with_the_command_and_leaves_nothing(folder):
 class TestRefusals:
     def test_a_folder_that_is_no_site(self, tmp_path, capsys):
         (tmp_path / "index.html").write_text("mine")
-        assert status_of("class", "--site", str(tmp_path)) == 2
-        assert "holds no site of qflow" in capsys.readouterr().err
+        assert "holds no site of qflow" in refusal(capsys, "class", "--site", tmp_path)
 
     def test_a_port_that_is_taken(self, server, folder, capsys):
-        taken = str(server.server_port)
-        assert status_of("class", "--site", str(folder), "--host", "127.0.0.1", "--port", taken) == 2
-        assert f"Cannot listen on 127.0.0.1:{taken}: " in capsys.readouterr().err
+        taken = server.server_port
+        said = refusal(capsys, "class", "--site", folder, "--host", "127.0.0.1", "--port", taken)
+        assert f"Cannot listen on 127.0.0.1:{taken}: " in said

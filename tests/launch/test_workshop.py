@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import status_of
+from commands import refusal
 from test_front_door import Links
 
-from qflow import cli
 from qflow.kit import RefusalError
 from qflow.launch import cargo, site, workshop
 
@@ -97,8 +96,7 @@ class TestWithExtras:
         assert (asked, [*tmp_path.iterdir()]) == ([], [])
 
     def test_the_command_says_what_there_is(self, capsys):
-        assert status_of("workshop", "--with", "sprak") == 2
-        assert "'sprak' is not one of spark, live" in capsys.readouterr().err
+        assert "'sprak' is not one of spark, live" in refusal(capsys, "workshop", "--with", "sprak")
 
 
 @pytest.mark.release
@@ -185,8 +183,8 @@ def test_a_system_nobody_has_wheels_for(tmp_path):
 def test_away_from_a_checkout(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cargo, "nearest_checkout", lambda: None)
     monkeypatch.setattr(cargo, "origin_folder", lambda: None)
-    assert cli.main(["workshop", "--no-site", "--out", str(tmp_path / "room")]) == 2
-    assert "built from its checkout" in capsys.readouterr().err
+    said = refusal(capsys, "workshop", "--no-site", "--out", tmp_path / "room")
+    assert "built from its checkout" in said
     assert not (tmp_path / "room").exists()
 
 
