@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("proton")
 
-from commands import status_of
+from commands import refusal, status_of
 
 from qflow.kit import RefusalError
 from qflow.live import client_check
@@ -89,10 +89,9 @@ def test_a_baseline_that_is_none_is_refused_before_anything_is_measured(tmp_path
     path.write_text(text)
     with pytest.raises(RefusalError, match=words):
         read_baseline(path)
-    assert status_of("check-client", "--baseline", path, "--", "no-such-program") == 2
-    assert words in capsys.readouterr().err
-    assert status_of("check-client", "--baseline", tmp_path / "none.json", "--", "no-such-program") == 2
-    assert "No such file" in capsys.readouterr().err
+    assert words in refusal(capsys, "check-client", "--baseline", path, "--", "no-such-program")
+    missing = tmp_path / "none.json"
+    assert "No such file" in refusal(capsys, "check-client", "--baseline", missing, "--", "no-such-program")
 
 
 def test_junit_fails_the_lines_that_miss_a_fact_or_got_worse():
