@@ -25,7 +25,7 @@ from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
 from qflow.launch.chapters import list_files
 from qflow.launch.sections import PageSection, add_anchors, link_sections, read_sections, write_index
-from qflow.teaching.rules import rule_book
+from qflow.teaching.rules import RULE, rule_book
 
 PAGE = Path(__file__).with_name("page")
 """The folder of templates, styles and scripts of the site's own pages."""
@@ -60,7 +60,6 @@ _LINK = re.compile(r'(href="(?![a-z]+:|#)[^"#?]*)\.(?:ipynb|md)(?=["#])')
 _TAG = re.compile(r"(<[^>]*>)")
 _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >])")
 """What ids of rules are not linked in."""
-_RULE = re.compile(r"\b[A-Z]{2,3}-\d\d\b")
 _TEMPLATE = "book.html.j2"
 _PICTURE = f"{FOLDER}/notebooks/images/preview.png"
 _SCRIPTS = ("navigation.js", "ask.js")
@@ -237,7 +236,7 @@ def _link_rules(body: str, rules: str) -> str:
         if tag := _APART.match(part):
             inside += -1 if tag[1] else 1
         elif not inside and not part.startswith("<"):
-            parts[place] = _RULE.sub(link, part)
+            parts[place] = RULE.sub(link, part)
     return "".join(parts)
 
 
