@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from qflow.broker.broker import Broker
 from qflow.broker.completions import RangeSet
@@ -171,20 +172,20 @@ class _Strip(Narration):
 
     def receive(self, event: Event) -> None:
         """Note what one event does to the commands of ``p1``."""
-        detail = dict(event.detail or {})
+        detail: Any = event.detail or {}
         match event.kind:
             case "message.transfer":
-                self._begin(int(str(detail["command"])), ", and asks for a report" * bool(detail["sync"]))
+                self._begin(detail["command"], ", and asks for a report" * bool(detail["sync"]))
             case "execution.sync":
                 self._begin(self._next_sync())
             case "session.flush":
                 self.note("session.flush asks what is complete.")
             case "held":
-                number = int(str(detail["command"]))
+                number = detail["command"]
                 self.commands[number][3] = self.frame
                 self.note(f"Completion {number} is held.", is_turn=True)
             case "completed" if event.session == "p1":
-                self._complete(int(str(detail["command"])))
+                self._complete(detail["command"])
             case "reported" if event.session == "p1":
                 self.reports.append([self.frame, detail["completed"]])
                 self.note(f"session.completed names {detail['completed']}.", is_turn=True)
@@ -194,7 +195,7 @@ class _Strip(Narration):
             case "acquired":
                 self.note(f"c1 takes {event.message}.")
             case "dequeued":
-                how = {"accept": "c1 accepts", "purge": "A purge removes"}[str(detail["reason"])]
+                how = {"accept": "c1 accepts", "purge": "A purge removes"}[detail["reason"]]
                 self.note(f"{how} {event.message}, which leaves {event.queue}.")
 
     def _next_sync(self) -> int:

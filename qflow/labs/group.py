@@ -386,32 +386,32 @@ class _Line(Narration):
         """Note what one event shows of the queue, if anything."""
         handler = getattr(self, f"_on_{event.kind.rpartition('.')[2]}", None)
         if handler is not None:
-            handler(event)
+            handler(event, event.detail or {})
 
-    def _on_subscribe(self, event: Event) -> None:
+    def _on_subscribe(self, event: Event, detail: Any) -> None:
         if event.kind == "message.subscribe":
             self.note(f"{event.session} subscribes to {event.queue}.")
 
-    def _on_enqueued(self, event: Event) -> None:
-        position = _position(event)
+    def _on_enqueued(self, event: Event, detail: Any) -> None:
+        position = detail["position"]
         self._line[position] = self._stays, event.message, event.group
         self.groups.add(event.message.rpartition("-")[0])
         self._stays += 1
         self.note(f"{event.message} comes to {event.queue}.")
 
-    def _on_group_owned(self, event: Event) -> None:
+    def _on_group_owned(self, event: Event, detail: Any) -> None:
         self._owned.add(event.group)
 
-    def _on_group_freed(self, event: Event) -> None:
+    def _on_group_freed(self, event: Event, detail: Any) -> None:
         self.note(f"The lock of {event.group} opens.", is_turn=True)
         # Where more of the group waits, every consumer begins at the head again (MG-11).
         if any(group == event.group for _, _, group in self._line.values()):
             self._cursor.clear()
 
-    def _on_acquired(self, event: Event) -> None:
+    def _on_acquired(self, event: Event, detail: Any) -> None:
         if event.link not in self._readers:
             return
-        position = _position(event)
+        position = detail["position"]
         row, label, group = self._line[position]
         said = self._pass_over(event.link, position)
         self._look(event.link, row, TAKEN)
@@ -421,7 +421,7 @@ class _Line(Narration):
         now = f": group {group} is {self._readers[event.link][1]}'s" if is_first else ""
         self.note(f"{said} takes {label}{now}.", is_turn=is_first)
 
-    def _on_idle(self, event: Event) -> None:
+    def _on_idle(self, event: Event, detail: Any) -> None:
         if event.link in self._readers:
             last = max(self._line, default=0)
             said = self._pass_over(event.link, last + 1)
@@ -429,9 +429,9 @@ class _Line(Narration):
             self._cursor[event.link] = last
             self.note(f"{said} finds nothing to take.")
 
-    def _on_dequeued(self, event: Event) -> None:
-        row, label, _ = self._line.pop(_position(event))
-        link, reason = self._holder.pop(_position(event), ""), (event.detail or {})["reason"]
+    def _on_dequeued(self, event: Event, detail: Any) -> None:
+        row, label, _ = self._line.pop(detail["position"])
+        link, reason = self._holder.pop(detail["position"], ""), detail["reason"]
         if reason not in ("accept", "reject") or not link:
             self.note(f"{label} leaves {event.queue}: {reason}.")
             return
@@ -450,8 +450,8 @@ class _Line(Narration):
             self._bad.add(cart)
             self.carts.append((self.frame, len(self._bad)))
 
-    def _on_requeued(self, event: Event) -> None:
-        position = _position(event)
+    def _on_requeued(self, event: Event, detail: Any) -> None:
+        position = detail["position"]
         _, who = self._readers.get(self._holder.pop(position, ""), (0, "The broker"))
         self.note(f"{who} gives {event.message} back.", is_turn=True)
         for reader in self._cursor:
@@ -482,7 +482,3 @@ def conveyor_of(picture: Picture, **settings: Any) -> Picture:
         frames=replace(frames, lasting={**frames.lasting, "looks": looks}),
         drawing={**line.drawing("conveyor"), **race, **settings},
     )
-
-
-def _position(event: Event) -> int:
-    return int(str((event.detail or {})["position"]))
