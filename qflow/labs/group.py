@@ -299,7 +299,7 @@ def group_picture(table: GroupTable, **settings: Any) -> Picture:
 
 
 def _claim_race(picture: Picture) -> list[str]:
-    wrong, of = len(picture.drawing["carts"]), picture.drawing["of"]  # type: ignore[arg-type]
+    wrong, of = len(picture.drawing["carts"]), picture.drawing["of"]
     noun = "cart" if of == 1 else "carts"
     return [f"An item was removed before it was added in {wrong} of {of} {noun}."] if of else []
 

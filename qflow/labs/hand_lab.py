@@ -121,7 +121,7 @@ class GroupLab(HandLab):
         picture = self._draw(table)
         self.table = table
         if self._works:
-            self._tried[self._grouped] = len(picture.drawing["carts"])  # type: ignore[arg-type]
+            self._tried[self._grouped] = len(picture.drawing["carts"])
         return picture
 
     def _table(self, moves: Sequence[Sequence[Any]]) -> GroupTable:

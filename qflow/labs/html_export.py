@@ -83,11 +83,11 @@ def to_fragment(
     )
 
 
-def picture_data(picture: Picture | Comparison) -> list[dict[str, object]]:
+def picture_data(picture: Picture | Comparison) -> list[dict[str, Any]]:
     """Return what the browser draws of a run, as JSON: its numbers are text, beside their digest."""
     pictures = []
     for payload in payload_of(picture):
-        numbers = zlib.decompress(bytes(payload.pop("numbers")))  # type: ignore[call-overload]
+        numbers = zlib.decompress(payload.pop("numbers"))
         digest = hashlib.sha256(numbers).hexdigest()
         pictures.append({**payload, "digest": digest, "numbers": pack_text(numbers)})
     return pictures

@@ -339,7 +339,7 @@ def _actions_of(picture: Picture) -> dict[str, str]:
     # On a conveyor one shop sends all before the consumers come; a strip is of one session, and what it did.
     consumers = [spot.name for spot in topology.consumers]
     clients = [*consumers, *(spot.name for spot in topology.producers)]
-    leaving = {"conveyor": consumers, "strip": []}.get(str(picture.drawing.get("form")), clients)
+    leaving = {"conveyor": consumers, "strip": []}.get(picture.drawing.get("form", ""), clients)
     return {
         **{f"purge:{spot.name}": f"{spot.name} is purged" for spot in topology.queues},
         **{f"leave:{name}": f"{name} goes away" for name in leaving},

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 from qflow.broker.events import Event
 from qflow.labs.fold import REASONS, STEP_CHANNELS, fold, places_of
@@ -20,8 +21,7 @@ from qflow.workload import Run
 from qflow.workload.measures import Measures, queue_measures
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(NamedTuple):
     """A bar under the depth plot of a queue that is filled while something holds."""
 
     queue: int
@@ -30,8 +30,7 @@ class Lane:
     spans: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(NamedTuple):
     """Depths of a queue as they were measured elsewhere: (time in microseconds, depth), in order of time."""
 
     queue: int
@@ -65,7 +64,7 @@ class Picture:
     samples: tuple[Samples, ...] = ()
     room: int = 0
     messages: int = 0
-    drawing: Mapping[str, object] = field(default_factory=dict)
+    drawing: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
@@ -76,7 +75,7 @@ class Picture:
         end = self.frames.topology.end if self.messages else 0
         return queue_measures(self.run.events, self.run.workload, end) if end else {}
 
-    def payload(self) -> dict[str, object]:
+    def payload(self) -> dict[str, Any]:
         """Return all that the browser draws: JSON but for ``numbers``, which are bytes."""
         frames, topology = self.frames, self.frames.topology
         return {
@@ -94,8 +93,8 @@ class Picture:
             "start": frames.most_telling(),
             "turns": _turns(frames),
             "deaths": frames.deaths,
-            "lanes": [[lane.queue, lane.label, lane.kind, lane.spans] for lane in self.lanes],
-            "samples": [[sample.queue, sample.label, sample.points] for sample in self.samples],
+            "lanes": self.lanes,
+            "samples": self.samples,
             **({"room": self.room} if self.room else {}),
             **self.drawing,
         }
@@ -167,7 +166,7 @@ def pictures_of(shown: Picture | Comparison) -> Mapping[str, Picture]:
     return shown.pictures if isinstance(shown, Comparison) else {"": shown}
 
 
-def payload_of(shown: Picture | Comparison) -> list[dict[str, object]]:
+def payload_of(shown: Picture | Comparison) -> list[dict[str, Any]]:
     """Return all that the browser draws of one picture or several: JSON but for their ``numbers``."""
     return [{**picture.payload(), "name": name} for name, picture in pictures_of(shown).items()]
 
