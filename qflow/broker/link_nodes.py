@@ -173,7 +173,10 @@ class LinkNodes(Dependent):
         """Return the queue of a name, made now if it does not exist, with a lifetime then."""
         alternate = to_text(properties.get("alternate-exchange", ""))
         is_durable = to_bool(properties.get("durable", False))
-        queue, is_new = self.queues.declare(name, _select_arguments(properties), False, alternate, is_durable)
+        arguments = _select_arguments(properties)
+        queue, is_new = self.queues.declare(
+            name, arguments, auto_delete=False, alternate_exchange=alternate, durable=is_durable
+        )
         if is_new and lifetime and not queue.lifetime.policy:
             queue.lifetime.policy = lifetime
         return queue
