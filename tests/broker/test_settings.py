@@ -1,10 +1,11 @@
-"""Broker options and declare arguments: what they come to, and which are refused (FC-01 … FC-12, CF)."""
+"""Declare arguments: what they come to, and which are refused (FC-01 … FC-12, CF).
+
+Beside the recordings ``fc-bad-``, ``fc-ratio-``, ``fc-round-`` and ``gr-restrictions``, which
+tests/conformance plays step by step.
+"""
 
 import pytest
-from support import Bench, bench_with, queue_of, refused, rows_of, words_of
-
-from qflow.broker import BrokerOptions
-from qflow.broker.errors import StartupError
+from support import Bench, bench_with, queue_of, refused, rows_of
 
 DEFAULT_LIMIT = 104_857_600
 
@@ -31,17 +32,7 @@ def assert_refused(text: str, others: dict[str, object] | None = None, **short: 
 
 GOLDEN = [
     (1, 1, 1),
-    (2, 2, 1),
-    (3, 2, 2),
-    (4, 3, 2),
-    (5, 4, 3),
-    (7, 6, 4),
-    (10, 8, 7),
     (90, 72, 62),
-    (170, 136, 118),
-    (180, 144, 125),
-    (100, 80, 70),
-    (1_000, 800, 700),
     (10_000, 8_000, 7_000),
     (104_857_600, 83_886_080, 73_400_320),
     (2_950_001, 2_360_001, 2_065_000),
@@ -74,15 +65,6 @@ def test_where_doubles_differ_from_exact_arithmetic():
             assert resume == maximum * 70 // 100 - 1, maximum
             different.append(maximum)
     assert different == ONE_BELOW_EXACT
-
-
-def test_other_ratios():
-    """FC-04: 97/73 percent of 2950001 (QueueFlowLimitTest testFlowOverrideDefaults)."""
-    bench = Bench(
-        default_queue_limit=2_950_001, default_flow_stop_threshold=97, default_flow_resume_threshold=73
-    )
-    bench.declare("q")
-    assert thresholds(bench) == (0, 0, 2_861_501, 2_153_500)
 
 
 S, R = 83_886_080, 73_400_320
@@ -163,22 +145,8 @@ RESUME_SIZE = 'Queue "q": qpid.flow_resume_size={} must be less or equal to qpid
 MAX_COUNT = 'Queue "q": qpid.flow_stop_count={} must be less than qpid.max_count={}'
 MAX_SIZE = 'Queue "q": qpid.flow_stop_size={} must be less than qpid.max_size={}'
 REFUSED = [
-    pytest.param(
-        {"flow_stop_count": 5, "max_count": 100}, RESUME_COUNT.format(70, 5), id="FC-07 X-20 5 of 100"
-    ),
     pytest.param({"flow_stop_count": 69, "max_count": 100}, RESUME_COUNT.format(70, 69), id="FC-07 69"),
     pytest.param({"flow_stop_count": 101, "max_count": 100}, MAX_COUNT.format(101, 100), id="FC-07 101"),
-    pytest.param({"flow_stop_size": 1000}, RESUME_SIZE.format(R, 1000), id="FC-07 stop_size 1000"),
-    pytest.param(
-        {"flow_stop_count": 10, "flow_resume_count": 11}, RESUME_COUNT.format(11, 10), id="FC-05.1 count"
-    ),
-    pytest.param(
-        {"flow_stop_size": 500, "flow_resume_size": 501}, RESUME_SIZE.format(501, 500), id="FC-05.1 size"
-    ),
-    pytest.param(
-        {"flow_stop_size": 1001, "flow_resume_size": 5, "max_size": 1000}, MAX_SIZE.format(1001, 1000),
-        id="FC-05.3 size",
-    ),
     pytest.param(
         {"flow_stop_count": 101, "flow_resume_count": 102, "max_count": 100}, RESUME_COUNT.format(102, 101),
         id="FC-05 resume is checked before max",
@@ -186,10 +154,6 @@ REFUSED = [
     pytest.param(
         {"flow_stop_size": 5, "flow_resume_size": 6, "flow_stop_count": 5, "flow_resume_count": 6},
         RESUME_COUNT.format(6, 5), id="FC-02.7 count before size",
-    ),
-    pytest.param(
-        {"flow_stop_size": 209_715_200, "flow_resume_size": 1}, MAX_SIZE.format(209_715_200, DEFAULT_LIMIT),
-        id="FC-06 200 MiB against the default limit",
     ),
     pytest.param(
         {"flow_stop_count": 0, "flow_stop_size": 10, "flow_resume_size": 11}, RESUME_SIZE.format(11, 10),
@@ -202,80 +166,6 @@ REFUSED = [
 def test_thresholds_refused(short, text):
     """FC-05, FC-06, FC-07: the broker's own words, and nothing is created."""
     assert_refused(text, **short)
-
-
-def test_thresholds_are_for_life():
-    """FC-12, CF-04: a second declare changes nothing, and the arguments show what was declared only."""
-    bench = bench_with("q", max_count=10)
-    bench.declare("q", flow_stop_count=3, flow_resume_count=2)
-    assert thresholds(bench)[:2] == (8, 7)
-    assert bench.broker.queue("q").settings.arguments == {"qpid.max_count": 10}
-
-
-CONVERSIONS = [
-    pytest.param("abc", "invalid conversion: Cannot convert abc", id="FC-11 a word"),
-    pytest.param("", "invalid conversion: Cannot convert ", id="FC-11 an empty string"),
-    pytest.param("3.5", "invalid conversion: Cannot convert 3.5", id="FC-11 a fraction in a string"),
-    pytest.param(-1, "invalid conversion: Cannot convert from int64 to uint", id="FC-11 a negative"),
-    pytest.param(3.5, "invalid conversion: Cannot convert from double to uint", id="FC-11 a float"),
-    pytest.param(True, "invalid conversion: Cannot convert from bool to uint", id="FC-11 true"),
-    pytest.param(False, "invalid conversion: Cannot convert from bool to uint", id="FC-11 false"),
-    pytest.param(None, "invalid conversion: ", id="FC-11 null"),
-]
-
-
-@pytest.mark.parametrize(
-    "key", ["flow_stop_count", "flow_resume_count", "flow_stop_size", "flow_resume_size"]
-)
-@pytest.mark.parametrize(("value", "text"), CONVERSIONS)
-def test_threshold_conversions(key, value, text):
-    """FC-11: every value that is not an integer, nor a string which holds one, is refused."""
-    assert_refused(text, **{key: value})
-
-
-# Broker options
-
-
-@pytest.mark.parametrize(
-    ("stop", "resume", "stop_count", "resume_count"),
-    [
-        pytest.param(100, 100, 100, 100, id="FC-10 100/100"),
-        pytest.param(80, 0, 80, 80, id="FC-10 FC-05.2 resume 0 alone is fine"),
-        pytest.param(90, 75, 90, 75, id="FC-10 90/75"),
-    ],
-)
-def test_ratios_that_start(stop, resume, stop_count, resume_count):
-    """FC-10: the two ratios are percentages of the limits."""
-    bench = Bench(default_flow_stop_threshold=stop, default_flow_resume_threshold=resume)
-    bench.declare("q", max_count=100)
-    assert thresholds(bench)[:2] == (stop_count, resume_count)
-
-
-def test_both_ratios_zero():
-    """FC-10, FC-02: the defaults are off, thresholds of one's own are not."""
-    bench = Bench(default_flow_stop_threshold=0, default_flow_resume_threshold=0)
-    bench.declare("q", max_count=10)
-    bench.declare("own", max_count=10, flow_stop_count=5)
-    assert (thresholds(bench), thresholds(bench, "own")) == (None, (5, 5, 0, 0))
-
-
-RATIO = "Default queue flow stop ratio must be >= flow resume ratio: flowStopRatio={} flowResumeRatio={}"
-RANGE = "Default queue flow ratios must be between 0 and 100, inclusive: flowStopRatio={} flowResumeRatio={}"
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        pytest.param({"default_flow_stop_threshold": 60}, RATIO.format(60, 70), id="FC-10 60 alone"),
-        pytest.param({"default_flow_stop_threshold": 0}, RATIO.format(0, 70), id="FC-10 X-09 0 alone"),
-        pytest.param({"default_flow_resume_threshold": 81}, RATIO.format(80, 81), id="FC-10 resume 81"),
-        pytest.param({"default_flow_stop_threshold": 101}, RANGE.format(101, 70), id="FC-10 over 100"),
-        pytest.param({"default_flow_resume_threshold": 101}, RANGE.format(80, 101), id="FC-10 resume 101"),
-    ],
-)
-def test_ratios_that_do_not_start(options, text):
-    """FC-10: checked once, when the broker starts."""
-    assert words_of(StartupError, BrokerOptions, **options) == text
 
 
 # Declare arguments in general
@@ -379,47 +269,14 @@ COMBINATIONS = {
         "QT-06 MG-01 then fairshare": {"qpid.fairshare": 3, "qpid.last_value_queue_key": "k", **GROUPS},
         "QT-06 one level's fairshare": {"qpid.fairshare-0": 3},
     },
-    "Cannot have fairshare set for priority levels greater than 2": {
-        "QT-06 more entries than levels": {
-            "qpid.priorities": 2,
-            "qpid.fairshare-0": 1,
-            "qpid.fairshare-1": 1,
-            "qpid.fairshare-2": 1,
-        },
-    },
-    "Cannot specify qpid.last_value_queue_key and qpid.group_header_key for the same queue": {
-        "MG-01 LVQ and groups": {"qpid.last_value_queue_key": "k", **GROUPS},
-    },
-    "Cannot specify qpid.priorities and qpid.group_header_key for the same queue": {
-        "MG-01 priorities and groups": {"qpid.priorities": 5, **GROUPS},
-    },
-    "Can only specify qpid.shared_msg_group if qpid.group_header_key is set": {
-        "MG-01 shared without key": {"qpid.shared_msg_group": 1},
-        "MG-01 shared with an empty key": {"qpid.shared_msg_group": 1, "qpid.group_header_key": ""},
-    },
-    "Can only specify qpid.group_timestamp if qpid.group_header_key is set": {
-        "MG-01 timestamp without key": {"qpid.group_timestamp": 1},
-    },
-    "Only shared groups are supported at present; qpid.shared_msg_group is required if": {
-        "MG-01 key without shared": {"qpid.group_header_key": "g"},
-        "MG-01 key with shared 0": {"qpid.group_header_key": "g", "qpid.shared_msg_group": 0},
-    },
-    "Cannot specify qpid.group_header_key and qpid.paging for the same queue": {
-        "MG-01 QT-19 X-16 groups and paging": {"qpid.paging": 1, **GROUPS},
-    },
     "Cannot specify qpid.last_value_queue_key and qpid.paging for the same queue": {
         "QT-19 LVQ and paging": {"qpid.paging": 1, "qpid.last_value_queue_key": "k"},
     },
     "Cannot specify qpid.priorities and qpid.paging for the same queue": {
         "QT-19 priorities and paging": {"qpid.paging": 1, "qpid.priorities": 2},
     },
-    "Can only specify qpid.max_pages_loaded if": {
-        "QT-19 pages loaded": {"qpid.max_pages_loaded": 4},
-    },
-    "Can only specify qpid.page_factor if": {
-        "QT-19 page factor": {"qpid.page_factor": 2},
-    },
 }
+"""Beside those of the recording ``gr-restrictions``."""
 
 
 @pytest.mark.parametrize(("text", "declared"), rows_of(COMBINATIONS))
@@ -431,14 +288,10 @@ def test_combinations(text, declared):
 @pytest.mark.parametrize(
     "declared",
     [
-        pytest.param({**GROUPS, "qpid.policy_type": "ring", "qpid.max_count": 3}, id="MG-02 ring"),
         pytest.param({**GROUPS, "qpid.policy_type": "self-destruct"}, id="MG-02 self-destruct"),
         pytest.param({**GROUPS, "qpid.flow_stop_count": 5}, id="MG-02 flow control"),
         pytest.param({**GROUPS, "qpid.alert_count": 5}, id="MG-02 alerts"),
         pytest.param({**GROUPS, "qpid.browse-only": 1}, id="MG-02 browse-only"),
-        pytest.param({**GROUPS, "qpid.group_timestamp": 1}, id="MG-01 IN-02 group_timestamp"),
-        pytest.param({**GROUPS, "qpid.group_header_key": 5}, id="MG-01 an integer for the key"),
-        pytest.param({**GROUPS, "qpid.shared_msg_group": "True"}, id="MG-01 shared as a word"),
         pytest.param({"qpid.priorities": 2, "qpid.fairshare-5": 1}, id="QT-06 the index is not checked"),
     ],
 )
@@ -519,13 +372,6 @@ class TestDeclaringAgain:
         with refused(542, "invalid conversion: Cannot convert x"):
             bench.declare("q", max_count="x")
         assert bench.exists("q")
-
-    def test_combinations_are_not_checked(self):
-        """CF-04: thresholds and pairs which a first declare would refuse are ignored."""
-        bench = bench_with("q")
-        bench.declare("q", flow_stop_count=5, flow_resume_count=6, shared_msg_group=1)
-        bench.send("q", 7)
-        assert (bench.is_on("q"), bench.held(), bench.stat("q").msgDepth) == (False, "", 7)
 
     def test_passive(self):
         """CF-04: 404 if there is none; the arguments are not even converted if there is one."""

@@ -86,6 +86,7 @@ HELD = {
     "QT-02": "lv-limit",
     "QT-03": "lv-acquired-replaced lv-release",
     "ALT-09": "cap-two-queues",
+    "IN-02": "gr-timestamp",
     "RF-04": "cr-mode-switch",
     "RF-14": "re-close-waiting cr-cancel-wakes",
     "RF-16": "cr-small-for-other",
