@@ -66,6 +66,13 @@ class Bench:
     def sender(self, target: str, **options: object) -> Sender:
         return self.session.sender(target, **options)
 
+    def send(self, target: str, *messages: object, **options: object) -> Sender:
+        """Send messages, one after the other; return the sender."""
+        sender = self.sender(target, **options)
+        for message in messages:
+            sender.send(message)
+        return sender
+
     def receiver(self, source: str, **options: object) -> Receiver:
         return self.session.receiver(source, **options)
 

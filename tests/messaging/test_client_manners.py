@@ -203,8 +203,7 @@ def test_a_shrunk_window_lets_messages_pass(bench: Bench) -> None:
 @pytest.mark.parametrize("capacity", [0, 1, 5])
 def test_the_fetch_after_a_rollback_is_empty(bench: Bench, capacity: int) -> None:
     """CAP-15: message credit without byte credit; after the drain all is well."""
-    for text in "abc":
-        bench.sender(address("q")).send(text)
+    bench.send(address("q"), *"abc")
     session = bench.new_session(transactional=True)
     receiver = session.receiver("q", capacity=capacity)
     receiver.fetch(1)
@@ -253,9 +252,7 @@ def test_a_smaller_capacity_waits_for_the_stop(bench: Bench) -> None:
 @pytest.mark.parametrize("sessions", [1, 2])
 def test_receivers_that_are_granted_together_take_turns(bench: Bench, sessions: int) -> None:
     """RF-12: two grants come in one write of a connection, and output is made after both."""
-    sender = bench.sender(address("q"))
-    for number in range(6):
-        sender.send(f"{number}")
+    bench.send(address("q"), *"012345")
     connection = Connection(bench.url)
     own = [connection.session() for _ in range(sessions)]
     receivers = [own[n % sessions].receiver("q", capacity=UNLIMITED) for n in range(2)]

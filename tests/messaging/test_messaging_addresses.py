@@ -125,9 +125,7 @@ def test_subject_on_a_queue(bench: Bench) -> None:
 def test_what_a_subscription_gets(bench: Bench, exchange: str, source: str, got: str) -> None:
     """EX-04 … EX-06, CF-14: without a subject a topic exchange gives all, a direct one only the empty key."""
     receiver = bench.receiver(source)
-    sender = bench.sender(exchange)
-    for key in ("a", "a.b", "c"):
-        sender.send(Message(key, subject=key))
+    bench.send(exchange, *(Message(key, subject=key) for key in ("a", "a.b", "c")))
     assert texts(receiver) == got
 
 
@@ -172,18 +170,15 @@ def test_node_bindings_without_a_type_are_a_queues(bench: Bench) -> None:
 def test_link_bindings(bench: Bench) -> None:
     """CF-14: made by a sender for a queue, and by a receiver of a queue."""
     bench.sender("q; {create: always, delete: always}")
-    plain = bench.sender("amq.topic")
-    for subject in "ab":
-        plain.send(Message(subject, subject=subject))
+    messages = [Message(subject, subject=subject) for subject in "ab"]
+    bench.send("amq.topic", *messages)
     receiver = bench.receiver("q")
     assert is_empty(receiver)
-    sender = bench.sender("amq.topic; {link: {x-bindings: [{queue: q, key: a}]}}")
-    for subject in "ab":
-        sender.send(Message(subject, subject=subject))
+    sender = bench.send("amq.topic; {link: {x-bindings: [{queue: q, key: a}]}}", *messages)
     assert texts(receiver) == "a"
     other = bench.receiver("q; {link: {x-bindings: [{exchange: 'amq.topic', key: b}]}}")
-    for subject in "ab":
-        sender.send(Message(subject, subject=subject))
+    for message in messages:
+        sender.send(message)
     assert texts(other) == "a b"
 
 
@@ -197,16 +192,12 @@ def test_the_queue_of_a_subscription(bench: Bench) -> None:
     shared = "amq.fanout; {link: {name: ours, x-declare: {exclusive: False}}}"
     one, two = bench.consumer(shared), bench.consumer(shared)
     one.capacity = two.capacity = 10
-    sender = bench.sender("amq.fanout")
-    for number in range(6):
-        sender.send(number and f"{number}" or "0")
+    bench.send("amq.fanout", *"012345")
     assert (texts(one), texts(two)) == ("0 2 4", "1 3 5")
 
 
 def test_selector(bench: Bench) -> None:
-    sender = bench.sender("q; {create: always}")
-    for number in range(5):
-        sender.send(Message(f"{number}", properties={"n": number}))
+    bench.send(address("q"), *(Message(f"{number}", properties={"n": number}) for number in range(5)))
     subscribe = '{arguments: {x-apache-selector: "n > 2"}}'
     assert texts(bench.receiver(f"q; {{link: {{x-subscribe: {subscribe}}}}}")) == "3 4"
 

@@ -117,9 +117,7 @@ def test_events_hold_what_their_class_says(bench: Bench) -> None:
     session = Session(Keep())
     session.addBroker(bench.url)
     limits = {"qpid.alert_count": 2}
-    sender = bench.sender(address("q", limits))
-    for text in ("a", "b"):
-        sender.send(text)
+    bench.send(address("q", limits), "a", "b")
     bench.receiver("x; {create: always, delete: always, node: {type: topic}}").close()
     manage = bench.object("broker", "amqp-broker")
     bench.stat("q").purge(0, {})

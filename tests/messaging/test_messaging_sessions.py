@@ -209,9 +209,7 @@ def test_fetch_that_could_never_return(bench: Bench) -> None:
 def test_fetch_names_the_owners_of_groups(bench: Bench) -> None:
     """MG-12."""
     grouped = address("g", {"qpid.group_header_key": "k", "qpid.shared_msg_group": 1})
-    sender = bench.sender(grouped)
-    for _ in range(2):
-        sender.send(Message("x", properties={"k": "A"}))
+    bench.send(grouped, *[Message("x", properties={"k": "A"})] * 2)
     bench.consumer("g").fetch(0)
     with pytest.raises(messaging.FetchWouldBlock, match=r"1 of 2 .* available, .* owned: A by client-"):
         bench.consumer("g").fetch()

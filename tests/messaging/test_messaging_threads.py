@@ -128,9 +128,7 @@ def test_a_thread_that_fetches_for_ever(bench: Bench) -> None:
 
     worker = Worker(consume)
     until_waiting(bench, worker)
-    sender = bench.sender("q; {create: always}")
-    for number in range(100):
-        sender.send(f"{number}")
+    bench.send(address("q"), *map(str, range(100)))
     assert all_seen.wait(60)
     assert seen == [f"{number}" for number in range(100)]
     until_waiting(bench, worker)

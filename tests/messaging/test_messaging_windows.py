@@ -128,10 +128,8 @@ def test_cpp_alone_on_a_queue_that_stops_at_ten(bench: Bench, capacity: int, dep
 
 def test_unsettled_send(bench: Bench) -> None:
     """CAP-04, CAP-05, CAP-07: qpid-cpp's sends are unsettled until a sync; its capacity is 50, not any."""
-    sender = bench.sender(address("q"), window="qpid-cpp")
+    sender = bench.send(address("q"), *"0123456789", window="qpid-cpp")
     assert sender.capacity == 50
-    for _ in range(10):
-        sender.send("x")
     assert (sender.unsettled(), sender.available()) == (10, 40)
     sender.capacity = 3
     assert (sender.unsettled(), sender.available()) == (0, 3), "what the flush brings to light is settled"
@@ -247,9 +245,7 @@ def test_sending_with_sync_behind_what_another_sender_has_held(
 def test_unreliable_links_track_nothing(bench: Bench) -> None:
     """CAP-06."""
     bench.sender(address("q", stopping(1)))
-    sender = bench.sender("q; {link: {reliability: at-most-once}}", capacity=1)
-    for _ in range(5):
-        sender.send("x")
+    sender = bench.send("q; {link: {reliability: at-most-once}}", *"01234", capacity=1)
     assert sender.unsettled() == 0
     assert bench.stat("q").msgDepth == 5
 
