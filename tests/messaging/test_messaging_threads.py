@@ -41,8 +41,8 @@ class Worker(threading.Thread):
         return self.outcome
 
 
-def until_waiting(bench: Bench, worker: threading.Thread) -> None:
-    """Wait until a thread waits for the broker."""
+def until_waiting(bench: Bench, worker: Worker) -> Worker:
+    """Return a thread when it waits for the broker."""
     host = bench.connection.broker_host
 
     def is_waiting() -> bool:
@@ -51,6 +51,7 @@ def until_waiting(bench: Bench, worker: threading.Thread) -> None:
 
     wait_until(is_waiting, "the thread waits")
     assert worker.is_alive()
+    return worker
 
 
 @pytest.fixture
@@ -76,8 +77,7 @@ def test_a_blocked_producer_is_freed_by_a_consumer(bench: Bench) -> None:
         sender.sync()
         return "all sent"
 
-    worker = Worker(produce)
-    until_waiting(bench, worker)
+    worker = until_waiting(bench, Worker(produce))
     assert 3 < bench.stat("q").msgDepth <= 5, "stop + capacity (CAP-08)"
     received = []
     for _ in range(50):
@@ -106,8 +106,7 @@ def test_what_blocks_a_producer(bench: Bench, call: Callable[[Sender], object]) 
     """CAP-07, CAP-12: each of the calls that wait for completions, freed by a purge."""
     sender = bench.sender(stopping(), capacity=2)
     sender.send("1")
-    worker = Worker(lambda: call(sender))
-    until_waiting(bench, worker)
+    worker = until_waiting(bench, Worker(lambda: call(sender)))
     assert bench.stat("q").flowStopped
     bench.stat("q").purge(0)
     assert not isinstance(worker.result(), Exception)
@@ -126,8 +125,7 @@ def test_a_thread_that_fetches_for_ever(bench: Bench) -> None:
             if len(seen) == 100:
                 all_seen.set()
 
-    worker = Worker(consume)
-    until_waiting(bench, worker)
+    worker = until_waiting(bench, Worker(consume))
     bench.send(address("q"), *map(str, range(100)))
     assert all_seen.wait(60)
     assert seen == [f"{number}" for number in range(100)]
@@ -164,8 +162,7 @@ def test_two_threads_that_wait_for_each_other(bench: Bench) -> None:
 def test_a_deadlock_is_the_last_callers(bench: Bench) -> None:
     """The thread that would close the circle gets the error, and can still free the other."""
     sender = bench.sender(stopping(), capacity=1)
-    worker = Worker(lambda: [sender.send("x", sync=False) for _ in range(4)])
-    until_waiting(bench, worker)
+    worker = until_waiting(bench, Worker(lambda: [sender.send("x", sync=False) for _ in range(4)]))
     with pytest.raises(messaging.FetchWouldBlock, match="'empty' is empty; the other threads .* wait, too"):
         bench.consumer(address("empty")).fetch()
     assert worker.is_alive()
@@ -265,8 +262,7 @@ def test_a_thread_that_a_consumer_will_free_is_not_warned(
     sender.send("1")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        worker = Worker(lambda: sender.send("2"))
-        until_waiting(bench, worker)
+        worker = until_waiting(bench, Worker(lambda: sender.send("2")))
         with pytest.raises(messaging.Timeout):
             bench.new_session().sender("q").send("3", timeout=3 * hosts.POLL)
         bench.stat("q").purge(0)
@@ -294,8 +290,7 @@ def test_a_thread_that_waits_at_another_broker_comes_back(pause: str, has_used: 
                 elsewhere.consumer(address("q")).fetch(timeout=HOUR)
         Connection.establish(bench.url).session().sender("q").send("back")
 
-    worker = Worker(work)
-    until_waiting(elsewhere, worker)
+    worker = until_waiting(elsewhere, Worker(work))
     assert receiver.fetch().content == "back"
     assert worker.result() is None
 
@@ -362,8 +357,7 @@ def test_a_timer_of_the_broker_frees_a_thread_when_all_wait(bench: Bench) -> Non
         sender.send("3", sync=False)
         return "sent"
 
-    worker = Worker(produce)
-    until_waiting(bench, worker)
+    worker = until_waiting(bench, Worker(produce))
     with pytest.raises(messaging.Empty):
         bench.consumer(address("empty")).fetch(timeout=HOUR)
     assert worker.result() == "sent"
@@ -381,8 +375,7 @@ def test_a_time_out_ends_in_real_time_while_another_thread_works(bench: Bench) -
 def test_sleep_lets_other_threads_work(bench: Bench) -> None:
     """Until all of them wait; then virtual time passes."""
     receiver = bench.consumer(address("q"))
-    worker = Worker(lambda: receiver.fetch(timeout=HOUR).content)
-    until_waiting(bench, worker)
+    worker = until_waiting(bench, Worker(lambda: receiver.fetch(timeout=HOUR).content))
     sleep(1, bench.url)
     assert bench.broker.now == 1_000_000
     bench.sender("q").send("x")
@@ -397,8 +390,7 @@ def test_the_death_of_a_session_leaves_the_waits_of_another(bench: Bench) -> Non
     sender = bench.new_session().sender(
         address("full", {"qpid.max_count": 2, "qpid.flow_stop_count": 1}), capacity=1
     )
-    worker = Worker(lambda: [sender.send("x", sync=False) for _ in range(3)])
-    until_waiting(bench, worker)
+    worker = until_waiting(bench, Worker(lambda: [sender.send("x", sync=False) for _ in range(3)]))
     rival = bench.new_session().sender("full")
     with pytest.raises(messaging.TargetCapacityExceeded):
         rival.send("x")
@@ -410,8 +402,7 @@ def test_the_death_of_a_session_leaves_the_waits_of_another(bench: Bench) -> Non
 def test_closing_from_another_thread(bench: Bench) -> None:
     """A session that is closed while a thread fetches on it."""
     receiver = bench.consumer(address("q"))
-    worker = Worker(receiver.fetch)
-    until_waiting(bench, worker)
+    worker = until_waiting(bench, Worker(receiver.fetch))
     receiver.close()
     assert isinstance(worker.result(), Exception)
 
