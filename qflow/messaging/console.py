@@ -44,7 +44,7 @@ from qflow.broker import Session as EngineSession
 from qflow.broker.errors import ManagementError
 from qflow.messaging.exceptions import ConnectError
 from qflow.messaging.hosts import DEFAULT_URL, Host, brokers, parse_url
-from qflow.messaging.qmf import call, find_object, find_objects
+from qflow.messaging.qmf import call, find_objects, query
 from qflow.messaging.qmf_schema import (
     PACKAGE,
     ClassKey,
@@ -424,16 +424,14 @@ class Broker:
 
     # Objects and methods
 
+    def query(self, content: dict[str, Any]) -> list[Object]:
+        """Return the objects that a query of QMF asks for."""
+        with self.host:
+            return [Object(self, found) for found in query(self.host.broker, content)]
+
     def find(self, identity: str) -> Object | None:
         """Return the object of an identity, or None."""
-        with self.host:
-            content = find_object(self.host.broker, identity)
-        return None if content is None else Object(self, content)
-
-    def find_all(self, kind: str) -> list[Object]:
-        """Return the objects of a class."""
-        with self.host:
-            return [Object(self, content) for content in find_objects(self.host.broker, kind)]
+        return next(iter(self.query({"_object_id": {"_object_name": identity}})), None)
 
     def invoke(
         self, identity: ObjectId, name: str, args: Iterable[Any], kwargs: dict[str, Any]
@@ -645,7 +643,7 @@ class Session:
         meta = {key: wanted.pop(key) for key in list(wanted) if key.startswith("_")}
         agent = meta.get("_agent")
         chosen = self._choose(meta.get("_broker") or (agent.broker if agent is not None else None))
-        found = [one for broker in chosen for one in _query(broker, meta)]
+        found = [one for broker in chosen for one in broker.query(_make_query(meta))]
         return [one for one in found if all(getattr(one, key, None) == wanted[key] for key in wanted)]
 
     def _sendMethodRequest(
@@ -707,14 +705,13 @@ class Session:
             raise ValueError("classes are bound in a session with userBindings=True; got False")
 
 
-def _query(broker: Broker, meta: dict[str, Any]) -> list[Object]:
+def _make_query(meta: dict[str, Any]) -> dict[str, Any]:
     if "_objectId" in meta:
-        found = broker.find(meta["_objectId"].getObject())
-        return [] if found is None else [found]
+        return {"_object_id": meta["_objectId"].asMap()}
     key = meta["_schema"].getKey() if "_schema" in meta else meta.get("_key")
     if key is None:
         key = ClassKey(meta.get("_package", PACKAGE), str(meta.get("_class", "")).lower(), "_data")
-    return broker.find_all(key.getClassName()) if key.getPackageName() == PACKAGE else []
+    return {"_schema_id": {"_package_name": key.getPackageName(), "_class_name": key.getClassName()}}
 
 
 __all__ = [

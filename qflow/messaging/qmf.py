@@ -228,12 +228,6 @@ def find_objects(broker: Broker, kind: str) -> list[Values]:
     ]
 
 
-def find_object(broker: Broker, identity: str) -> Values | None:
-    """Return the object of an identity, or None."""
-    kind = identity.removeprefix(f"{PACKAGE}:").partition(":")[0]
-    return next((o for o in find_objects(broker, kind) if o["_object_id"]["_object_name"] == identity), None)
-
-
 # Methods (CF-07, CF-08, CF-11)
 
 UNKNOWN_METHOD, INVALID_PARAMETER, EXCEPTION = 2, 4, 7
@@ -368,7 +362,7 @@ class Agent:
             if opcode == "_method_request":
                 return _message({"_arguments": self._call(content)}, "_method_response", "response")
             if opcode == "_query_request":
-                return _message(_query(self.broker, content), "_query_response", "response", content="_data")
+                return _message(query(self.broker, content), "_query_response", "response", content="_data")
             if opcode == "_agent_locate_request":
                 return _message({"_values": self._attributes()}, "_agent_locate_response", "indication")
             raise ManagementError(EXCEPTION, f"unknown opcode: {opcode!s}")
@@ -402,13 +396,14 @@ def _object_name(content: Values) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _query(broker: Broker, content: Values) -> list[Values]:
+def query(broker: Broker, content: Values) -> list[Values]:
     """Return the objects that a query asks for; none for anything but objects."""
     if content.get("_what", "OBJECT") != "OBJECT":
         return []
     if "_object_id" in content:
-        found = find_object(broker, _object_name(content) or "")
-        return [] if found is None else [found]
+        identity = _object_name(content) or ""
+        kind = identity.removeprefix(f"{PACKAGE}:").partition(":")[0]
+        return [o for o in find_objects(broker, kind) if o["_object_id"]["_object_name"] == identity]
     schema = content.get("_schema_id")
     if not isinstance(schema, dict) or schema.get("_package_name", PACKAGE) not in ("", PACKAGE):
         return []
