@@ -13,7 +13,7 @@ A :class:`Session` finds the objects of the brokers that were added to it, and c
 >>> queue.update(); queue.msgDepth
 0
 
-With a :class:`Console` it hears what happens, too.  The calls come between two commands, of any client of
+A :class:`Console` is called when something happens.  The calls come between two commands, of any client of
 this process.  Every ten seconds of the broker's time it gets the objects that are new, changed or gone.
 
 >>> class Listening(Console):
@@ -457,10 +457,10 @@ class Broker:
         self._call("methodResponse", self, sequence, answer)
         return sequence
 
-    # What the console hears of, as a listener of the agent
+    # What the console is called with; a listener of the agent
 
     def connect(self) -> None:
-        """Let the console hear of the broker, its agent and classes, and of what happens from now on."""
+        """Report the broker, its agent and classes to the console, and from now on what happens."""
         if self.session.console is None:
             return
         if self._error is not None:
@@ -477,7 +477,7 @@ class Broker:
         self._call("brokerConnected", self)
 
     def disconnect(self) -> None:
-        """Let the console hear that the broker is gone; its session ends."""
+        """Report to the console that the broker is gone; its session ends."""
         self._is_connected = False
         if self in self.host.agent.listeners:
             self.host.agent.listeners.remove(self)
@@ -543,9 +543,9 @@ class Session:
     Parameters:
         console: Is called when something happens; None for a session that only asks.
         rcvObjects, rcvEvents, rcvHeartbeats: Which of these the console is called with.
-        manageConnections: False: the console has heard of a broker when :meth:`addBroker` returns.  True: it
-            hears of it later, with the next command of any client.
-        userBindings: Whether the console hears only of the classes that :meth:`bindClass` and its like name.
+        manageConnections: False: the console was called with a broker when :meth:`addBroker` returns.  True:
+            it is called later, with the next command of any client.
+        userBindings: Whether it is called only for the classes that :meth:`bindClass` and its like name.
 
     Raises:
         ValueError: ``userBindings`` without a console.
@@ -654,10 +654,10 @@ class Session:
         broker.settle()
         return sequence
 
-    # What the console hears of
+    # For which classes the console is called
 
     def wants(self, key: ClassKey) -> bool:
-        """Return whether the console hears of objects or events of a class."""
+        """Return whether the console is called with objects or events of a class."""
         if not self.userBindings:
             return True
         asked = (key.getPackageName(), key.getClassName().lower(), key.getType())
@@ -667,33 +667,29 @@ class Session:
         )
 
     def bindPackage(self, packageName: str) -> None:
-        """Hear of all classes of a package; ValueError without ``userBindings``, here and below."""
+        """Ask for all classes of a package; ValueError without ``userBindings``, here and below."""
         self._bind(packageName, None, None)
 
     def bindClass(self, pname: str, cname: str | None = None) -> None:
-        """Hear of the objects of a class, or of a package."""
+        """Ask for the objects of a class, or of a package."""
         self._bind(pname, cname, "_data")
 
     def bindClassKey(self, classKey: ClassKey) -> None:
-        """Hear of the objects of a class."""
+        """Ask for the objects of a class."""
         self.bindClass(classKey.getPackageName(), classKey.getClassName())
 
     def bindEvent(self, pname: str, ename: str | None = None) -> None:
-        """Hear of the events of a class, or of a package."""
+        """Ask for the events of a class, or of a package."""
         self._bind(pname, ename, "_event")
 
     def bindEventKey(self, eventKey: ClassKey) -> None:
-        """Hear of the events of a class."""
+        """Ask for the events of a class."""
         self.bindEvent(eventKey.getPackageName(), eventKey.getClassName())
 
     def bindAgent(
-        self,
-        vendor: str | None = None,
-        product: str | None = None,
-        instance: str | None = None,
-        label: str | None = None,
+        self, vendor: object = None, product: object = None, instance: object = None, label: object = None
     ) -> None:
-        """Hear of some agents only: there is one, the broker's own, of which the console always hears."""
+        """Ask for some agents only: there is one, the broker's own, which the console always gets."""
         self._require_bindings()
 
     def _bind(self, package: str, name: str | None, kind: str | None) -> None:
