@@ -287,7 +287,7 @@ def predict(
         "detail": detail,
         "model_chosen": "as asked" if model else "from the log: " + _why(extraction),
         "sources": dict(extraction.sources),
-        "longest_silence": longest_silence(log, end),
+        "longest_silence": longest_silence(polls),
         "settings": settings.as_json(),
         **_compare(shown.sections, recorded_sections(workload, log, end)),
         "errors": dict(shown.errors),

@@ -167,16 +167,12 @@ def _as_reported(events: Iterable[Event], polls: Polls, end: int) -> dict[str, M
     return found
 
 
-def longest_silence(log: ClientLog, end: int) -> float | None:
+def longest_silence(polls: Polls) -> float | None:
     """Return the longest time without a report of a queue, in seconds; None if there is hardly one."""
     # What is averaged over time counts each report until the next: in a longer silence it says little of a
     # queue that fills and empties meanwhile.
-    longest = 0
-    before: dict[str, int] = {}
-    for row in log.rows:
-        if row.event == "stats" and 0 <= row.ts_us <= end:
-            longest = max(longest, row.ts_us - before.get(row.queue, row.ts_us))
-            before[row.queue] = row.ts_us
+    gaps = (after - before for times in polls.values() for before, after in pairwise(times) if before >= 0)
+    longest = max([0, *gaps])
     return longest / SECOND if longest else None
 
 

@@ -380,23 +380,18 @@ def _explain_owner(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     subject = _group_subject(instant, queue.name, state.name)
     owner = instant.show(state.owner)
     row = instant.last("group_owned", "queue", queue.name, group=state.name)
-    first, since = _find_first_of_group(instant, row), instant.when(row, " since {}")
-    text = f"Group {state.name} of {queue.name} has belonged to {owner}{since}, when it acquired {first}."
+    assert row is not None, "a group that has an owner has been taken"
+    first = next(place for place in range(row, instant.end + 1) if instant.trace.kind[place] == "acquired")
+    text = (
+        f"Group {state.name} of {queue.name} has belonged to {owner} since {instant.when(row)}, when it "
+        f"acquired {instant.label(first)}."
+    )
     return Reason(text, ("MG-07",), row, subject, (_what_frees(instant, queue, state),))
 
 
 def _group_subject(instant: Instant, queue: str, group: str) -> Subject:
     is_alone = sum(name == group for _, name in instant.index.groups) == 1
     return Subject("group", group if is_alone else f"{queue}/{group}")
-
-
-def _find_first_of_group(instant: Instant, row: int | None) -> str:
-    """Return the label of the message whose acquisition made a group owned."""
-    while row is not None and row <= instant.end:
-        if instant.trace.kind[row] == "acquired":
-            return instant.label(row)
-        row += 1
-    return "its first message"
 
 
 def _what_frees(instant: Instant, queue: Queue, state: GroupState) -> Reason:
