@@ -29,7 +29,7 @@ from qflow.broker.message import ACQUIRED, AVAILABLE, QueuedMessage
 from qflow.broker.queue import Queue
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject
-from qflow.trace.explain.instant import REASONS, Instant, name_consumer
+from qflow.trace.explain.instant import ACTS, REASONS, Instant, name_consumer
 from qflow.wording import format_count, format_names
 
 _UNITS = {MESSAGE_UNIT: "message", BYTE_UNIT: "byte"}
@@ -290,31 +290,26 @@ def explain_expiry(label: str) -> Reason:
     return Reason(text, ("QT-07", "MG-21"), None, Subject("message", label))
 
 
-_OWN_ACTS = {
-    "message.accept": "accepts it",
-    "message.release": "releases it",
-    "message.reject": "rejects it",
-    "session.detach": "ends its session",
-    "tx.commit": "commits its transaction",
-}
+_OWN_ACTS = ("message.accept", "message.release", "message.reject", "session.detach", "tx.commit")
 _SETTLED_BY = {"dequeued": ("CN-13",), "requeued": ("CN-14",)}
 
 
 def explain_settlement(instant: Instant, queue: Queue, label: str, name: str, session: str) -> Reason:
     """Say how and when an acquired message is settled, or that the trace does not show it."""
     subject = Subject("message", label)
-    found = [(instant.later_about(label, kind, queue.name), kind) for kind in _SETTLED_BY]
-    row, kind = min(
-        (pair for pair in found if pair[0] is not None), default=(None, ""), key=lambda p: p[0] or 0
-    )
-    if row is None:
+    later = ((instant.later_about(label, kind, queue.name), kind) for kind in _SETTLED_BY)
+    found = sorted((row, kind) for row, kind in later if row is not None)
+    if not found:
         text = f"{name} works on {label}, which is not settled before the trace ends at {instant.trace_end}."
         given = instant.about(label, "delivered", queue.name) or instant.about(label, "acquired", queue.name)
         return Reason(text, ("CN-13",), given[-1] if given else None, subject)
+    row, kind = found[0]
     command = instant.command_of(row)
-    act = _OWN_ACTS.get(instant.trace.kind[command])
-    if act is not None and instant.trace.session[command] == session:
-        text = f"{name} works on {label} until {instant.when(row)}, when it {act}: its own decision."
+    act = instant.trace.kind[command]
+    if act in _OWN_ACTS and instant.trace.session[command] == session:
+        _, does, rest = ACTS[act]
+        when = f"{instant.when(row)}, when it {does}{rest.format(settled='it')}"
+        text = f"{name} works on {label} until {when}: its own decision."
         return Reason(text, _SETTLED_BY[kind], row, subject)
     rules, words = REASONS.get(str(instant.detail(row).get("reason", "")), (_SETTLED_BY[kind], ""))
     text = f"{name} works on {label} until {instant.moment(row)}{words and f': {words}'}."

@@ -24,7 +24,7 @@ from qflow.wording import format_names
 from qflow.workload.model import Producer
 from qflow.workload.simulate import CLIENT_EVENTS
 
-_ACTS = {
+ACTS = {
     "session.attach": ("attached", "attaches", ""),
     "session.detach": ("ended", "ends", " its session"),
     "session.completed": ("completed", "completes", " deliveries"),
@@ -88,9 +88,10 @@ class Instant:
     def _holds(self, row: int, columns: Mapping[str, str]) -> bool:
         return all(getattr(self.trace, column)[row] == name for column, name in columns.items())
 
-    def about(self, label: str, kind: str, queue: str = "") -> list[int]:
-        """Return the places of the rows of a kind about a message, until now."""
-        return [row for row in self.index.of_message(label) if row <= self.end and self._is(row, kind, queue)]
+    def about(self, label: str, kind: str, queue: str = "", after: int = -1) -> list[int]:
+        """Return the places of the rows of a kind about a message, after a row and until now."""
+        rows = self.index.of_message(label)
+        return [row for row in rows if after < row <= self.end and self._is(row, kind, queue)]
 
     def later_about(self, label: str, kind: str, queue: str = "") -> int | None:
         """Return the place of the first such row after now, or None."""
@@ -145,7 +146,7 @@ class Instant:
             return f"time {'passed' if is_past else 'passes'}"
         if kind == "store.finish":
             return f"the store {'was' if is_past else 'is'} done with {self.trace.message[command]}"
-        past, present, rest = _ACTS.get(kind, ("gave", "gives", f" {kind}"))
+        past, present, rest = ACTS.get(kind, ("gave", "gives", f" {kind}"))
         names = {name: getattr(self.trace, name)[command] for name in ("message", "link", "queue")}
         words = rest.format(settled=self._name_settled(command), **names)
         return f"{session} {past if is_past else present}{words}"

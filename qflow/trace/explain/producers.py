@@ -305,15 +305,14 @@ def _explain_overflow(instant: Instant, transfer: Transfer) -> Reason:
 
 def _complete(instant: Instant, label: str, sent: int, session: Session) -> Reason:
     subject = Subject("transfer", label)
-    done = [row for row in instant.about(label, "completed") if row > sent]
-    row = done[-1] if done else sent
-    lets = [place for place in instant.about(label, "let_go") if place > sent]
+    row = max(instant.about(label, "completed", after=sent), default=sent)
+    lets = instant.about(label, "let_go", after=sent)
     if not lets and instant.command_of(row) != sent:
         return _explain_other_hold(instant, label, row, session)
     if not lets:
         text = f"Transfer {label} has been complete since {instant.when(row)}: nothing withheld it."
         return Reason(text, ("CM-02",), row, subject, (_why_never_held(instant, label, sent),))
-    first = next(place for place in instant.about(label, "held") if place > sent)
+    first = instant.about(label, "held", after=sent)[0]
     times = f"was held from {instant.when(first)} and has been complete since {instant.when(row)}"
     text = f"Transfer {label} {times}, when {instant.trace.queue[lets[-1]]} let it go."
     because = tuple(_why_let_go(instant, label, place) for place in lets)
@@ -333,19 +332,17 @@ def _explain_other_hold(instant: Instant, label: str, row: int, session: Session
 
 
 def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
-    rows = [row for row in instant.about(label, "enqueued") if row > sent]
+    rows = instant.about(label, "enqueued", after=sent)
     subject = Subject("message", label)
     own = [row for row in rows if instant.command_of(row) == sent]
     if own:
         return _explain_no_hold(instant, label, own)
-    for row in instant.about(label, "dropped"):
-        if row > sent:
-            return explain_drop(instant, row)
-    for row in instant.about(label, "unroutable"):
-        if row > sent:
-            exchange = instant.trace.link[row]
-            text = f"No binding of exchange {exchange!r} matched {label}: it was dropped without an error."
-            return Reason(text, ("EX-08",), row, subject)
+    for row in instant.about(label, "dropped", after=sent):
+        return explain_drop(instant, row)
+    for row in instant.about(label, "unroutable", after=sent):
+        exchange = instant.trace.link[row]
+        text = f"No binding of exchange {exchange!r} matched {label}: it was dropped without an error."
+        return Reason(text, ("EX-08",), row, subject)
     if rows:
         state = "the commit put it on its queue"
     else:

@@ -293,7 +293,8 @@ def _explain_move(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
     """Say where a message that was moved or rerouted arrived, or that it is lost (QT-23)."""
     command = instant.command_of(row)
     subject = Subject("message", label)
-    arrived = [p for p in instant.about(label, "enqueued") if p > row and instant.command_of(p) == command]
+    later = instant.about(label, "enqueued", after=row)
+    arrived = [place for place in later if instant.command_of(place) == command]
     if arrived:
         text = f"{label} was put on {instant.trace.queue[arrived[0]]}."
         return (Reason(text, ("QT-23",), arrived[0], subject),)
