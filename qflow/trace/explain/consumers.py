@@ -110,10 +110,10 @@ class Subscriber:
         instant, queue, row = self.instant, self.queue, self._last("idle")
         text = f"{self.name} has {self._count_credit()}, but {queue.name} has no message available"
         if not queue.message_depth:
-            later, comes = instant.next("enqueued", "queue", queue.name), ""
+            later = instant.next("enqueued", "queue", queue.name)
+            comes = f"none comes before the trace ends at {instant.trace_end}"
             if later is not None:
                 comes = f"the next, {instant.label(later)}, comes at {instant.when(later)}"
-            comes = comes or f"none comes before the trace ends at {instant.trace_end}"
             root = Reason(f"{queue.name} is empty; {comes}.", ("CN-19",), later, Subject("queue", queue.name))
             return self._say(f"{text}.", ("CN-19", "CN-21"), row, root)
         count = format_count(queue.message_depth, "message")
@@ -137,11 +137,11 @@ class Subscriber:
         labels = [record.label for record in self._list_unsettled()]
         if not labels:
             return ()
-        row = self.instant.about(labels[0], "delivered", self.queue.name)
+        row = max(self.instant.about(labels[0], "delivered", self.queue.name), default=None)
         count = format_count(len(labels), "message")
         text = f"{self.name} holds {count} of {self.queue.name}: {format_names(labels)}."
         settled = explain_settlement(self.instant, self.queue, labels[0], self.name, self.session.name)
-        return (self._say(text, ("CN-10",), row[-1] if row else None, settled),)
+        return (self._say(text, ("CN-10",), row, settled),)
 
     # Credit
 
@@ -302,7 +302,7 @@ def explain_settlement(instant: Instant, queue: Queue, label: str, name: str, se
     if not found:
         text = f"{name} works on {label}, which is not settled before the trace ends at {instant.trace_end}."
         given = instant.about(label, "delivered", queue.name) or instant.about(label, "acquired", queue.name)
-        return Reason(text, ("CN-13",), given[-1] if given else None, subject)
+        return Reason(text, ("CN-13",), max(given, default=None), subject)
     row, kind = found[0]
     command = instant.command_of(row)
     act = instant.trace.kind[command]
@@ -397,8 +397,7 @@ def _what_frees(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     subject = Subject("message", labels[0]) if labels else _group_subject(instant, queue.name, state.name)
     row = instant.next("group_freed", "queue", queue.name, group=state.name)
     if row is None:
-        pair = instant.owner(state.owner)
-        session = pair[0].name if pair is not None else state.owner.partition("::")[0]
+        session = state.owner.partition("::")[0]
         rest = tuple(explain_settlement(instant, queue, label, owner, session) for label in labels[:1])
         rest = _explain_departure(instant, queue, state) or rest
         text = f"{held}; the trace, which ends at {instant.trace_end}, does not show that."
@@ -413,7 +412,7 @@ def _explain_departure(instant: Instant, queue: Queue, state: GroupState) -> tup
     if not separator:
         text = f"The owner {state.owner!r} is a bare tag: the message was browsed, then acquired by name."
         return (Reason(text, ("MG-15",), None, _group_subject(instant, queue.name, state.name)),)
-    if instant.owner(state.owner) is not None:
+    if instant.is_subscribed(state.owner):
         return ()
     row = instant.last("unsubscribe", "link", tag)
     text = (
@@ -423,11 +422,11 @@ def _explain_departure(instant: Instant, queue: Queue, state: GroupState) -> tup
     return (Reason(text, ("MG-15", "CN-17"), row, Subject("consumer", instant.show(state.owner))),)
 
 
-def _explain_freeing(instant: Instant, queue: Queue, group: str) -> Reason | None:
-    """Say what made a group free the last time, or None if it never had an owner."""
+def _explain_freeing(instant: Instant, queue: Queue, group: str) -> tuple[Reason, ...]:
+    """Say what made a group free the last time; nothing if it never had an owner."""
     row = instant.last("group_freed", "queue", queue.name, group=group)
     if row is None:
-        return None
+        return ()
     owner = instant.show(instant.trace.link[row])
     subject = _group_subject(instant, queue.name, group)
     text = f"Group {group} was {owner}'s until {instant.moment(row)}."
@@ -436,8 +435,8 @@ def _explain_freeing(instant: Instant, queue: Queue, group: str) -> Reason | Non
         label = instant.label(dropped)
         ring = f"The ring dropped {label}, on which {owner} was still at work."
         because = (Reason(ring, ("MG-20", "LP-10"), dropped, Subject("message", label)),)
-        return Reason(text, ("MG-08", "MG-20"), row, subject, because)
-    return Reason(text, ("MG-08",), row, subject)
+        return (Reason(text, ("MG-08", "MG-20"), row, subject, because),)
+    return (Reason(text, ("MG-08",), row, subject),)
 
 
 def explain_group(instant: Instant, queue_name: str, group: str) -> Reason:
@@ -449,15 +448,12 @@ def explain_group(instant: Instant, queue_name: str, group: str) -> Reason:
         return _no_such_group(instant, queue_name, group, subject)
     if state.owner:
         return _explain_owner(instant, queue, state)
-    count = format_count(len(state.members), "message")
-    before = _explain_freeing(instant, queue, group)
-    text = (
-        f"Group {group} of {queue_name} has no owner: none of its {count} is acquired."
-        if len(state.members) > 1
-        else f"Group {group} of {queue_name} has no owner: its only message is not acquired."
-    )
-    because = () if before is None else (before,)
-    return Reason(text, ("MG-06", "MG-07"), before.row if before else None, subject, because)
+    none = "its only message is not"
+    if len(state.members) > 1:
+        none = f"none of its {len(state.members)} messages is"
+    text = f"Group {group} of {queue_name} has no owner: {none} acquired."
+    because = _explain_freeing(instant, queue, group)
+    return Reason(text, ("MG-06", "MG-07"), because[0].row if because else None, subject, because)
 
 
 def _no_such_group(instant: Instant, queue: str, group: str, subject: Subject) -> Reason:

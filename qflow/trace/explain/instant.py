@@ -185,9 +185,9 @@ class Instant:
         """Return the subscriptions of a queue."""
         return [pair for pair in self.subscriptions() if pair[1].queue is queue]
 
-    def owner(self, owner: str) -> tuple[Session, Subscription] | None:
-        """Return the subscription that owns groups under a name, if there is one now (MG-15)."""
-        return next((pair for pair in self.subscriptions() if pair[1].owner == owner), None)
+    def is_subscribed(self, owner: str) -> bool:
+        """Return whether there is a subscription now that owns groups under a name (MG-15)."""
+        return any(subscription.owner == owner for _, subscription in self.subscriptions())
 
     def show(self, owner: str) -> str:
         """Return a subscription's name, ``session::tag``, in its short form."""

@@ -258,8 +258,7 @@ def _explain_hold(instant: Instant, transfer: Transfer) -> Reason:
     """Say who withholds a transfer's completion, each holder with its own chain (CM-03)."""
     subject, label = Subject("transfer", transfer.label), transfer.label
     holders = list(transfer.held_by)
-    rows = instant.about(label, "held")
-    row = rows[-1] if rows else None
+    row = max(instant.about(label, "held"), default=None)
     if holders == [WATERMARK]:
         holders = [instant.trace.queue[row]] if row is not None else []
     names = ["the " + name if name in (STORE, OVERFLOW) else name for name in holders]
@@ -454,7 +453,7 @@ def _explain_acquisition(instant: Instant, queue: Queue, message: QueuedMessage)
     rows = instant.about(label, "acquired", queue.name)
     owner = instant.trace.link[rows[-1]]
     name = instant.show(owner)
-    if instant.owner(owner) is not None:
+    if instant.is_subscribed(owner):
         until = explain_settlement(instant, queue, label, name, owner.partition("::")[0])
     else:
         stays = f"{label} stays acquired until its session settles it or ends"
