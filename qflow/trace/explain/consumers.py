@@ -381,7 +381,7 @@ def _explain_owner(instant: Instant, queue: Queue, state: GroupState) -> Reason:
         f"Group {state.name} of {queue.name} has belonged to {owner} since {instant.when(row)}, when it "
         f"acquired {instant.label(first)}."
     )
-    return Reason(text, ("MG-07",), row, subject, (_what_frees(instant, queue, state),))
+    return Reason(text, ("MG-07",), row, subject, (_explain_holding(instant, queue, state),))
 
 
 def _group_subject(instant: Instant, queue: str, group: str) -> Subject:
@@ -389,7 +389,7 @@ def _group_subject(instant: Instant, queue: str, group: str) -> Subject:
     return Subject("group", group if is_alone else f"{queue}/{group}")
 
 
-def _what_frees(instant: Instant, queue: Queue, state: GroupState) -> Reason:
+def _explain_holding(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     """Say which acquired messages keep the group owned, and when the last of them is settled."""
     labels = [m.transfer.label for m in state.members.values() if m.state == ACQUIRED]
     owner = instant.show(state.owner)
@@ -445,7 +445,7 @@ def explain_group(instant: Instant, queue_name: str, group: str) -> Reason:
     queue = instant.queue(queue_name)
     state = queue.groups.groups.get(group) if queue is not None and queue.groups is not None else None
     if queue is None or state is None:
-        return _no_such_group(instant, queue_name, group, subject)
+        return _explain_absent_group(instant, queue_name, group, subject)
     if state.owner:
         return _explain_owner(instant, queue, state)
     none = "its only message is not"
@@ -456,7 +456,7 @@ def explain_group(instant: Instant, queue_name: str, group: str) -> Reason:
     return Reason(text, ("MG-06", "MG-07"), because[0].row if because else None, subject, because)
 
 
-def _no_such_group(instant: Instant, queue: str, group: str, subject: Subject) -> Reason:
+def _explain_absent_group(instant: Instant, queue: str, group: str, subject: Subject) -> Reason:
     found = instant.queue(queue)
     if found is not None and found.groups is None:
         row = instant.last("queueDeclare", "queue", queue)

@@ -25,11 +25,11 @@ from qflow.trace.explain.queues import (
     explain_death,
     explain_departure,
     explain_drop,
+    explain_limit,
+    explain_no_flow_control,
     explain_on,
     explain_turning_off,
     explain_unknown,
-    limit_of,
-    no_flow_control,
 )
 from qflow.windows import has_room
 from qflow.wording import format_count, format_names
@@ -226,20 +226,20 @@ def explain_transfer(instant: Instant, label: str) -> Reason:
     """Say why a transfer is complete, or why it is not."""
     sent = instant.about(label, "message.transfer")
     if not sent:
-        return _not_sent(instant, label, "transfer")
+        return _explain_unsent(instant, label, "transfer")
     row = sent[-1]
     session = instant.session(instant.trace.session[row])
     number = instant.detail(row)["command"]
     assert session is not None, "who sends is attached"
     if number in session.completed:
-        return _complete(instant, label, row, session)
+        return _explain_completion(instant, label, row, session)
     transfer = session.completions.incomplete.get(number)
     if transfer is not None:
         return _explain_hold(instant, transfer)
     return _explain_loss(instant, label, row, session)
 
 
-def _not_sent(instant: Instant, label: str, kind: str) -> Reason:
+def _explain_unsent(instant: Instant, label: str, kind: str) -> Reason:
     """Say that a message has not been sent yet, and when it is."""
     subject = Subject(kind, label)
     rows = [instant.later_about(label, name) for name in ("client.transfer", "message.transfer")]
@@ -263,12 +263,12 @@ def _explain_hold(instant: Instant, transfer: Transfer) -> Reason:
         holders = [instant.trace.queue[row]] if row is not None else []
     names = ["the " + name if name in (STORE, OVERFLOW) else name for name in holders]
     text = f"Transfer {label} is not complete: it is held by {format_names(names)}."
-    because = tuple(reason for name in holders for reason in _holder(instant, name, transfer))
+    because = tuple(reason for name in holders for reason in _explain_holder(instant, name, transfer))
     rules = ("FC-15", "CM-01") if len(holders) < 2 else ("FC-15", "CM-03")
     return Reason(text, rules, row, subject, because)
 
 
-def _holder(instant: Instant, name: str, transfer: Transfer) -> tuple[Reason, ...]:
+def _explain_holder(instant: Instant, name: str, transfer: Transfer) -> tuple[Reason, ...]:
     subject = Subject("transfer", transfer.label)
     if name == STORE:
         row = instant.later_about(transfer.label, "store.finish")
@@ -295,14 +295,14 @@ def _explain_overflow(instant: Instant, transfer: Transfer) -> Reason:
         return Reason(text, ("ALT-06", "ALT-09"), row, subject, (_explain_overflow(instant, waiting[0]),))
     text = f"{label} is on no queue yet: it is first in {where}, tried every 0.1 s."
     queue = instant.queue(transfer.message.routing_key or "")
-    because = () if queue is None else (limit_of(instant, queue), *explain_readers(instant, queue))
+    because = () if queue is None else (explain_limit(instant, queue), *explain_readers(instant, queue))
     return Reason(text, ("ALT-06",), row, subject, because)
 
 
 # Complete
 
 
-def _complete(instant: Instant, label: str, sent: int, session: Session) -> Reason:
+def _explain_completion(instant: Instant, label: str, sent: int, session: Session) -> Reason:
     subject = Subject("transfer", label)
     row = max(instant.about(label, "completed", after=sent), default=sent)
     lets = instant.about(label, "let_go", after=sent)
@@ -310,11 +310,11 @@ def _complete(instant: Instant, label: str, sent: int, session: Session) -> Reas
         return _explain_other_hold(instant, label, row, session)
     if not lets:
         text = f"Transfer {label} has been complete since {instant.when(row)}: nothing withheld it."
-        return Reason(text, ("CM-02",), row, subject, (_why_never_held(instant, label, sent),))
+        return Reason(text, ("CM-02",), row, subject, (_explain_never_held(instant, label, sent),))
     first = instant.about(label, "held", after=sent)[0]
     times = f"was held from {instant.when(first)} and has been complete since {instant.when(row)}"
     text = f"Transfer {label} {times}, when {instant.trace.queue[lets[-1]]} let it go."
-    because = tuple(_why_let_go(instant, label, place) for place in lets)
+    because = tuple(_explain_letting_go(instant, label, place) for place in lets)
     return Reason(text, ("CM-02", "FC-17"), row, subject, because)
 
 
@@ -330,7 +330,7 @@ def _explain_other_hold(instant: Instant, label: str, row: int, session: Session
     return Reason(text, rules, row, Subject("transfer", label))
 
 
-def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
+def _explain_never_held(instant: Instant, label: str, sent: int) -> Reason:
     rows = instant.about(label, "enqueued", after=sent)
     subject = Subject("message", label)
     own = [row for row in rows if instant.command_of(row) == sent]
@@ -375,7 +375,7 @@ def _explain_no_hold(instant: Instant, label: str, enqueued: list[int]) -> Reaso
         text = f"{label} went to {format_names(names)}; nothing recorded says when {unknown[0].name} was ON."
         return Reason(text, why.rules, row, subject, (why,))
     if len(queues) == len(names) and all(queue.flow_limit is None for queue in queues):
-        because = tuple(no_flow_control(instant, queue) for queue in queues)
+        because = tuple(explain_no_flow_control(instant, queue) for queue in queues)
         text = f"{label} went to {format_names(names)}, without flow control."
         return Reason(text, because[0].rules, row, subject, because)
     were = "was" if len(names) == 1 else "were"
@@ -383,7 +383,7 @@ def _explain_no_hold(instant: Instant, label: str, enqueued: list[int]) -> Reaso
     return Reason(text, ("FC-13", "FC-14"), row, subject)
 
 
-def _why_let_go(instant: Instant, label: str, row: int) -> Reason:
+def _explain_letting_go(instant: Instant, label: str, row: int) -> Reason:
     queue = instant.trace.queue[row]
     command = instant.command_of(row)
     resumed = instant.last("flow_resumed", "queue", queue, until=row)
@@ -425,15 +425,15 @@ def explain_message(instant: Instant, label: str) -> Reason:
     rows = instant.about(label, "enqueued")
     queues = list(dict.fromkeys(instant.trace.queue[row] for row in rows))
     if not queues:
-        return _on_no_queue(instant, label)
-    reasons = [_on_queue(instant, label, name) for name in queues]
+        return _explain_absence(instant, label)
+    reasons = [_locate(instant, label, name) for name in queues]
     if len(reasons) == 1:
         return reasons[0]
     text = f"{label} was put on {format_count(len(queues), 'queue')}: {', '.join(queues)}."
     return Reason(text, ("MG-03", "CM-03"), rows[-1], Subject("message", label), tuple(reasons))
 
 
-def _on_queue(instant: Instant, label: str, name: str) -> Reason:
+def _locate(instant: Instant, label: str, name: str) -> Reason:
     queue = instant.queue(name)
     message = instant.find_queued(queue, label) if queue is not None else None
     if queue is None or message is None:
@@ -442,7 +442,7 @@ def _on_queue(instant: Instant, label: str, name: str) -> Reason:
             return explain_departure(instant, left[-1])
         return Reason(f"{label} went with {name}.", ("FC-21",), None, Subject("message", label))
     is_available = message.state == AVAILABLE
-    return (_available if is_available else _explain_acquisition)(instant, queue, message)
+    return (_explain_place if is_available else _explain_acquisition)(instant, queue, message)
 
 
 # Acquired
@@ -461,11 +461,11 @@ def _explain_acquisition(instant: Instant, queue: Queue, message: QueuedMessage)
         text = f"The subscription {name} has ended; {stays}."
         until = Reason(text, ("CN-17", "MG-15"), row, Subject("consumer", name))
     text = f"{label} is on {queue.name}, acquired by {name} since {instant.when(rows[-1])}."
-    because = (*_again(instant, queue, label), until)
+    because = (*_explain_return(instant, queue, label), until)
     return Reason(text, ("CN-10",), rows[-1], Subject("message", label), because)
 
 
-def _again(instant: Instant, queue: Queue, label: str) -> list[Reason]:
+def _explain_return(instant: Instant, queue: Queue, label: str) -> list[Reason]:
     """Say that a message has been given back before, if it has."""
     rows = instant.about(label, "requeued", queue.name)
     if not rows:
@@ -478,7 +478,7 @@ def _again(instant: Instant, queue: Queue, label: str) -> list[Reason]:
 # Available
 
 
-def _available(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason:
+def _explain_place(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason:
     label = message.transfer.label
     subject = Subject("message", label)
     rows = instant.about(label, "enqueued", queue.name)
@@ -486,7 +486,7 @@ def _available(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason
     place = f"behind {format_count(before, 'other')}" if before else "and first in line"
     text = f"{label} is on {queue.name}, available {place}."
     readers = readers_of(instant, queue)
-    because = _again(instant, queue, label)
+    because = _explain_return(instant, queue, label)
     if message.transfer.is_expired(instant.broker.now):
         because.append(explain_expiry(label))
     if not readers:
@@ -501,11 +501,11 @@ def _available(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason
 # On no queue
 
 
-def _on_no_queue(instant: Instant, label: str) -> Reason:
+def _explain_absence(instant: Instant, label: str) -> Reason:
     sent = instant.about(label, "message.transfer")
     subject = Subject("message", label)
     if not sent:
-        return _not_sent(instant, label, "message")
+        return _explain_unsent(instant, label, "message")
     for row in instant.about(label, "dropped"):
         return explain_drop(instant, row)
     for row in instant.about(label, "unroutable"):

@@ -1,8 +1,8 @@
 """Queues: why flow control is ON or OFF, why the depth does not sink, and what was refused or discarded.
 
 A chain about a queue ends in what set its thresholds, down to the argument that was declared
-(:func:`origin`), and in what its consumers do.  What a queue lost has reasons of its own: a message that was
-refused with its sender's session, dropped, evicted, replaced, expired or purged.
+(:func:`_explain_origin`), and in what its consumers do.  What a queue lost has reasons of its own: a message
+that was refused with its sender's session, dropped, evicted, replaced, expired or purged.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def explain_queue(instant: Instant, name: str) -> Reason:
     queue = instant.queue(name)
     if queue is None:
         return _explain_absent_queue(instant, name)
-    lost = _losses(instant, queue.name)
+    lost = _explain_losses(instant, queue.name)
     is_unknown = is_unseen(queue.settings.arguments)
     if is_unknown or queue.flow_limit is None:
-        why = explain_unknown(instant, queue) if is_unknown else no_flow_control(instant, queue)
+        why = explain_unknown(instant, queue) if is_unknown else explain_no_flow_control(instant, queue)
         what = "; its thresholds are unknown" if is_unknown else " and no flow control"
         text = f"{name} has {format_count(queue.message_depth, 'message')}{what}."
         rest = explain_readers(instant, queue) if queue.message_depth else ()
@@ -73,7 +73,7 @@ def explain_on(instant: Instant, queue: Queue) -> Reason:
         f"{queue.name} has been ON since {instant.when(row)}: {label} made it {amount}, {than} "
         f"its stop threshold of {level}."
     )
-    because = (origin(instant, queue, f"stop_{unit}"), _still_on(instant, queue))
+    because = (_explain_origin(instant, queue, f"stop_{unit}"), _explain_still_on(instant, queue))
     rules = (rule, "FC-23") if isinstance(queue.store, MessageMap) else (rule,)
     return Reason(text, rules, row, subject, because)
 
@@ -88,7 +88,7 @@ def _rule_of(instant: Instant, queue: Queue) -> str | None:
     return _ALTERNATIVES.get(_kind(instant, queue))
 
 
-def _still_on(instant: Instant, queue: Queue) -> Reason:
+def _explain_still_on(instant: Instant, queue: Queue) -> Reason:
     """Say which resume threshold keeps a queue ON, and why its depth does not sink below."""
     limit, resumes, alternative = queue.flow_limit, _thresholds_of(queue), _rule_of(instant, queue)
     assert limit is not None, "only a queue with flow control is ON"
@@ -101,7 +101,7 @@ def _still_on(instant: Instant, queue: Queue) -> Reason:
             names.append(f"resume_{unit}")
     row = instant.last("dequeued", "queue", queue.name)
     text = f"{queue.name} stays ON: {' and '.join(parts) or 'no message has left it since'}."
-    settings = tuple(origin(instant, queue, name) for name in names)
+    settings = tuple(_explain_origin(instant, queue, name) for name in names)
     rules = ("FC-16", "FC-18") if alternative is None else (alternative,)
     return Reason(
         text, rules, row, Subject("queue", queue.name), (*settings, *explain_readers(instant, queue))
@@ -125,7 +125,7 @@ def _explain_off(instant: Instant, queue: Queue) -> Reason:
         declared = instant.last("queueDeclare", "queue", queue.name)
         text = f"{queue.name} is OFF and has never been ON: {state}."
         names = [f"stop_{unit}" for unit in UNITS if getattr(stops, f"stop_{unit}")]
-        origins = tuple(origin(instant, queue, name) for name in names)
+        origins = tuple(_explain_origin(instant, queue, name) for name in names)
         return Reason(text, ("FC-13", "FC-14"), declared, subject, (*origins, *rest))
     text = f"{queue.name} has been OFF since {instant.when(row)}: {state}."
     rule = _rule_of(instant, queue) or "FC-16"
@@ -195,7 +195,7 @@ def _thresholds_of(queue: Queue) -> FlowThresholds:
     return thresholds if isinstance(thresholds, FlowThresholds) else FlowThresholds(0, 0, 0, 0)
 
 
-def origin(instant: Instant, queue: Queue, name: str) -> Reason:
+def _explain_origin(instant: Instant, queue: Queue, name: str) -> Reason:
     """Return what set one level, such as ``stop_count``; chains about settings end with it."""
     levels = FlowLevels.propose(queue.settings, instant.broker.options)
     level: Level = getattr(levels, name)
@@ -233,7 +233,7 @@ def explain_unknown(instant: Instant, queue: Queue) -> Reason:
     return Reason(text, ("FC-01", "LP-01"), row, Subject("queue", queue.name))
 
 
-def limit_of(instant: Instant, queue: Queue) -> Reason:
+def explain_limit(instant: Instant, queue: Queue) -> Reason:
     """Say how much fits on a queue, and what set that (LP-01)."""
     if is_unseen(queue.settings.arguments):
         return explain_unknown(instant, queue)
@@ -248,7 +248,7 @@ def limit_of(instant: Instant, queue: Queue) -> Reason:
     return Reason(text, ("LP-01", "LP-02"), row, Subject("queue", queue.name))
 
 
-def no_flow_control(instant: Instant, queue: Queue) -> Reason:
+def explain_no_flow_control(instant: Instant, queue: Queue) -> Reason:
     """Say why a queue has no flow control at all."""
     subject = Subject("queue", queue.name)
     row = instant.last("queueDeclare", "queue", queue.name)
@@ -261,7 +261,7 @@ def no_flow_control(instant: Instant, queue: Queue) -> Reason:
         text = f"{queue.name} has no flow control: the broker plays {kind}."
         return Reason(text, (rule,), row, subject)
     text = f"{queue.name} has no flow control: both its stop thresholds are 0."
-    stops = tuple(origin(instant, queue, name) for name in ("stop_count", "stop_size"))
+    stops = tuple(_explain_origin(instant, queue, name) for name in ("stop_count", "stop_size"))
     return Reason(text, ("FC-08",), row, subject, stops)
 
 
@@ -280,7 +280,7 @@ def explain_departure(instant: Instant, row: int) -> Reason:
     existing = instant.queue(queue)
     because = _explain_move(instant, row, label) if reason in ("move", "reroute") else ()
     if reason == "ring" and existing is not None:
-        because = (limit_of(instant, existing),)
+        because = (explain_limit(instant, existing),)
         if existing.policy.name == "priority_ring":
             rules, words = ("LP-12", "RF-20"), "a ring drops the oldest of its lowest priority"
         if isinstance(existing.store, MessageMap):
@@ -302,7 +302,7 @@ def _explain_move(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
     return (Reason(text, ("QT-23",), row, subject),)
 
 
-def _losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
+def _explain_losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
     """Say what a queue last refused, dropped and discarded; nothing if it never did."""
     dropped = instant.last("dropped", "queue", queue)
     drop = None if dropped is None else explain_drop(instant, dropped)
@@ -328,16 +328,16 @@ def explain_death(instant: Instant, row: int) -> Reason:
     what = instant.label(command) if is_send else instant.trace.kind[command]
     words = f"{detail['code']} {detail['name']}, {detail['text']}".rstrip(".")
     text = f"The broker refused {what} of {session} at {instant.when(row)} and ended the session: {words}."
-    subject = _whose(instant, session, command)
-    queue = _full_queue(instant, str(detail["text"]))
+    subject = _find_sender(instant, session, command)
+    queue = _find_full_queue(instant, str(detail["text"]))
     if queue is not None:
-        return Reason(text, ("LP-05", "LP-06"), row, subject, _no_room(instant, queue, row))
+        return Reason(text, ("LP-05", "LP-06"), row, subject, _explain_refusal(instant, queue, row))
     if instant.trace.kind[command] == "tx.commit":
-        return Reason(text, ("LP-09",), row, subject, _no_room_at_commit(instant, row, subject))
+        return Reason(text, ("LP-09",), row, subject, _explain_failed_commit(instant, row, subject))
     return Reason(text, ("LP-06",), row, subject)
 
 
-def _whose(instant: Instant, session: str, command: int) -> Subject:
+def _find_sender(instant: Instant, session: str, command: int) -> Subject:
     """Return the producer that a session belongs to; if it sends nothing, the queue of its command."""
     for producer in instant.producers:
         if session in (producer.name, producer.session):
@@ -347,13 +347,13 @@ def _whose(instant: Instant, session: str, command: int) -> Subject:
     return Subject("queue", queue) if queue and not is_sender else Subject("producer", session)
 
 
-def _full_queue(instant: Instant, text: str) -> Queue | None:
+def _find_full_queue(instant: Instant, text: str) -> Queue | None:
     names = [text.removeprefix(start).partition(": ")[0] for start in _FULL if text.startswith(start)]
     return instant.queue(names[0]) if names else None
 
 
-def _no_room(instant: Instant, queue: Queue, row: int) -> tuple[Reason, ...]:
-    limit = limit_of(instant, queue)
+def _explain_refusal(instant: Instant, queue: Queue, row: int) -> tuple[Reason, ...]:
+    limit = explain_limit(instant, queue)
     stopped = instant.began("flow_stopped", "flow_resumed", "queue", queue.name, row)
     if stopped is None:
         return (limit,)
@@ -368,12 +368,12 @@ def _no_room(instant: Instant, queue: Queue, row: int) -> tuple[Reason, ...]:
     return (limit, Reason(text, ("CAP-11", "FC-24"), stopped, Subject("queue", queue.name)))
 
 
-def _no_room_at_commit(instant: Instant, row: int, subject: Subject) -> tuple[Reason, ...]:
+def _explain_failed_commit(instant: Instant, row: int, subject: Subject) -> tuple[Reason, ...]:
     """Say which queues have refused messages; a commit does not name the one it failed on."""
     queues = instant.broker.queues.queues.values()
     refusing = [queue for queue in queues if queue.counters.discardsOverflow]
     text = "A queue had no room for all that the transaction publishes, so nothing of it was done."
-    limits = tuple(limit_of(instant, queue) for queue in refusing)
+    limits = tuple(explain_limit(instant, queue) for queue in refusing)
     return (Reason(text, ("LP-09", "DQ-03"), row, subject, limits),)
 
 
