@@ -17,7 +17,7 @@ import tempfile
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -346,13 +346,12 @@ def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:
     for line in _lines(path):
         if line is None:
             break
-        item = _parse_line(line)
         if checker is None:
-            checker = _begin_lines(item, line)
-            if isinstance(item, dict) and "format" in item:
+            checker, is_header = _begin_lines(line)
+            if is_header:
                 continue
         number += 1
-        _take(checker, number, item, line)
+        _take(checker, number, line)
         if progress is not None:
             progress(number)
     if checker is None:
@@ -363,12 +362,15 @@ def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:
     return checker
 
 
-def _begin_lines(first: object, line: bytes) -> _Checker:
-    """Begin with the header; a file of another program may have none."""
+def _begin_lines(line: bytes) -> tuple[_Checker, bool]:
+    """Begin with the first line; return whether it is a header: a file of another program may have none."""
+    first = None
+    with suppress(ValueError, RecursionError):
+        first = json.loads(line)
     if isinstance(first, dict) and "format" in first:
-        return _Checker(Trace.from_header(first))
+        return _Checker(Trace.from_header(first)), True
     if isinstance(first, dict) and isinstance(first.get("run"), str):
-        return _Checker(Trace(first["run"]))
+        return _Checker(Trace(first["run"])), False
     raise TraceError(
         f"a trace begins with a header or a row, as a JSON object, got {line[:60].decode(errors='replace')!r}"
     )
@@ -394,34 +396,29 @@ def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
         yield gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw  # type: ignore[misc]
 
 
-class _NoJson(str):
-    """Why a line is no JSON."""
-
-
-def _parse_line(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return _NoJson(error)
-
-
-def _take(checker: _Checker, number: int, item: Any, line: bytes) -> None:
-    if isinstance(item, dict) and item.keys() == _COLUMNS:
-        checker.take(number, [item[name] for name in NAMES])
-        return
+def _take(checker: _Checker, number: int, line: bytes) -> None:
     column = ""
-    if isinstance(item, _NoJson):
-        reason = f"must be JSON: {item}" if line.endswith(b"\n") else _CUT_OFF
-    elif not isinstance(item, dict):
-        reason = f"must be a JSON object, got {type(item).__name__}"
+    try:
+        item = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = f"must be JSON: {error}" if line.endswith(b"\n") else _CUT_OFF
     else:
-        missing = [name for name in NAMES if name not in item]
-        unknown = [name for name in item if name not in _COLUMNS]
-        column = (missing or unknown)[0]
-        reason = "is missing" if missing else f"is no column of a trace; they are {', '.join(NAMES)}"
-        if missing and unknown:
-            reason += f"; there is {unknown[0]!r}, which is none"
+        if isinstance(item, dict) and item.keys() == _COLUMNS:
+            checker.take(number, [item[name] for name in NAMES])
+            return
+        column, reason = _name_odd_column(item)
     checker.refuse(number, column, reason, line.decode(errors="replace").strip())
+
+
+def _name_odd_column(item: object) -> tuple[str, str]:
+    """Return the first column that a row lacks, or has besides, and what is wrong."""
+    if not isinstance(item, dict):
+        return "", f"must be a JSON object, got {type(item).__name__}"
+    missing = [name for name in NAMES if name not in item]
+    unknown = [name for name in item if name not in _COLUMNS]
+    if not missing:
+        return unknown[0], f"is no column of a trace; they are {', '.join(NAMES)}"
+    return missing[0], "is missing" + (f"; there is {unknown[0]!r}, which is none" if unknown else "")
 
 
 _COLUMNS = set(NAMES)

@@ -325,13 +325,17 @@ def lines_of(trace, tmp_path):
     return (tmp_path / "good.jsonl").read_text(encoding="utf-8").splitlines()
 
 
+def write_lines(path, lines):
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
 def damaged(trace, tmp_path, **changes):
     """Write the trace with its tenth row changed; return what reading says."""
     lines = lines_of(trace, tmp_path)
     row = {**json.loads(lines[10]), **changes}
     lines[10] = json.dumps({key: value for key, value in row.items() if value is not ...})
-    (tmp_path / "bad.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return read_trace(tmp_path / "bad.jsonl")
+    return read_trace(write_lines(tmp_path / "bad.jsonl", lines))
 
 
 @pytest.mark.parametrize(
@@ -383,10 +387,8 @@ def test_time_that_goes_back_is_seen(trace, tmp_path):
 
 def test_shuffled_rows_end_in_one_helpful_sentence(trace, tmp_path):
     header, *rows = lines_of(trace, tmp_path)
-    rows = rows[::2] + rows[1::2]
-    (tmp_path / "shuffled.jsonl").write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
     with pytest.raises(TraceError) as caught:
-        load_trace(tmp_path / "shuffled.jsonl")
+        load_trace(write_lines(tmp_path / "shuffled.jsonl", [header, *rows[::2], *rows[1::2]]))
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith("; the rows look shuffled: sort them by seq and try again")
 
@@ -420,9 +422,7 @@ def test_a_packed_file_that_is_cut_off_keeps_its_good_rows(trace, tmp_path):
 
 
 def test_a_file_without_header_is_read_with_the_broker_s_defaults(trace, tmp_path):
-    lines = lines_of(trace, tmp_path)[1:]
-    (tmp_path / "rows.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    kept = load_trace(tmp_path / "rows.jsonl")
+    kept = load_trace(write_lines(tmp_path / "rows.jsonl", lines_of(trace, tmp_path)[1:]))
     assert first_difference(kept, trace) is None
     assert kept.workload is None
 
@@ -554,7 +554,7 @@ def test_replay_says_where_the_engine_differs(trace, tmp_path, capsys):
     lines = lines_of(trace, tmp_path)
     place = next(i for i, line in enumerate(lines) if '"kind":"enqueued"' in line)
     lines[place] = lines[place].replace('"size":', '"size":1')
-    (tmp_path / "good.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_lines(tmp_path / "good.jsonl", lines)
     assert command("replay", tmp_path / "good.jsonl") == 1
     assert f"differs from the trace at row {place} (enqueued at" in capsys.readouterr().out
     assert command("replay", tmp_path / "good.jsonl", "--json") == 1
