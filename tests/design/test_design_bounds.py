@@ -72,7 +72,7 @@ SEND_TIME = 20
 """Microseconds between two sends: ten of them fit into one answer of the broker, as with real clients."""
 
 
-def stalls_over_phases(stop, capacities, phases, window="qpid-cpp"):
+def stalls_over_phases(stop, capacities, phases, window):
     """Phase to the depth at which neither of two producers can send any more."""
     runs = {phase: simulate(phase_workload(stop, capacities, phase, window)) for phase in phases}
     return {phase: run.events.column("kind").count("enqueued") for phase, run in runs.items()}
@@ -99,21 +99,20 @@ def phase_workload(stop, capacities, phase, window="qpid-cpp"):
     return Workload("phases", 1, {"q": arguments}, producers=producers)
 
 
-def test_the_ideal_window_stalls_at_165_in_every_phase():
-    """CAP-08: a list without what is complete is full of what is held."""
-    assert set(stalls_over_phases(100, (50, 15), range(-100, 101, 20), "ideal").values()) == {165}
-
-
-def test_the_qpid_cpp_window_stalls_between_115_and_165_over_starting_phases():
-    """CAP-02, CAP-08: C1 begins, C2 follows; 145 is what was seen once, 115 to 165 over many runs."""
-    stalls = stalls_over_phases(100, (50, 15), range(110))
-    assert set(stalls.values()) == {115, 130, 145, 160, 165}
-
-
-def test_it_stalls_lower_if_the_sender_with_the_small_window_begins():
-    """CAP-08 allows 102 to 165: 115 is no bound, but what C1 ahead of C2 leads to."""
-    stalls = stalls_over_phases(100, (50, 15), range(-109, 0))
-    assert set(stalls.values()) == {110, 125, 140, 155, 160}
+@pytest.mark.parametrize(
+    ("window", "phases", "stalls"),
+    [
+        # A list without what is complete is full of what is held.
+        ("ideal", range(-100, 101, 20), {165}),
+        # C1 begins, C2 follows; 145 is what was seen once, 115 to 165 over many runs.
+        ("qpid-cpp", range(110), {115, 130, 145, 160, 165}),
+        # 102 to 165 are allowed: 115 is no bound, but what C1 ahead of C2 leads to.
+        ("qpid-cpp", range(-109, 0), {110, 125, 140, 155, 160}),
+    ],
+)
+def test_where_two_senders_stall_depends_on_their_windows_and_on_who_begins(window, phases, stalls):
+    """CAP-02, CAP-08: over the phases between the manual's two clients."""
+    assert set(stalls_over_phases(100, (50, 15), phases, window).values()) == stalls
 
 
 def test_what_is_complete_and_not_looked_at_is_missing_from_the_stall():

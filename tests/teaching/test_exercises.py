@@ -462,11 +462,6 @@ def test_checks_and_hints_are_kept_as_progress(file, solved, capsys):
     assert str(file) in said
 
 
-def test_checks_work_where_nothing_can_be_kept(monkeypatch, solved):
-    monkeypatch.setenv("QFLOW_PROGRESS", "/dev/null/progress.json")
-    assert check(solved["turns"])
-
-
 def test_a_spoilt_progress_file_is_survived(file, solved):
     file.write_text('{"exercises": {"turns": {"tries": "many", "hints": []}, "completed": 7}}')
     assert check(solved["turns"])

@@ -34,17 +34,17 @@ def test_every_option_is_explained():
     assert {field.name for field in dataclasses.fields(BrokerOptions)} <= known
 
 
-def test_every_setting_in_chapters_and_exercises_is_explained(root):
-    known = {term.broker for term in terms() if term.kind == "setting"}
-    # Misspellings with hyphens, which exercises are about, are no settings.
-    used = said_in_sources(root, r"\bqpid\.[a-z_]+[a-z](?![\w-])")
-    assert used - NOT_SETTINGS - known == set()
-
-
-def test_every_option_in_chapters_and_exercises_is_explained(root):
-    known = {term.broker for term in terms() if term.kind == "option"}
-    used = said_in_sources(root, r"--(default-[a-z-]+[a-z])")
-    assert used - {"default-msg-group"} - known == set()
+@pytest.mark.parametrize(
+    ("kind", "pattern", "strange"),
+    [
+        # Misspellings with hyphens, which exercises are about, are no settings.
+        ("setting", r"\bqpid\.[a-z_]+[a-z](?![\w-])", NOT_SETTINGS),
+        ("option", r"--(default-[a-z-]+[a-z])", {"default-msg-group"}),
+    ],
+)
+def test_every_setting_and_option_in_chapters_and_exercises_is_explained(root, kind, pattern, strange):
+    known = {term.broker for term in terms() if term.kind == kind}
+    assert said_in_sources(root, pattern) - strange - known == set()
 
 
 def test_every_statistic_that_chapters_read_is_explained(root):

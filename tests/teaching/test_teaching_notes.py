@@ -48,17 +48,6 @@ def test_profiles_have_a_path_of_chapters_and_exercises_that_exist(root):
             assert part in profile
 
 
-def test_links_lead_somewhere(root):
-    folder = root / "notebooks" / "teachers"
-    links = [
-        (page.name, link)
-        for page in folder.glob("*.md")
-        for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
-    ]
-    assert len(links) > 3
-    assert [named for named in links if not (folder / named[1]).exists()] == []
-
-
 def test_each_chapter_ends_at_its_own_exercises_and_they_lead_to_the_next_chapter(root):
     """A theme has the number of its chapter; what follows the exercises is the chapter after it."""
     names = sorted(source.stem for source in SOURCES.glob("[0-8][0-9]-*.py"))
