@@ -370,21 +370,19 @@ def _group_address(answer: Answer, queue: str, header: str) -> str:
 @design_task(
     misconceptions={
         "the header is enough": (
-            lambda queue, header: f"qpid-config add queue {queue} --group-header={header}",
+            "qpid-config add queue {} --group-header={}".format,
             lambda line: "--group-header" in line and "--shared-groups" not in line,
         ),
         "sharing is enough": (
-            lambda queue, header: f"qpid-config add queue {queue} --shared-groups",
+            "qpid-config add queue {} --shared-groups".format,
             lambda line: "--shared-groups" in line and "group" not in line.replace("--shared-groups", ""),
         ),
         "the broker's keys are the tool's options": (
-            lambda queue, header: (
-                f"qpid-config add queue {queue} --group_header_key={header} --shared_msg_group=1"
-            ),
+            "qpid-config add queue {} --group_header_key={} --shared_msg_group=1".format,
             lambda line: "header_key" in line or "msg_group" in line,
         ),
         "shared groups take a value": (
-            lambda queue, header: f"qpid-config add queue {queue} --group-header={header} --shared-groups=1",
+            "qpid-config add queue {} --group-header={} --shared-groups=1".format,
             lambda line: "--shared-groups=" in line,
         ),
     },

@@ -130,14 +130,10 @@ def _sizes(messages: int, total: int) -> list[int]:
 
 
 def _believe(levels: _Levels, on: _Rule, off: _Rule) -> list[str]:
-    states, state = [], "OFF"
-    for messages, volume in levels:
-        if state == "OFF" and on(messages, volume):
-            state = "ON"
-        elif state == "ON" and off(messages, volume):
-            state = "OFF"
-        states.append(state)
-    return states
+    def turn(was: str, level: tuple[int, int]) -> str:
+        return ("OFF" if off(*level) else "ON") if was == "ON" else ("ON" if on(*level) else "OFF")
+
+    return list(accumulate(levels, turn, initial="OFF"))[1:]
 
 
 def _only_the_unit_that_stopped(levels: _Levels, stop: tuple[int, int], resume: tuple[int, int]) -> list[str]:
