@@ -25,13 +25,12 @@ are drawn independently.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import exp, log
 from statistics import NormalDist
 
-from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
 from qflow.broker.history import ARGUMENT
@@ -43,7 +42,7 @@ from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import Arrivals, due_messages
 from qflow.workload.model import SETUP, Producer, Workload
 from qflow.workload.simulate import most_acts
-from qflow.workload.stage import message_of
+from qflow.workload.stage import Stage, message_of
 
 _SIZE_LIMIT = 1_000_000
 """Messages of one producer that are looked at for the largest that is drawn; later ones are not."""
@@ -122,16 +121,13 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, TrafficSource]]:
     for producer in workload.producers:
         kinds = _kinds(producer, workload.duration)
         # A label has the number of its message: the last one that a run can have is the longest.
-        extremes = _extremes(producer, kinds, last)
-        sizes = [plain.sizes(producer, [message]) for message in extremes]
-        reached = sizes[0]
-        keeping = own.find_keepers(producer, kinds, set(reached))
+        reached, sizes = plain.send(producer, _extremes(producer, kinds, last))
+        keeping = own.find_keepers(producer, kinds, reached)
         for queue in reached:
-            seen = [size[queue] for size in sizes]
             traffic[queue][producer.name] = TrafficSource(
                 producer.capacity,
-                max(seen),
-                min(seen),
+                max(sizes),
+                min(sizes),
                 is_drawn=_is_drawn(producer),
                 sure=own.sure(queue, producer) if queue in keeping and set(reached) - read <= {queue} else 0,
             )
@@ -198,33 +194,24 @@ class _Probe:
 
     def __init__(self, workload: Workload, queues: Mapping[str, Mapping[str, Argument]]) -> None:
         # The broker refuses nothing here: it has no limit of its own either.
-        self._broker = Broker(replace(workload.options, default_queue_limit=0))
+        options = replace(workload.options, default_queue_limit=0)
+        self._broker = Stage(workload.replace(queues=queues, options=options), 0).broker
         self._session = self._broker.session(SETUP)
         self._names = list(queues)
-        for name, arguments in queues.items():
-            self._session.queue_declare(name, arguments)
-        for exchange, queue, key in workload.binds:
-            self._session.exchange_bind(queue, exchange, key)
 
-    def sizes(self, producer: Producer, messages: Iterable[Message], least: int = 1) -> dict[str, int]:
-        """Send messages; return the queues that keep so many of them, each with the bytes counted there."""
+    def send(self, producer: Producer, messages: Iterable[Message]) -> tuple[list[str], list[int]]:
+        """Send messages; return the queues that keep all of them, and the bytes counted for each message."""
         before = self._depths()
-        for message in messages:
-            self._session.message_transfer(message, producer.to[0])
+        sizes = [self._session.message_transfer(message, producer.to[0]).size for message in messages]
         after = self._depths()
-        return {
-            name: after[name][1] - before[name][1]
-            for name in self._names
-            if after[name][0] - before[name][0] >= least
-        }
+        return [name for name in self._names if after[name] - before[name] == len(sizes)], sizes
 
-    def find_keepers(self, producer: Producer, kinds: Iterable[Kind], wanted: set[str]) -> set[str]:
+    def find_keepers(self, producer: Producer, kinds: Iterable[Kind], wanted: Collection[str]) -> set[str]:
         """Return which queues keep every message of one kind, so that any number of that kind fills them."""
         kept: set[str] = set()
         for group, size in islice({group: size for size, group in kinds}.items(), _GROUPS + 1):
-            pair = [message_of(producer, number, size, group) for number in (1, 2)]
-            kept |= self.sizes(producer, pair, least=len(pair)).keys()
-            if kept >= wanted:
+            kept.update(self.send(producer, [message_of(producer, n, size, group) for n in (1, 2)])[0])
+            if kept.issuperset(wanted):
                 break
         return kept
 
@@ -234,9 +221,8 @@ class _Probe:
         is_whole = producer.window == "ideal" or (producer.window == "qpid-cpp" and not is_choosy)
         return None if is_whole else 1
 
-    def _depths(self) -> dict[str, tuple[int, int]]:
-        found = {name: self._broker.queue(name).statistics() for name in self._names}
-        return {name: (values.msgDepth, values.byteDepth) for name, values in found.items()}
+    def _depths(self) -> dict[str, int]:
+        return {name: self._broker.queue(name).statistics().msgDepth for name in self._names}
 
 
 def _without_limits(arguments: Mapping[str, Argument]) -> dict[str, Argument]:
