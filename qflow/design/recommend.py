@@ -196,6 +196,7 @@ class Recommendation(Tabular):
 
     def asdict(self) -> dict[str, Any]:
         """Return everything as plain values that JSON can hold."""
+        remarks, at_risk = self.remarks, self.bytes_at_risk
         return {
             "workload": self.workload.name,
             "queues": {
@@ -206,12 +207,12 @@ class Recommendation(Tabular):
                     "can_overflow": self.verdicts[queue].can_overflow,
                     "could_overflow_before": self.before[queue].can_overflow,
                     "reasons_before": list(self.before[queue].reasons),
-                    "remarks": list(self.remarks.get(queue, ())),
+                    "remarks": list(remarks.get(queue, ())),
                     "max_depth_proved": self.verdicts[queue].never_more_than,
                     "max_depth_simulated": self.evidence.max_depth[queue],
                     "max_depth_range": self.ranges["max_depth"][queue],
                     "max_bytes_proved": self.verdicts[queue].never_more_bytes_than,
-                    "max_bytes_at_risk": {"bytes": self.bytes_at_risk[queue], "risk": RISK},
+                    "max_bytes_at_risk": {"bytes": at_risk[queue], "risk": RISK},
                 }
                 for queue, line in self.lines.items()
             },
@@ -538,14 +539,14 @@ def _why_kept(queue: str, verdict: Verdict, is_reached: bool) -> str:
 
 def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
     """Return a recommendation as plain text; ``before`` has the window that each producer had."""
-    lines = _goals_text(made)
+    lines, remarks, at_risks = _goals_text(made), made.remarks, made.bytes_at_risk
     for queue, line in made.lines.items():
         lines.append(line)
         lines += [f"  {reason}" for reason in made.verdicts[queue].reasons]
         proved = made.verdicts[queue].never_more_than
         if proved is not None:
             lines.append(f"  proved: never more than {proved} messages at once, whatever the clients do")
-        at_risk = made.bytes_at_risk[queue]
+        at_risk = at_risks[queue]
         if at_risk is not None:
             lines.append(
                 f"  at a risk of {RISK:g} each time the windows fill: never more than {at_risk} bytes (not "
@@ -553,7 +554,7 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
             )
         many = _span(made.ranges["max_depth"][queue])
         lines.append(f"  simulated: {many} messages at once at most, {_runs_text(made)}")
-        lines += [f"  {remark}" for remark in made.remarks.get(queue, ())]
+        lines += [f"  {remark}" for remark in remarks.get(queue, ())]
         if not made.before[queue].is_safe:
             could = "could overflow" if made.before[queue].can_overflow else "is not proved safe"
             lines.append(f"  as declared it {could}: {made.before[queue].reasons[0]}")

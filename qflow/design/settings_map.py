@@ -344,9 +344,9 @@ def plan_map(
     given = {stop: 300, capacity: 240, **(most or {})}
     widest = _limit_of(describe(**settings), "") or given[stop]
     law = _Law(describe(**settings), messages)
-    least = ({**settings, stop: 1, capacity: number} for number in range(1, given[capacity] + 1))
-    fitting = [law.holds(describe(**_limit_resume(one, stop))) for one in least]
-    highest = max(fitting.index(False) + 1 if False in fitting else given[capacity], int(settings[capacity]))
+    least = (_limit_resume({**settings, stop: 1, capacity: n}, stop) for n in range(1, given[capacity] + 1))
+    unsafe = (int(one[capacity]) for one in least if not law.holds(describe(**one)))
+    highest = max(next(unsafe, given[capacity]), int(settings[capacity]))
     return SettingsMap(
         describe,
         settings,
