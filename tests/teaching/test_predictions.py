@@ -43,16 +43,16 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return kept
 
 
-def ask(predictions: Predictions, **guesses: object) -> None:
+def ask(chapter: str = "01", **guesses: object) -> Predictions:
+    predictions = Predictions(chapter)
     predictions.ask("on", guess=guesses.get("on"), sure=guesses.get("sure"))
     predictions.ask("state", guess=guesses.get("state"))
+    return predictions
 
 
 def test_without_guesses_the_output_is_always_the_same_and_nothing_is_kept(file, capsys):
     for _ in range(2):
-        predictions = Predictions("01")
-        ask(predictions)
-        predictions.compare(on=901, state="ON")
+        ask().compare(on=901, state="ON")
     said = capsys.readouterr().out
     half = len(said) // 2
     assert said[:half] == said[half:] != ""
@@ -61,9 +61,7 @@ def test_without_guesses_the_output_is_always_the_same_and_nothing_is_kept(file,
 
 
 def test_right_and_wrong_guesses_and_the_misunderstanding_behind_one(file, capsys):
-    predictions = Predictions("01")
-    ask(predictions, on=900, state="on", sure=100)
-    predictions.compare(on=901, state="ON")
+    ask(on=900, state="on", sure=100).compare(on=901, state="ON")
     said = capsys.readouterr().out
     assert "you said 900: equal" in said
     assert "You had 1 of 2." in said
@@ -86,9 +84,7 @@ def test_numbers_of_numpy_are_guesses_answers_and_certainties(file, capsys):
 
 def test_calibration_over_chapters(file):
     for chapter, guess in (("01", 901), ("02", 900)):
-        predictions = Predictions(chapter)
-        ask(predictions, on=guess, sure=50)
-        predictions.compare(on=901, state="ON")
+        ask(chapter, on=guess, sure=50).compare(on=901, state="ON")
     assert report_calibration(learner.read("predictions")) == [
         "Predictions: 1 of 2 right.",
         "You were 50 % sure on average, and right in 50 %: well judged.",
@@ -138,15 +134,13 @@ def test_every_question_of_the_kit_can_be_asked(root, monkeypatch):
 
 
 def test_every_question_needs_its_answer():
-    predictions = Predictions("01")
-    ask(predictions)
+    predictions = ask()
     with pytest.raises(ValueError, match="state"):
         predictions.compare(on=901)
 
 
 def test_the_field_writes_into_the_question_and_the_text_stays():
-    predictions = Predictions("01")
-    ask(predictions)
+    predictions = ask()
     question = _ShownQuestions(predictions.asked["on"])
     bundle = question._repr_mimebundle_()
     assert bundle["text/plain"] == "ON at? No guess yet."
@@ -154,8 +148,7 @@ def test_the_field_writes_into_the_question_and_the_text_stays():
 
 
 def test_a_typed_number_counts_as_the_guess(capsys):
-    predictions = Predictions("01")
-    ask(predictions)
+    predictions = ask()
     entry, sure, said = _field(predictions.asked["on"]).children[1].children
     entry.value = "many"
     assert (predictions.asked["on"].guess, said.value) == (None, "Please type a number.")
@@ -164,20 +157,17 @@ def test_a_typed_number_counts_as_the_guess(capsys):
 
 
 def test_a_typed_guess_survives_running_the_cell_again(file, capsys):
-    predictions = Predictions("01")
-    ask(predictions)
+    predictions = ask()
     entry, sure, _ = _field(predictions.asked["on"]).children[1].children
     entry.value, sure.value = "901", 90
-    again = Predictions("01")
-    ask(again)
+    again = ask()
     assert (again.asked["on"].guess, again.asked["on"].sure) == (901, 90)
     field = _field(again.asked["on"]).children[1].children
     assert (field[0].value, field[1].value) == ("901", 90)
     again.compare(on=901, state="ON")
     assert "you had it" in capsys.readouterr().out
     field[0].value = ""
-    forgotten = Predictions("01")
-    ask(forgotten)
+    forgotten = ask()
     assert forgotten.asked["on"].guess is None
     assert json.loads(file.read_text())["guesses"] == {"01": {}}
 
@@ -186,11 +176,9 @@ def test_an_empty_variable_keeps_nothing_but_for_the_kernels_life(monkeypatch):
     monkeypatch.setenv("QFLOW_PROGRESS", "")
     assert learner.progress_file() is None
     assert not learner.keep("exercises", "a", {})
-    predictions = Predictions("01")
-    ask(predictions)
+    predictions = ask()
     predictions.asked["state"].keep("ON", None)
-    again = Predictions("01")
-    ask(again)
+    again = ask()
     assert again.asked["state"].guess == "ON"
 
 
@@ -198,8 +186,7 @@ def test_a_typed_guess_survives_a_new_kernel(file, monkeypatch):
     Predictions("01").ask("on")
     learner.remember("01", "on", 900, None)
     monkeypatch.setattr(learner, "_typed", {})
-    predictions = Predictions("01")
-    ask(predictions)
+    predictions = ask()
     assert predictions.asked["on"].guess == 900
 
 
@@ -212,8 +199,7 @@ def test_what_is_kept_of_one_kind_leaves_the_others(file):
 
 def test_what_is_written_in_the_cell_wins(file):
     learner.remember("01", "on", 900, 50)
-    predictions = Predictions("01")
-    ask(predictions, on=901)
+    predictions = ask(on=901)
     assert (predictions.asked["on"].guess, predictions.asked["on"].sure) == (901, None)
 
 
@@ -221,9 +207,7 @@ def test_a_place_that_cannot_be_written_breaks_nothing(tmp_path, monkeypatch, ca
     monkeypatch.setenv("QFLOW_PROGRESS", "/dev/null/progress.json")
     assert not learner.keep("exercises", "a", {})
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    predictions = Predictions("01")
-    ask(predictions, on=901)
-    predictions.compare(on=901, state="ON")
+    ask(on=901).compare(on=901, state="ON")
     assert "you had it" in capsys.readouterr().out
 
 
