@@ -113,11 +113,11 @@ def check(answer: Answer) -> CheckVerdict:
 def judge(exercise: Exercise, answer: Answer) -> CheckVerdict:
     """Judge an answer without keeping anything; the same answer always gets the same verdict."""
     wanted, seen = exercise.wanted, exercise.results(answer)
-    right = sum(map(are_alike, seen, wanted))
+    wrong = [index for index, right in enumerate(wanted) if not are_alike(seen[index], right)]
     name, number = exercise.name, len(wanted)
-    if right == number:
+    if not wrong:
         line = f"RIGHT  {name}: right in all {number} cases, each tried on the engine."
-        return CheckVerdict(name, right, number, (line,))
+        return CheckVerdict(name, number, number, (line,))
     if _is_unwritten(seen):
         lines = [
             f"NOT YET  {name}: nothing written yet.",
@@ -125,25 +125,21 @@ def judge(exercise: Exercise, answer: Answer) -> CheckVerdict:
             f'More: qf.hint("{name}", 2).',
         ]
         return CheckVerdict(name, 0, number, tuple(lines), "", True, exercise.cases[0], answer)
-    first = next(index for index in range(number) if not are_alike(seen[index], wanted[index]))
+    first, right = wrong[0], number - len(wrong)
     lines = [
         f"NOT YET  {name}: right in {right} of {number} cases.",
         _describe_difference(exercise, exercise.cases[first], seen[first], wanted[first]),
     ]
     if form := _describe_form(exercise, seen):
         lines.append(form)
-    found = _diagnose(exercise, answer, seen)
-    if found:
+    if found := _diagnose(exercise, answer, seen, wrong):
         lines.append(f'This looks like "{found}": {exercise.misconceptions[found].message}')
     lines.append(f'Stuck? qf.hint("{name}", 1), then 2, then 3.')
     return CheckVerdict(name, right, number, tuple(lines), found, False, exercise.cases[first], answer)
 
 
-def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
-    """Return the misconception that a learner's results show."""
-    wrong = [index for index, right in enumerate(exercise.wanted) if not are_alike(seen[index], right)]
-    if not wrong:
-        return ""
+def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any], wrong: Sequence[int]) -> str:
+    """Return the misconception that a learner's results show, of which some are wrong; "" for none."""
     if any(known.sign for known in exercise.misconceptions.values()):
         returned = [exercise.try_answer(answer, exercise.cases[index]) for index in wrong]
         for name, known in exercise.misconceptions.items():

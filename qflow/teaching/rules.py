@@ -14,7 +14,7 @@ import csv
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -145,17 +145,17 @@ def _find_uncovered(folder: Path) -> list[str]:
     return [name for name, rule in rule_book().items() if name not in cited and not rule.untested]
 
 
-def show(asked: Sequence[str] = (), *, as_json: bool = False) -> int:
+def run(chosen: argparse.Namespace) -> int:
     """Print rules: those asked for whole, or all in a line each, in a checkout with their tests."""
-    root = checkout_root()
-    if as_json:
+    root, asked = checkout_root(), chosen.rules
+    if chosen.json:
         print(json.dumps([asdict(rule(name)) for name in asked or rule_book()], indent=2))
         return 0
     if asked:
-        chosen = [rule(name) for name in asked]
+        found = [rule(name) for name in asked]
         tests = None if root is None else cited_rules(root / "tests")
         chapters = cited_in_chapters(kit_path("notebooks") / "sources")
-        print("\n\n".join(_whole(one, tests, chapters) for one in chosen))
+        print("\n\n".join(_whole(one, tests, chapters) for one in found))
         return 0
     if root is None:
         print("\n".join(f"{name:<7} {one.title}" for name, one in rule_book().items()))
@@ -177,11 +177,6 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser = rooms.add_parser("rules")
     parser.add_argument("rules", nargs="*", metavar="RULE", help="such as FC-14, to print that rule whole")
     add_json(parser, "the rules, whole,")
-
-
-def run(chosen: argparse.Namespace) -> int:
-    """Run ``qflow rules``; return the exit status."""
-    return show(chosen.rules, as_json=chosen.json)
 
 
 def _whole(one: Rule, tests: dict[str, list[str]] | None, chapters: dict[str, list[str]]) -> str:

@@ -27,7 +27,6 @@ from qflow.teaching.rules import (
     rule,
     rule_book,
     rule_table,
-    show,
 )
 from qflow.trace.explain.chain import AREAS
 
@@ -216,7 +215,7 @@ def test_a_rule_is_found_in_a_name_a_table_and_a_docstring(tmp_path):
 
 
 def test_the_list_is_printed_with_titles_tests_and_a_closing_count(capsys):
-    assert show() == 0
+    assert cli.main(["rules"]) == 0
     lines = capsys.readouterr().out.splitlines()
     at = lines.index("FC-14   ON when a message makes the level exceed a stop threshold")
     assert lines[at + 1].startswith("        test_")
