@@ -279,11 +279,6 @@ class StateGraph:
             for mark in MARKS
         }
 
-    @property
-    def ends(self) -> list[int]:
-        """The nodes in which nothing can happen any more."""
-        return [node for node in self.graph if not self.graph.out_degree(node)]
-
     def path_to(self, node: int) -> list[str]:
         """Return the shortest list of actions that leads from the start, node 0, to a node."""
         self._require_node(node)
@@ -294,13 +289,6 @@ class StateGraph:
             actions.appendleft(self.graph.edges[before, node]["action"])
             node = before
         return list(actions)
-
-    def situation(self, node: int) -> Situation:
-        """Return an engine with its clients in the state of a node; it got there by :meth:`path_to`."""
-        situation = Situation(self.configuration)
-        for action in self.path_to(node):
-            situation.perform(action)
-        return situation
 
     def label(self, node: int) -> str:
         """Return a node in words, such as ``depth 3 ON · C1 2/2``: outstanding of capacity."""
