@@ -53,11 +53,14 @@ class Played:
         self.root.locator(".qf-stage[data-run]").first.wait_for()
 
     def play(self, moves: list[tuple[Any, ...]]) -> None:
-        for move in moves:
+        for number, move in enumerate(moves, 1):
             if len(move) == 2:
                 self.slide(*move)
             else:
                 self.settle(*move)
+            self.root.locator(".qf-goal").get_by_text(f"So far: {number} move").wait_for()
+            # What follows is played; an act before it is over is one at an earlier instant.
+            self.root.locator(".qf-play").first.get_by_text("play").wait_for()
 
     def open(self) -> None:
         """Open the rest of the lab: its sliders and single steps."""
@@ -105,9 +108,6 @@ class Played:
         slot = f".qf-consumer[data-name={consumer}] .qf-slot[data-why='message:{label}']"
         self.root.locator(slot).first.click()
         self.root.locator(f".qf-menu [data-verdict={verdict}]").click()
-        self.page.wait_for_timeout(300)
-        # What follows is played; an act before it is over is one at an earlier instant.
-        self.root.locator(".qf-play").first.get_by_text("play").wait_for()
 
     @property
     def card(self) -> Any:
