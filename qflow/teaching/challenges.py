@@ -312,27 +312,23 @@ def challenge(name: str) -> _PlayedChallenge:
 
 def progress() -> dict[str, dict[str, Any]]:
     """Return of each challenge whether it is solved, in how many moves at best, and its hints read."""
-    kept, untried = learner.read("challenges"), learner.UNTRIED["challenges"]
-    return {one.name: {**untried, **kept.get(one.name, {}), "par": one.par} for one in challenges()}
+    return {one.name: {**learner.entry_of("challenges", one.name), "par": one.par} for one in challenges()}
 
 
 def _keep_win(name: str, moves: int) -> None:
     """Keep that a challenge is won, with the fewest moves so far."""
-    entry = learner.read("challenges").get(name, {})
-    best = entry.get("moves")
-    fewest = min(moves, best) if isinstance(best, int) else moves
-    learner.keep("challenges", name, {"hints": 0, **entry, "solved": True, "moves": fewest})
+    entry = learner.entry_of("challenges", name)
+    learner.keep("challenges", name, {**entry, "solved": True, "moves": min(moves, entry["moves"] or moves)})
 
 
-def report_challenges(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def report_challenges() -> list[str]:
     """Return the progress as lines: which are solved, and in how many moves."""
-    lines = []
+    lines, kept = [], progress()
     for one in challenges():
-        entry = kept.get(one.name, {})
-        moves, hints, is_solved = entry.get("moves"), entry.get("hints"), bool(entry.get("solved"))
-        parts = [one.count(moves)] if is_solved and isinstance(moves, int) else []
-        parts += [format_count(hints, "hint")] if isinstance(hints, int) and hints else []
+        moves, hints, is_solved = (kept[one.name][key] for key in ("moves", "hints", "solved"))
+        parts = [one.count(moves)] if is_solved and moves else []
+        parts += [format_count(hints, "hint")] if hints else []
         effort = f" ({', '.join(parts)})" if parts else ""
         lines.append(f"  [{'x' if is_solved else ' '}] {one.name:<10} {one.title}{effort}")
-    solved = sum(line.startswith("  [x]") for line in lines)
+    solved = sum(entry["solved"] for entry in kept.values())
     return [f"{'16-break-it':<20} {solved} of {len(lines)} solved", *lines]

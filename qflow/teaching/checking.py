@@ -12,7 +12,7 @@ import html
 import importlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,10 +103,9 @@ def check(answer: Answer) -> CheckVerdict:
     """
     exercise = find(str(getattr(answer, "__name__", write_briefly(answer))))
     verdict = judge(exercise, answer)
-    kept = learner.read("exercises").get(exercise.name, {})
-    tries, solved = kept.get("tries", 0), kept.get("solved", False)
-    tried = {"tries": tries + 1 if isinstance(tries, int) else 1, "solved": bool(solved or verdict)}
-    learner.keep("exercises", exercise.name, {**kept, **tried})
+    entry = learner.entry_of("exercises", exercise.name)
+    tried = {"tries": entry["tries"] + 1, "solved": bool(entry["solved"] or verdict)}
+    learner.keep("exercises", exercise.name, {**entry, **tried})
     return verdict
 
 
@@ -204,39 +203,38 @@ def show_progress() -> None:
     >>> show_progress()
     01-thresholds ...
     """
-    kept = (learner.read(kind) for kind in ("exercises", "predictions", "challenges"))
-    print(*report(*kept), sep="\n")
+    print(*_report(), sep="\n")
     file = learner.progress_file()
     print(f"Kept in {file}." if file is not None else "Nothing is kept on this machine.")
 
 
-def report(
-    solved: Mapping[str, Mapping[str, Any]],
-    predicted: Mapping[str, Mapping[str, Any]],
-    challenged: Mapping[str, Mapping[str, Any]],
-) -> list[str]:
-    """Return the progress as lines, notebook by notebook, from what is kept of each kind."""
+def _report() -> list[str]:
+    """Return the progress as lines, notebook by notebook."""
     lines, done, number = [], 0, 0
     for theme in themes():
-        tasks = exercises(theme)
-        right = sum(bool(solved.get(exercise.name, {}).get("solved")) for exercise in tasks)
+        tasks, entries = exercises(theme), _entries_of(theme)
+        right = sum(entry["solved"] for entry in entries.values())
         lines.append(f"{theme:<20} {right} of {len(tasks)} solved")
         done, number = done + right, number + len(tasks)
-        width = max(len(exercise.name) for exercise in tasks) + 4
+        width = max(map(len, entries)) + 4
         for exercise in tasks:
-            entry = solved.get(exercise.name, {})
-            mark = "[x]" if entry.get("solved") else "[ ]"
+            entry = entries[exercise.name]
+            mark = "[x]" if entry["solved"] else "[ ]"
             lines.append(f"  {mark} {exercise.name:<{width}} {exercise.title}{_describe_effort(entry)}")
-    won = report_challenges(challenged)
-    return [*lines, *won, f"Exercises: {done} of {number} solved.", *report_calibration(predicted)]
+    total = f"Exercises: {done} of {number} solved."
+    return [*lines, *report_challenges(), total, *report_calibration(learner.read("predictions"))]
 
 
-def _describe_effort(entry: Mapping[str, Any]) -> str:
-    parts = []
-    for key, one in (("tries", "try"), ("hints", "hint")):
-        number = entry.get(key)
-        if isinstance(number, int) and number:
-            parts.append(f"{number} {one if number == 1 else key}")
+def _entries_of(theme: str) -> dict[str, learner.Entry]:
+    return {asked.name: learner.entry_of("exercises", asked.name) for asked in exercises(theme)}
+
+
+def _describe_effort(entry: learner.Entry) -> str:
+    parts = [
+        f"{entry[key]} {one if entry[key] == 1 else key}"
+        for key, one in (("tries", "try"), ("hints", "hint"))
+        if entry[key]
+    ]
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -272,12 +270,7 @@ def run(chosen: argparse.Namespace) -> int:
     if not chosen.json:
         show_progress()
         return 0
-    kept = learner.read("exercises")
-    untried = learner.UNTRIED["exercises"]
-    solved = {
-        theme: {one.name: {**untried, **kept.get(one.name, {})} for one in exercises(theme)}
-        for theme in themes()
-    }
+    solved = {theme: _entries_of(theme) for theme in themes()}
     kept_else = {"challenges": progress(), "predictions": learner.read("predictions")}
     print(json.dumps({"exercises": solved, **kept_else}, indent=2))
     return 0

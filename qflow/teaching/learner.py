@@ -26,7 +26,7 @@ Entry = dict[str, Any]
 Guess = int | float | str
 """What can be typed: a number, or a state such as ``"ON"``."""
 
-UNTRIED: dict[str, Entry] = {
+_UNTRIED: dict[str, Entry] = {
     "exercises": {"tries": 0, "hints": 0, "solved": False},
     "challenges": {"moves": None, "hints": 0, "solved": False},
 }
@@ -98,11 +98,18 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
     return True
 
 
+def entry_of(kind: str, name: str) -> Entry:
+    """Return what is kept of an exercise or a challenge; what is not, or is damaged, as at the beginning."""
+    kept = read(kind).get(name, {})
+    return {
+        key: kept[key] if isinstance(kept.get(key), int) else none for key, none in _UNTRIED[kind].items()
+    }
+
+
 def keep_hint(kind: str, name: str, tier: int) -> None:
     """Keep how far the hints of an exercise or a challenge were read."""
-    kept = {**UNTRIED[kind], **read(kind).get(name, {})}
-    before = kept["hints"]
-    keep(kind, name, {**kept, "hints": max(before if isinstance(before, int) else 0, tier)})
+    entry = entry_of(kind, name)
+    keep(kind, name, {**entry, "hints": max(entry["hints"], tier)})
 
 
 def _read_all() -> dict[str, Any] | None:
