@@ -57,9 +57,9 @@ QUEUE = "org.apache.qpid.broker:queue:"
 class Client:
     """One connection."""
 
-    def __init__(self, world, port, container, idle=0, sasl=True):
+    def __init__(self, world, container, idle=0, sasl=True):
         self.container, self.world = container, world
-        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket = socket.create_connection(("127.0.0.1", world.port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection, self.events, self.transport = Connection(), Collector(), Transport()
         self.connection.container, self.connection.hostname = container, "127.0.0.1"
@@ -228,25 +228,13 @@ def plain(value):
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
-class Player:
-    """Plays scenarios against a server on a port of this machine; ``quiet`` is in seconds."""
+class World:
+    """Clients of a broker that is served here, all on one thread."""
 
-    def __init__(self, port, quiet=0.01):
-        self.port, self.quiet, self.clients, self.answers = port, quiet, [], []
-        self.admin = Client(self, port, f"admin-{time.time_ns()}")
-        replies = self.admin.session.receiver("(replies)")
-        replies.source.dynamic = True
-        replies.open()
-        replies.flow(100_000)
-        self.requests = self.admin.session.sender("requests")
-        self.requests.target.address = "qmf.default.direct"
-        self.requests.open()
-        self.pump(lambda: replies.remote_source.address and self.requests.credit)
-        self.replies = replies
+    def __init__(self, served):
+        self.served, self.port, self.clients = served, served.server.address[1], []
 
-    # Moving bytes
-
-    def pump(self, until=None, quiet=None, timeout=10.0):
+    def pump(self, until=None, quiet=None, timeout=30.0):
         """Move bytes until a condition holds, or until nothing has moved for a while."""
         end = last = time.monotonic()
         end += timeout
@@ -267,6 +255,31 @@ class Player:
                 return False
             if now > end:
                 return False
+
+
+class Player(World):
+    """Plays scenarios; ``quiet`` is in seconds."""
+
+    def __init__(self, served, quiet=0.01):
+        super().__init__(served)
+        self.quiet, self.answers = quiet, []
+        self.admin = Client(self, f"admin-{time.time_ns()}")
+        replies = self.admin.session.receiver("(replies)")
+        replies.source.dynamic = True
+        replies.open()
+        replies.flow(100_000)
+        self.requests = self.admin.session.sender("requests")
+        self.requests.target.address = "qmf.default.direct"
+        self.requests.open()
+        assert self.pump(lambda: replies.remote_source.address and self.requests.credit)
+        self.replies = replies
+
+    # Moving bytes
+
+    def containers(self):
+        """Return the containers of the clients that the server knows."""
+        with self.served.lock:
+            return [peer.container for peer in self.served.server.peers()]
 
     def settle_down(self, clients):
         """Make two round trips on each connection, then wait for silence."""
@@ -390,7 +403,7 @@ class Player:
         return {key: found[key] for key in [*STATISTICS, *also] if found.get(key)}
 
     def do_connect(self, c, idle=0, sasl=True, container=None):
-        self.by_name[c] = Client(self, self.port, container or f"{self.name}-{c}", idle, sasl)
+        self.by_name[c] = Client(self, container or f"{self.name}-{c}", idle, sasl)
 
     def terminus(self, terminus, address, given):
         if given.get("dynamic"):
@@ -537,7 +550,8 @@ class Player:
         client.write()
         client.socket.close()
         client.is_gone = client.is_known_gone = True
-        self.pump(quiet=max(self.quiet, 0.15))
+        # A connection that is lost answers nothing; what its end causes comes with the next round trips.
+        assert self.pump(lambda: client.container not in self.containers())
 
     def do_touch(self, c):
         self.settle_down([self.by_name[c]])
@@ -553,16 +567,13 @@ class Player:
             link = client.links["(tx)"] = client.session.sender("(tx)")
             link.target.type = Terminus.COORDINATOR
             link.open()
-            self.pump(lambda: link.credit or link.state & Endpoint.REMOTE_CLOSED, timeout=3)
+            self.pump(lambda: link.credit or link.state & Endpoint.REMOTE_CLOSED)
         client.tags += 1
         tag = str(client.tags)
         link.delivery(tag)
         link.send(payload)
         link.advance()
-        self.pump(
-            lambda: tag in client.replies or client.has_ended or link.state & Endpoint.REMOTE_CLOSED,
-            timeout=3,
-        )
+        self.pump(lambda: tag in client.replies or client.has_ended or link.state & Endpoint.REMOTE_CLOSED)
         return client.replies.get(tag)
 
     def do_declare(self, c):

@@ -14,7 +14,7 @@ pytest.importorskip("proton")
 
 from proton import Connection, Described, Endpoint, Message, Terminus, Transport, symbol
 from proton.utils import BlockingConnection
-from scenario10 import Client, Player, reason
+from scenario10 import Client, World, reason
 from test_serving import opening
 from waiting import wait_until
 
@@ -31,17 +31,11 @@ def served():
         assert not broker.server.failures
 
 
-class World:
-    """Clients on one thread, as a scenario has them."""
-
-    def __init__(self, served):
-        self.clients = []
-        self.port = served.server.address[1]
-
-    pump = Player.pump
+class Clients(World):
+    """Clients as a scenario has them, that send to one queue."""
 
     def client(self, name="c", **given):
-        return Client(self, self.port, name, **given)
+        return Client(self, name, **given)
 
     def sender(self, client, name="s"):
         """Attach a link to send to the queue, and wait for its credit, or for the end."""
@@ -60,14 +54,14 @@ class World:
 
     def closed(self, client):
         """Wait until the server has closed a client's connection; return condition and text."""
-        assert self.pump(lambda: client.is_gone, timeout=30), "still open"
+        assert self.pump(lambda: client.is_gone), "still open"
         found = reason(client.connection.remote_condition) or reason(client.transport.condition)
         return found or []
 
 
 @pytest.fixture
 def world(served):
-    return World(served)
+    return Clients(served)
 
 
 def is_alive(served):
@@ -224,7 +218,7 @@ def test_who_does_not_read_is_given_no_more_than_its_socket_takes():
         sender = connection.create_sender("q")
         for _ in range(400):
             sender.send(Message(body=b"x" * 50_000))
-        world = World(served)
+        world = Clients(served)
         client = world.client()
         link = client.session.receiver("r")
         link.source.address = "q"

@@ -23,7 +23,7 @@ def served():
 
 @pytest.fixture(scope="module")
 def player(served):
-    return Player(served.server.address[1])
+    return Player(served)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -63,7 +63,7 @@ def served():
 
 @pytest.fixture
 def player(served):
-    return Player(served.server.address[1])
+    return Player(served)
 
 
 def test_there_are_recorded_frames():
@@ -74,7 +74,7 @@ def test_there_are_recorded_frames():
 def test_an_attach_is_answered_as_the_real_broker_does(name, player):
     """LNK-08, LNK-14, LNK-16, LNK-17, LNK-18, LNK-27."""
     role, case = name.split()
-    client = Client(player, player.port, "w", sasl=False)
+    client = Client(player, "w", sasl=False)
     frames = []
     client.transport.trace(Transport.TRACE_FRM)
     client.transport.tracer = lambda transport, text: frames.append(text)
@@ -113,7 +113,7 @@ def identified(identity, failed):
 @pytest.mark.parametrize("fields", {**NO_FIELDS, **NULL_FIELD}.items(), ids=lambda item: item[0])
 def test_a_transaction_may_be_described_by_numbers(size, fields, served, player):
     """LNK-21: JMS and .NET send 0x31 and 0x32, with or without the field that has only one value."""
-    client = Client(player, player.port, "numbers")
+    client = Client(player, "numbers")
     player.by_name, player.home, player.counts = {"c": client}, {"s": client}, {}
     depth = served.broker.queue("q1").message_depth
     names = []
@@ -136,7 +136,7 @@ def test_a_transaction_may_be_described_by_numbers(size, fields, served, player)
 @pytest.mark.parametrize("fields", NO_FIELDS)
 def test_a_discharge_of_no_transaction_is_passed_over(fields, player):
     """LNK-21: it has no answer, and the link lives."""
-    client = Client(player, player.port, "nothing")
+    client = Client(player, "nothing")
     assert player.control(client, VALUE + b"\x53\x31\x45")
     link = client.links["(tx)"]
     link.delivery("none")
@@ -154,7 +154,7 @@ def test_a_discharge_of_no_transaction_is_passed_over(fields, player):
 @pytest.mark.parametrize("descriptor", [None, 5])
 def test_a_char_as_a_body_closes_the_connection(body, found, properties, descriptor, player):
     """LNK-28: the broker's decoder passes over no byte of it, and takes the first for a descriptor."""
-    client = Client(player, player.port, "char")
+    client = Client(player, "char")
     link = client.session.sender("s")
     link.target.address = "q1"
     link.open()
@@ -191,7 +191,7 @@ FILTERS = [
 @pytest.mark.parametrize(("address", "asked", "taken"), FILTERS)
 def test_the_answer_has_the_filters_in_force(address, asked, taken, player):
     """LNK-14: those that were asked for, and the binding's own."""
-    client = Client(player, player.port, "filters")
+    client = Client(player, "filters")
     link = client.session.receiver("r")
     link.source.address = address
     if asked is not None:
@@ -205,7 +205,7 @@ def test_the_answer_has_the_filters_in_force(address, asked, taken, player):
 
 def test_a_link_to_nothing_at_all_is_refused(player):
     """LNK-08."""
-    client = Client(player, player.port, "nowhere")
+    client = Client(player, "nowhere")
     link = client.session.sender("s")
     link.target.type = Terminus.UNSPECIFIED
     link.open()
