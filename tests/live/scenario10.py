@@ -424,28 +424,20 @@ class Player(World):
         if given.get("timeout"):
             terminus.timeout = given["timeout"]
 
-    def keep(self, client, name, wire, given):
-        client.links[name], client.asked[name], client.names[wire] = None, given, name
-        self.home[name] = client
+    def make_link(self, role, c, name, wire, address, given):
+        client = self.home[name] = self.by_name[c]
+        link = getattr(client.session, role)(wire)
+        client.links[name], client.asked[name], client.names[wire] = link, given, name
+        self.terminus(link.target if link.is_sender else link.source, address, given)
+        if given.get("mode"):
+            link.snd_settle_mode = MODES[given["mode"]]
+        return link
 
-    def do_sender(self, c, link, to=None, mode=None, **given):
-        client = self.by_name[c]
-        made = client.session.sender(link)
-        self.keep(client, link, link, given)
-        client.links[link] = made
-        self.terminus(made.target, to, given)
-        if mode:
-            made.snd_settle_mode = MODES[mode]
-        made.open()
+    def do_sender(self, c, link, to=None, **given):
+        self.make_link("sender", c, link, link, to, given).open()
 
     def do_receiver(self, c, link, source=None, credit=0, wire=None, **given):
-        client = self.by_name[c]
-        made = client.session.receiver(wire or link)
-        self.keep(client, link, wire or link, given)
-        client.links[link] = made
-        self.terminus(made.source, source, given)
-        if given.get("mode"):
-            made.snd_settle_mode = MODES[given["mode"]]
+        made = self.make_link("receiver", c, link, wire or link, source, given)
         if given.get("copy"):
             made.source.distribution_mode = Terminus.DIST_MODE_COPY
         wanted = dict(given.get("filters") or {})
