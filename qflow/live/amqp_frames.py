@@ -132,6 +132,12 @@ def terminus_of(value: Any) -> Any:
     return Terminus(*fields[: len(Terminus._fields)])
 
 
+def product_of(properties: Any) -> str:
+    """Return the product and the version that a peer's open names; what it does not say is left out."""
+    known = properties if isinstance(properties, dict) else {}
+    return " ".join(str(known[key]) for key in ("product", "version") if known.get(key))
+
+
 def outcome_of(state: Any) -> str:
     """Return the name of a delivery's outcome, such as ``accepted``; empty if there is none."""
     return OUTCOMES.get(descriptor_of(state) or 0, "")

@@ -57,7 +57,7 @@ from qflow.broker.links import (
     is_released,
 )
 from qflow.live import brakes
-from qflow.live.amqp_frames import TRANSACTIONAL, FrameError, plain
+from qflow.live.amqp_frames import TRANSACTIONAL, FrameError, plain, product_of
 from qflow.live.coordinator import Coordinator
 from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery
 from qflow.live.sasl import SaslLayer, SaslRefusedError
@@ -507,9 +507,7 @@ class Peer:
             self.refuse("amqp:invalid-field", f"a container-id has at most {_LONGEST_NAME} characters")
             return
         self.container = container
-        told = plain(connection.remote_properties)
-        parts = (str(told[key]) for key in ("product", "version") if isinstance(told, dict) and told.get(key))
-        self.product = " ".join(parts)[:_LONGEST_NAME]
+        self.product = product_of(plain(connection.remote_properties))[:_LONGEST_NAME]
         self.name = server.connection_name(container, self)
         connection.container = server.container
         connection.offered_capabilities = [symbol("ANONYMOUS-RELAY")]

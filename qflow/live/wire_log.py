@@ -61,6 +61,7 @@ from qflow.live.amqp_frames import (
     control_of,
     descriptor_of,
     outcome_of,
+    product_of,
     section_places,
     terminus_of,
 )
@@ -252,8 +253,7 @@ class _Connection:
     # Connections, sessions, links
 
     def _open(self, side: int, said: Any) -> None:
-        properties = said.properties if isinstance(said.properties, dict) else {}
-        product = " ".join(str(properties[key]) for key in ("product", "version") if key in properties)
+        product = product_of(said.properties)
         if side == CLIENT:
             self._container, self._product = str(said.container_id or ""), product
         else:
