@@ -26,8 +26,7 @@ def broker_table(broker: Broker) -> Table:
     """Return the queues of a broker, with the state of their flow control."""
     rows = []
     for name, queue in broker.queues.queues.items():
-        seen, levels = queue.statistics(), _levels(queue)
-        texts = {what: _in_words(*pair) for what, pair in levels.items()}
+        seen = queue.statistics()
         rows.append(
             {
                 "queue": name,
@@ -35,7 +34,7 @@ def broker_table(broker: Broker) -> Table:
                 "bytes": seen.byteDepth,
                 "flow control": _state(queue),
                 "turned ON": seen.flowStoppedCount,
-                **texts,
+                **{what: _in_words(*pair) for what, pair in _levels(queue).items()},
             }
         )
     sessions = sum(session.is_attached for session in broker.sessions.values())
@@ -91,16 +90,14 @@ def statistics(broker: Broker) -> Table:
 
 def _levels(queue: Queue) -> dict[str, tuple[int, int]]:
     """Return thresholds and limit of a queue, each in messages and bytes; 0 for none."""
-    found = {
-        "stop above": (0, 0),
-        "resume below": (0, 0),
+    from qflow.broker.flow_limit import FlowThresholds
+
+    levels = getattr(queue.flow_limit, "thresholds", None) or FlowThresholds(0, 0, 0, 0)
+    return {
+        "stop above": (levels.stop_count, levels.stop_size),
+        "resume below": (levels.resume_count, levels.resume_size),
         "limit": (queue.depth.max_count, queue.depth.max_size),
     }
-    thresholds = getattr(queue.flow_limit, "thresholds", None)
-    if thresholds is not None:
-        found["stop above"] = thresholds.stop_count, thresholds.stop_size
-        found["resume below"] = thresholds.resume_count, thresholds.resume_size
-    return found
 
 
 def _in_words(count: int, size: int) -> str | None:
