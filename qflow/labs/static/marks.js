@@ -36,7 +36,8 @@ export class Brush {
     new ResizeObserver(([{ contentRect }]) => {
       const isNew = this.room && (this.room.width !== contentRect.width || this.room.height !== contentRect.height);
       this.room = contentRect;
-      if (isNew) repaint();
+      // A lab that is closed, or out of sight, has no size.
+      if (isNew && contentRect.width) repaint();
     }).observe(this.canvas);
   }
 
