@@ -149,8 +149,9 @@ class Player:
         """Accept, reject, release, acquire or complete the named deliveries, in one command."""
         named = [(step.get("sub"), label) for label in unpack(step.get("labels", ()))]
         records = [client.deliveries[one] for one in named if one in client.deliveries]
-        more = {name: step[name] for name in ("set_redelivered",) if name in step}
-        granted = getattr(client.session, _SETTLING[step["op"]])([record.id for record in records], **more)
+        more = {"set_redelivered": step["set_redelivered"]} if "set_redelivered" in step else {}
+        settle = getattr(client.session, _SETTLE_COMMANDS[step["op"]])
+        granted = settle([record.id for record in records], **more)
         if step["op"] == "acquire":
             self.answer = [record.label for record in records if record.id in granted]
 
@@ -258,7 +259,7 @@ _CHOICES = {
 _MESSAGE = ("exchange", "headers", "priority", "ttl")
 _SESSION, _SUBSCRIPTION = ("session",), ("session", "sub")
 _SETTLE = _Word(_SESSION, ("labels", "sub"), Player.settle)
-_SETTLING = {
+_SETTLE_COMMANDS = {
     "accept": "message_accept",
     "reject": "message_reject",
     "release": "message_release",
