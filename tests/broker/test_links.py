@@ -66,6 +66,7 @@ def test_held_outcomes_come_one_by_one_and_then_together():
     bench.attach_sender()
     made = bench.send(5)
     assert [transfer.is_complete for transfer in made] == [True, True, False, False, False]
+    assert bench.sender.held == made[2:]
     session = bench.receiver(credit=5)
     numbers = [record.id for record in bench.got]
     session.message_accept([numbers[3]])
