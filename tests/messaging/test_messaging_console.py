@@ -55,6 +55,17 @@ class Log(Console):
         return [line for line in lines if not kinds or line.split()[0] in kinds]
 
 
+class Kept(Console):
+    """Keeps the events of a broker."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.events: list[Event] = []
+        Session(self).addBroker(bench.url)
+
+    def event(self, broker: object, event: Event) -> None:
+        self.events.append(event)
+
+
 def listening(bench: Bench, **options: bool) -> tuple[Log, Session]:
     log = Log()
     session = Session(log, **options)
@@ -106,18 +117,8 @@ def test_methods_have_their_arguments() -> None:
 def test_events_hold_what_their_class_says(bench: Bench) -> None:
     """CF-12: of each kind that this model has."""
     assert set(EVENTS) <= {name for name, schema in schemas().items() if schema.kind == 2}
-    seen: dict[str, set[str]] = {}
-
-    class Keep(Console):
-        def event(self, broker: object, event: Event) -> None:
-            arguments = {one.name for one in event.getSchema().getArguments()}
-            assert set(event.getArguments()) <= arguments, event
-            seen[event.getClassKey().getClassName()] = arguments
-
-    session = Session(Keep())
-    session.addBroker(bench.url)
-    limits = {"qpid.alert_count": 2}
-    bench.send(address("q", limits), "a", "b")
+    kept = Kept(bench)
+    bench.send(address("q", {"qpid.alert_count": 2}), "a", "b")
     bench.receiver("x; {create: always, delete: always, node: {type: topic}}").close()
     manage = bench.object("broker", "amqp-broker")
     bench.stat("q").purge(0, {})
@@ -125,7 +126,9 @@ def test_events_hold_what_their_class_says(bench: Bench) -> None:
     manage.queueRedirect("q", "r")
     manage.queueRedirect("q", "")
     manage.delete("queue", "q", {})
-    assert set(seen) == set(EVENTS)
+    assert {event.getClassKey().getClassName() for event in kept.events} == set(EVENTS)
+    for event in kept.events:
+        assert set(event.getArguments()) <= {one.name for one in event.getSchema().getArguments()}, event
 
 
 def test_packages_and_classes(bench: Bench) -> None:
@@ -372,13 +375,7 @@ def test_two_consoles_and_a_subscriber_hear_the_same(bench: Bench) -> None:
 
 
 def test_an_event_in_words(bench: Bench) -> None:
-    events: list[Event] = []
-
-    class Keep(Console):
-        def event(self, broker: object, event: Event) -> None:
-            events.append(event)
-
-    Session(Keep()).addBroker(bench.url)
+    events = Kept(bench).events
     bench.sleep(2)
     bench.broker.management.create("exchange", "made")
     bench.sleep(0)
