@@ -102,6 +102,24 @@ class Address(NamedTuple):
     subject: str | None
     options: Options | None
 
+    def option(self, key: str) -> Any:
+        """Return an option, or None."""
+        return (self.options or {}).get(key)
+
+    @property
+    def node(self) -> dict[str, Any]:
+        """The options of the node."""
+        return self.option("node") or {}
+
+    @property
+    def link(self) -> dict[str, Any]:
+        """The options of the link."""
+        return self.option("link") or {}
+
+    def wants(self, policy: str, role: str) -> bool:
+        """Return whether ``create``, ``assert`` or ``delete`` is up to a sender, or to a receiver."""
+        return self.option(policy) in ("always", role)
+
 
 class ParseError(QflowError):
     """A token where the grammar does not allow it: the token, and the types that are allowed there."""

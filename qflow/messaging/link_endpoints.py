@@ -14,7 +14,7 @@ from qflow.broker import BYTE_UNIT, CREDIT_MODE, EXPLICIT, INFINITE, MESSAGE_UNI
 from qflow.broker import Message as BrokerMessage
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, SessionDetached, SessionException
-from qflow.messaging.address import LexError, ParseError, find_error, parse
+from qflow.messaging.address import Address, LexError, ParseError, find_error, parse
 from qflow.messaging.channel import Channel, fetch_blocks, send_blocks, sync_blocks
 from qflow.messaging.exceptions import (
     Detached,
@@ -32,7 +32,6 @@ from qflow.messaging.messages import UNLIMITED, Constant, Message, from_delivery
 from qflow.messaging.nodes import (
     TOPIC,
     Command,
-    LinkAddress,
     Node,
     Nodes,
     read_bindings,
@@ -236,7 +235,7 @@ class LinkEndpoint(Endpoint):
         # (RF-41).
         self._is_temporary = address is not None and address.startswith("#")
         self.given = f"{self.broker_host.unique_id()}{address}" if self._is_temporary else address
-        self._address: LinkAddress | None = None
+        self._address: Address | None = None
         # On the present channel: the commands that find the node, and those that end the link, were given.
         self._is_attaching = False
         self._is_leaving = False
@@ -278,7 +277,8 @@ class LinkEndpoint(Endpoint):
         else:
             self._is_attaching = True
             attach = partial(self._attach, channel, address)
-            self._nodes(channel).resolve(address, attach, self.fail)
+            must_create = address.wants("create", self.ROLE)
+            self._nodes(channel).resolve(address, must_create, attach, self.fail)
 
     def _nodes(self, channel: Channel) -> Nodes:
         return Nodes(channel, self.session.connection.known_nodes, self.session.connection.address_ttl)
@@ -295,26 +295,24 @@ class LinkEndpoint(Endpoint):
         """Note that the connection is gone; the next one attaches anew."""
         self.linked = self._is_attaching = self._is_leaving = False
 
-    def _parse(self) -> LinkAddress:
+    def _parse(self) -> Address:
         if self.given is None:
             raise MalformedAddress(text=f"{self.ADDRESS_NAME} is None")
         try:
-            name, subject, parsed = parse(self.given)
+            address = parse(self.given)
         except (LexError, ParseError) as error:
             raise MalformedAddress(text=str(error)) from error
-        error_text = find_error(parsed or {}, self.ROLE)
+        error_text = find_error(address.options or {}, self.ROLE)
         if error_text:
             raise InvalidOption(text=f"error in options: {error_text}")
-        options: dict[str, Any] = {str(key): value for key, value in (parsed or {}).items()}
         if self._is_temporary:
             # The node is made, and goes with the session that uses it.
-            options["create"] = "always"
-            declare = options.setdefault("node", {}).setdefault("x-declare", {})
-            declare.setdefault("auto-delete", True)
-            declare.setdefault("exclusive", True)
-        return LinkAddress(name, subject, options, self.ROLE)
+            declare = {"auto-delete": True, "exclusive": True, **(address.node.get("x-declare") or {})}
+            made: dict[Any, Any] = {"create": "always", "node": {**address.node, "x-declare": declare}}
+            address = address._replace(options={**(address.options or {}), **made})
+        return address
 
-    def _attach(self, channel: Channel, address: LinkAddress, node: Node) -> None:
+    def _attach(self, channel: Channel, address: Address, node: Node) -> None:
         raise NotImplementedError
 
     @synchronized
@@ -342,7 +340,7 @@ class LinkEndpoint(Endpoint):
         if not (self.closing and self.linked) or self._is_leaving or channel is None or address is None:
             return
         self._is_leaving = True
-        if address.wants("delete"):
+        if address.wants("delete", self.ROLE):
             for command in self._commands_to_detach(channel):
                 channel.give(command)
             self._nodes(channel).delete(address, self._finish_close)
@@ -550,7 +548,7 @@ class Sender(LinkEndpoint):
 
     # Attaching and closing
 
-    def _attach(self, channel: Channel, address: LinkAddress, node: Node) -> None:
+    def _attach(self, channel: Channel, address: Address, node: Node) -> None:
         self._is_tracked = address.link.get("reliability") not in _UNRELIABLE
         self._subject = address.subject
         if node.type == TOPIC:
@@ -763,7 +761,7 @@ class Receiver(LinkEndpoint):
 
     # Attaching and closing
 
-    def _attach(self, channel: Channel, address: LinkAddress, node: Node) -> None:
+    def _attach(self, channel: Channel, address: Address, node: Node) -> None:
         default = "unreliable" if node.type == TOPIC else "at-least-once"
         reliability = address.link.get("reliability") or default
         self.accept_mode = NONE if reliability in _UNRELIABLE else EXPLICIT
@@ -779,7 +777,7 @@ class Receiver(LinkEndpoint):
                 self.queue,
                 self.tag,
                 accept_mode=int(subscribe.get("accept_mode", self.accept_mode)),
-                acquire_mode=int(subscribe.get("acquire_mode", address.options.get("mode") == "browse")),
+                acquire_mode=int(subscribe.get("acquire_mode", address.option("mode") == "browse")),
                 exclusive=bool(subscribe.get("exclusive")),
                 arguments=dict(subscribe.get("arguments") or {}),
             )
@@ -791,7 +789,7 @@ class Receiver(LinkEndpoint):
         channel.give_all(commands, self._finish_attach)
 
     def _commands_to_queue(
-        self, channel: Channel, address: LinkAddress, node: Node, reliability: str
+        self, channel: Channel, address: Address, node: Node, reliability: str
     ) -> list[Command]:
         """Return the commands that make and bind the queue through which messages of an exchange come."""
         link = address.link

@@ -12,36 +12,13 @@ from functools import partial
 from typing import Any
 
 from qflow.broker import Session
+from qflow.messaging.address import Address
 from qflow.messaging.channel import Action, Channel, do_nothing
 from qflow.messaging.exceptions import LinkError, NotFound
 
 QUEUE, TOPIC = "queue", "topic"
 _FLAGS = ("durable", "auto_delete", "passive")
 Command = Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True)
-class LinkAddress:
-    """An address, from the side of the sender or receiver that uses it."""
-
-    name: str
-    subject: str | None
-    options: dict[str, Any]
-    role: str
-
-    @property
-    def node(self) -> dict[str, Any]:
-        """The options of the node."""
-        return self.options.get("node") or {}
-
-    @property
-    def link(self) -> dict[str, Any]:
-        """The options of the link."""
-        return self.options.get("link") or {}
-
-    def wants(self, policy: str) -> bool:
-        """Return whether ``create``, ``assert`` or ``delete`` is up to this side."""
-        return self.options.get(policy) in ("always", self.role)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +42,33 @@ class Nodes:
         self._ttl = seconds * 1e6
 
     def resolve(
-        self, link: LinkAddress, then: Callable[[Node], None], fail: Callable[[LinkError], None]
+        self,
+        address: Address,
+        must_create: bool,
+        then: Callable[[Node], None],
+        fail: Callable[[LinkError], None],
     ) -> None:
         """Find the node of an address, after creating and binding it as the address says, or fail."""
         # With assert the real client compares the type only, and it has asked for a node of that type, so
         # that one of another type is not found (CF-15).
-        wanted = link.node.get("type")
-        must_create = link.wants("create")
+        wanted = address.node.get("type")
 
         def go_on(node: Node | None) -> None:
             if node is None and must_create:
-                self._declare(link, then)
+                self._declare(address, then)
             elif node is None:
-                fail(NotFound(text=f"no such {wanted or QUEUE}: {link.name}"))
+                fail(NotFound(text=f"no such {wanted or QUEUE}: {address.name}"))
             else:
-                self._channel.give_all(self._node_bindings(link), do_nothing)
+                self._channel.give_all(self._node_bindings(address), do_nothing)
                 then(node)
 
         if must_create and wanted:
             # A node of a stated type is not asked for: a declare finds it, too.
             go_on(None)
-        elif wanted is None and not must_create and (known := self._recall(link.name)):
+        elif wanted is None and not must_create and (known := self._recall(address.name)):
             go_on(known)
         else:
-            self._ask(link.name, wanted, go_on)
+            self._ask(address.name, wanted, go_on)
 
     def _recall(self, name: str) -> Node | None:
         node, found_at = self._known.get(name, (None, 0))
@@ -116,37 +96,37 @@ class Nodes:
             if queue is not None and queue.queue:
                 found.insert(0, Node(QUEUE))
 
-    def _node_bindings(self, link: LinkAddress) -> list[Command]:
+    def _node_bindings(self, address: Address) -> list[Command]:
         # The type that the address states decides, not what was found: without one it is taken for a queue.
-        is_topic = link.node.get("type") == TOPIC
+        is_topic = address.node.get("type") == TOPIC
         return read_bindings(
             self._channel.engine,
-            link.node,
-            queue=None if is_topic else link.name,
-            exchange=link.name if is_topic else None,
+            address.node,
+            queue=None if is_topic else address.name,
+            exchange=address.name if is_topic else None,
         )
 
-    def _declare(self, link: LinkAddress, then: Callable[[Node], None]) -> None:
+    def _declare(self, address: Address, then: Callable[[Node], None]) -> None:
         engine = self._channel.engine
-        overrides = link.node.get("x-declare") or {}
-        durable = {"durable": link.node.get("durable", False)}
-        if link.node.get("type", QUEUE) == QUEUE:
+        overrides = address.node.get("x-declare") or {}
+        durable = {"durable": address.node.get("durable", False)}
+        if address.node.get("type", QUEUE) == QUEUE:
             node = Node(QUEUE)
-            command = read_declaration(engine, link.name, overrides, **durable)
+            command = read_declaration(engine, address.name, overrides, **durable)
         else:
             wanted = durable | replace_dashes(overrides)
             node = Node(TOPIC, str(wanted.get("type") or "topic"))
             command = partial(
-                engine.exchange_declare, link.name, node.subtype, **_read_declare(wanted, *_FLAGS)
+                engine.exchange_declare, address.name, node.subtype, **_read_declare(wanted, *_FLAGS)
             )
 
         def finish() -> None:
-            self._remember(link.name, node)
+            self._remember(address.name, node)
             then(node)
 
-        self._channel.give_all([command, *self._node_bindings(link)], finish)
+        self._channel.give_all([command, *self._node_bindings(address)], finish)
 
-    def delete(self, link: LinkAddress, then: Action) -> None:
+    def delete(self, address: Address, then: Action) -> None:
         """Delete the node of an address, if it is still there."""
         engine = self._channel.engine
 
@@ -155,13 +135,13 @@ class Nodes:
                 then()
             else:
                 command = engine.exchange_delete if node.type == TOPIC else engine.queue_delete
-                self._channel.give(command, link.name, then=finish)
+                self._channel.give(command, address.name, then=finish)
 
         def finish() -> None:
-            self._known.pop(link.name, None)
+            self._known.pop(address.name, None)
             then()
 
-        self._ask(link.name, link.node.get("type"), delete)
+        self._ask(address.name, address.node.get("type"), delete)
 
 
 def read_bindings(
