@@ -29,15 +29,7 @@ from qflow.messaging.exceptions import (
 )
 from qflow.messaging.hosts import Host
 from qflow.messaging.messages import UNLIMITED, Constant, Message, from_delivery, to_broker
-from qflow.messaging.nodes import (
-    TOPIC,
-    Command,
-    Node,
-    Nodes,
-    read_bindings,
-    read_declaration,
-    replace_dashes,
-)
+from qflow.messaging.nodes import TOPIC, Command, Node, Nodes, read_bindings, read_declare, replace_dashes
 from qflow.windows import QpidPythonWindow, Window, WindowStep, make_window
 
 _ErrorHandler = Callable[["Endpoint", Exception], None]
@@ -795,7 +787,7 @@ class Receiver(LinkEndpoint):
         link = address.link
         self.queue = link.get("name") or f"{self.session.name}.{self.tag}"
         overrides = dict(link.get("x-declare") or {})
-        declare = read_declaration(
+        declare = read_declare(
             channel.engine,
             self.queue,
             overrides,

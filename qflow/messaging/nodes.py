@@ -112,12 +112,12 @@ class Nodes:
         durable = {"durable": address.node.get("durable", False)}
         if address.node.get("type", QUEUE) == QUEUE:
             node = Node(QUEUE)
-            command = read_declaration(engine, address.name, overrides, **durable)
+            command = read_declare(engine, address.name, overrides, **durable)
         else:
             wanted = durable | replace_dashes(overrides)
             node = Node(TOPIC, str(wanted.get("type") or "topic"))
             command = partial(
-                engine.exchange_declare, address.name, node.subtype, **_read_declare(wanted, *_FLAGS)
+                engine.exchange_declare, address.name, node.subtype, **_read_properties(wanted, *_FLAGS)
             )
 
         def finish() -> None:
@@ -161,14 +161,14 @@ def read_bindings(
     return commands
 
 
-def read_declaration(engine: Session, name: str, overrides: dict[str, Any], **defaults: Any) -> Command:
+def read_declare(engine: Session, name: str, overrides: dict[str, Any], **defaults: Any) -> Command:
     """Return the command that declares a queue; ``x-declare`` overrides what the client would ask for."""
     wanted = defaults | replace_dashes(overrides)
     queue = str(wanted.get("queue", name))
-    return partial(engine.queue_declare, queue, **_read_declare(wanted, *_FLAGS, "exclusive"))
+    return partial(engine.queue_declare, queue, **_read_properties(wanted, *_FLAGS, "exclusive"))
 
 
-def _read_declare(wanted: dict[str, Any], *flags: str) -> dict[str, Any]:
+def _read_properties(wanted: dict[str, Any], *flags: str) -> dict[str, Any]:
     """Return what declares a node as it is wanted, by the names that AMQP has for it."""
     return {
         "arguments": wanted.get("arguments") or {},
