@@ -201,7 +201,7 @@ class SessionEndpoint(Endpoint):
 
 def transfer_ids(messages: list[Message]) -> list[int]:
     """Return the numbers by which the broker knows the deliveries."""
-    return [message._transfer_id for message in messages if message._transfer_id is not None]
+    return [message._transfer_id for message in messages]
 
 
 class LinkEndpoint(Endpoint):

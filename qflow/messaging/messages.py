@@ -131,7 +131,7 @@ class Message:
     redelivered: bool = field(default=False, init=False)
     # Set by the session that received the message.
     _receiver: Any = field(init=False)
-    _transfer_id: int | None = field(init=False)
+    _transfer_id: int = field(init=False)
     _disposition: Disposition | None = field(init=False)
 
     def __post_init__(self) -> None:

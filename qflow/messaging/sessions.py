@@ -459,7 +459,7 @@ class Session(SessionEndpoint):
         channel.give_control(channel.engine.session_completed, transfer_ids(messages))
         waiting: list[Message] = []
         for message in messages:
-            if message._transfer_id is None or message._receiver.accept_mode != EXPLICIT:
+            if message._receiver.accept_mode != EXPLICIT:
                 self.acked.remove(message)
             else:
                 waiting.append(message)
