@@ -128,13 +128,13 @@ print("with q10:", [member for (_, _, member), name in components.items() if nam
 # %% [markdown] id="lake-text"
 # ## From a log to a lake
 #
-# Each step takes a table and gives a table:
+# One worker takes a log through the first three steps; what it gives is a table, the **lake**:
 #
 # | step | gives |
 # |---|---|
 # | *ingest* | good rows; the others go to a **quarantine**, each with the reason |
 # | *topology* | who touches what, and so the components |
-# | *layout* | a table in which each component's events are **numbered** |
+# | *layout* | rows of the lake, in which each component's events are **numbered** |
 # | *audit* | the engine over each component: what was ON, held, blocked and owned |
 #
 # The numbers are given once. Whatever is asked later, and however the files lie by then, Spark brings each

@@ -253,8 +253,7 @@ class LogPlayer:
             session.message_transfer(make_message(key, label, row.size, row.group), exchange, sync=True)
         except SessionException as error:
             self._note_death(session, error)
-        if self._arrived:
-            self._settle_arrived()
+        self._settle_arrived()
 
     def _deliver(self, row: _Row) -> None:
         self.pass_time(row.ts_us)
@@ -276,8 +275,7 @@ class LogPlayer:
             self._note_death(session, session.error or _error_of(row.label))
             session.close()
             self._ended |= dict.fromkeys(self._senders.on(session.name) or (client,))
-            if self._arrived:
-                self._settle_arrived()
+            self._settle_arrived()
 
     def _note_window(self, row: _Row) -> None:
         self.pass_time(row.ts_us)
@@ -378,8 +376,7 @@ class LogPlayer:
             elif name != row.client:
                 self._differs(row, f"delivered to {name}")
             self._settle(name, number, verdict)
-        if self._arrived:
-            self._settle_arrived()
+        self._settle_arrived()
 
     def _settle(self, name: str, number: int, verdict: str) -> None:
         self._owned[name].pop(number, None)

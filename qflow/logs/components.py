@@ -111,14 +111,9 @@ def parts_of(workload: Workload, components: Mapping[tuple[str, str, str], str])
 
 
 class Splitter:
-    """Splits a log by components and numbers the events of each, without gaps, from its begin to its end.
+    """Splits a log by components and numbers the events of each, without gaps, from its begin to its end."""
 
-    Parameters:
-        source, workload: The log's name, and what was run.
-        tolerance: What is no finding; None if the log's end is not known.
-        shown: Which clients the log shows at which queues, besides what the workload says.
-    """
-
+    # What is shown: which clients the log itself has at which queues, besides what the workload says.
     def __init__(
         self,
         source: str,

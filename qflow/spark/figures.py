@@ -41,6 +41,17 @@ def _lay_out(
     )
 
 
+def _bars(
+    title: str, x_title: str, names: Sequence[str], values: Sequence[float], color: str, texts: Any = None
+) -> Any:
+    """Return a figure with a bar for each name, from the top."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure(go.Bar(x=values, y=names, orientation="h", marker={"color": color}, text=texts))
+    _lay_out(figure, title, x_title, [0, max(values, default=1)], names)
+    return figure
+
+
 def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int) -> Chart:
     """Draw which queue was ON when: queues down, time across, darker for a larger share of the step.
 
@@ -92,21 +103,11 @@ def _heat_claims(rows: Sequence[Any], queues: int, seconds: int, step: int) -> I
 
 def offender_bars(rows: Sequence[Any], shown: int = 8) -> Chart:
     """Draw the queues that held transfers longest; rows as of :func:`qflow.spark.questions.offenders`."""
-    import plotly.graph_objects as go
-
     top = list(rows)[:shown]
     names, waits = [plain(row.queue) for row in top], [row.held_us / SECOND for row in top]
-    figure = go.Figure(
-        go.Bar(
-            x=waits,
-            y=names,
-            orientation="h",
-            marker={"color": _STOP},
-            text=[f"{row.held} transfers, ON {_times(row.flowStoppedCount)}" for row in top],
-        )
-    )
+    texts = [f"{row.held} transfers, ON {_times(row.flowStoppedCount)}" for row in top]
     title = "Seconds of waiting, summed over the transfers each queue held"
-    _lay_out(figure, title, "transfer-seconds", [0, max(waits, default=1)], names)
+    figure = _bars(title, "transfer-seconds", names, waits, _STOP, texts)
     total = sum(row.held_us for row in rows) or 1
     claims = tuple(
         f"{row.queue}: ON {_times(row.flowStoppedCount)}, {row.on_us / SECOND:.1f} s; held {row.held} "
@@ -151,12 +152,9 @@ def hold_boxes(rows: Sequence[Any]) -> Chart:
 
 def group_bars(rows: Sequence[Any], shown: int = 10) -> Chart:
     """Draw the groups that were owned longest; rows as of :func:`qflow.spark.questions.group_spots`."""
-    import plotly.graph_objects as go
-
     top = list(rows)[:shown]
     names, owned = [plain(f"{row.queue} {row.group}") for row in top], [row.owned_us / SECOND for row in top]
-    figure = go.Figure(go.Bar(x=owned, y=names, orientation="h", marker={"color": _BLUE}))
-    _lay_out(figure, "Groups by the time they were owned", "seconds", [0, max(owned, default=1)], names)
+    figure = _bars("Groups by the time they were owned", "seconds", names, owned, _BLUE)
     first = top[0]
     queues = len({row.queue for row in rows})
     total = sum(row.owned_us for row in rows) or 1

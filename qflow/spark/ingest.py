@@ -7,10 +7,8 @@ what its clients would have written down, and it brings the workload behind it.
 
 from __future__ import annotations
 
-import gzip
 import json
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -48,7 +46,7 @@ from qflow.spark.tables import (
     to_batches,
 )
 from qflow.spark.workers import map_batches
-from qflow.trace.files import QuarantinedRow, read_trace
+from qflow.trace.files import DAMAGE, QuarantinedRow, open_unpacked, read_trace
 from qflow.trace.schema import NAMES, TraceError
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
@@ -73,10 +71,10 @@ def _is_trace(path: str) -> bool:
             return False
     if not path.endswith((".jsonl", ".jsonl.gz")):
         return False
-    with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+    with open_unpacked(Path(path)) as file:
         try:
             first = json.loads(file.readline())
-        except (OSError, EOFError, zlib.error, ValueError):
+        except (*DAMAGE, OSError, ValueError):
             return True
     return not isinstance(first, dict) or "ts_us" not in first
 
@@ -287,12 +285,10 @@ def make_lake(
     files = _log_files(logs, spark)
     known = _load_workloads(spark, list(files), workloads)
     made_of = {
-        source_of(file): digest_of(
-            source_of(file), state, workload_text(known[source_of(file)]), columns, buckets
-        )
-        for file, state in files.items()
+        source: digest_of(source, state, workload_text(known[source]), columns, buckets)
+        for source, state in zip(map(source_of, files), files.values(), strict=True)
     }
-    there = GrowingTable(spark, folder, form).frame()
+    there = GrowingTable(spark, folder, form).frame
     kept = _kept_logs(there, made_of, str(folder))
     new = [file for file in files if source_of(file) not in kept]
     counts = count_events(there) if there is not None and kept else {}

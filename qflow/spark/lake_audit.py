@@ -36,6 +36,7 @@ from qflow.spark.tables import (
     LAKE,
     RESULTS,
     GrowingTable,
+    Part,
     Schema,
     by_component,
     lake_rows,
@@ -54,7 +55,6 @@ CUT_ROWS = 1_000_000
 """A component of more rows is cut, where it can be, into pieces of about so many."""
 _PROBE_ROWS = 20_000
 """Whether a component can be cut is tried with so many of its first events."""
-_KEPT = Schema(RESULTS | KEYS)
 RESULTS_HAVE = "results have"
 
 
@@ -73,7 +73,6 @@ def audit(lake: DataFrame, partitions: int | None = None) -> DataFrame:
 
 def audit_large(
     lake: DataFrame,
-    table: Schema = RESULTS,
     peak: Accumulator[int] | None = None,
     cut: int = CUT_ROWS,
     kept: list[DataFrame] | None = None,
@@ -85,11 +84,10 @@ def audit_large(
     whole = {name: count for name, count in events.items() if name not in places}
     parts = []
     if whole or not places:
-        rows = lake.where(~is_cut).select(*LAKE, *_keys_of(table))
-        work = partial(_audit_batches, table=table)
-        parts.append(map_batches(in_order(rows, events=whole or None), work, table, peak))
+        rows = in_order(lake.where(~is_cut).select(*LAKE), events=whole or None)
+        parts.append(map_batches(rows, _audit_batches, RESULTS, peak))
     if places:
-        parts.append(_CutAudit(lake.where(is_cut), places, events, table, peak).results(kept))
+        parts.append(_CutAudit(lake.where(is_cut).select(*LAKE), places, events, peak).results(kept))
     return _union(parts)
 
 
@@ -109,6 +107,10 @@ def audit_to(
     wanted = source.parts()
     kept: list[DataFrame] = []
 
+    def audit_parts(some: Sequence[Part]) -> DataFrame:
+        few = of_parts(rows, some)
+        return _with_keys(audit_large(few, peak, cut, kept), few)
+
     def note(done: int, total: int | None = None, _: str = "") -> None:
         while kept:
             kept.pop().unpersist()
@@ -116,8 +118,16 @@ def audit_to(
             progress(done, total)
 
     # Of a lake with few parts each may be worth several tasks.
-    table.fill(wanted, lambda some: audit_large(of_parts(rows, some), _KEPT, peak, cut, kept), note)
+    table.fill(wanted, audit_parts, note)
     return of_parts(_read_results(table), wanted).select(*RESULTS)
+
+
+def _with_keys(results: DataFrame, lake: DataFrame) -> DataFrame:
+    """Return results with the KEYS of their components."""
+    from pyspark.sql import functions as sf
+
+    keys = lake.groupBy("component").agg(*(sf.min(name).alias(name) for name in KEYS))
+    return results.join(sf.broadcast(keys), "component").select(*RESULTS, *KEYS)
 
 
 def results_with_keys(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
@@ -132,27 +142,19 @@ def _read_results(table: GrowingTable) -> DataFrame:
     return frame
 
 
-def _keys_of(table: Schema) -> list[str]:
-    return [name for name in table if name not in RESULTS]
-
-
 def _union(parts: Iterable[DataFrame]) -> DataFrame:
     return reduce(lambda some, more: some.unionByName(more), parts)
 
 
 def _audit_batches(
-    batches: Iterator[Any],
-    table: Schema = RESULTS,
-    auditor_of: Callable[[str], Auditor | _PieceAudit] = Auditor,
+    batches: Iterator[Any], auditor_of: Callable[[str], Auditor | _PieceAudit] = Auditor
 ) -> Iterator[Any]:
-    """Audit the rows of one partition, batch by batch; each result gets what the table has after RESULTS."""
+    """Audit the rows of one partition, batch by batch."""
     for component, parts in by_component(batches):
-        auditor, own = auditor_of(component), tuple[Any, ...]()
+        auditor = auditor_of(component)
         for part in parts:
-            own = own or tuple(part.column(name)[0].as_py() for name in _keys_of(table))
-            results = auditor.feed(lake_rows(part))
-            yield from to_batches((result + own for result in results), table)
-        yield from to_batches((result + own for result in auditor.cut_off()), table)
+            yield from to_batches(auditor.feed(lake_rows(part)), RESULTS)
+        yield from to_batches(auditor.cut_off(), RESULTS)
 
 
 # Checkpoints
@@ -428,17 +430,12 @@ class _CutAudit:
         lake: DataFrame,
         places: Mapping[str, Sequence[int]],
         events: Mapping[str, int],
-        table: Schema,
         peak: Accumulator[int] | None,
     ) -> None:
-        self._lake, self._table, self._keys, self._peak = lake, table, _keys_of(table), peak
+        self._lake, self._events, self._peak = lake, events, peak
         self._bounds = {name: list(pairwise([0, *own, NO_END])) for name, own in places.items()}
-        self._events = events
-        edges = lake.where(lake.event.isin(BEGIN, END)).select(*LAKE, *self._keys)
-        self._edges = {
-            (row.component, row.event): (LakeRow(*row[1 : len(LAKE)]), row[len(LAKE) :])
-            for row in edges.collect()
-        }
+        edges = lake.where(lake.event.isin(BEGIN, END)).collect()
+        self._edges = {(row.component, row.event): LakeRow(*row[1:]) for row in edges}
 
     def results(self, kept: list[DataFrame] | None) -> DataFrame:
         """Audit the pieces, and again those that began in a wrong state; return the results of all."""
@@ -466,46 +463,37 @@ class _CutAudit:
         parts = [self._end({name: seam.auditor for name, seam in seams.items()})]
         for number, frame in enumerate(made):
             own = {_name(*cut): counts for cut, (at, counts) in placed.items() if at == number}
-            parts.append(map_batches(frame, partial(_add_counts, counts=own, table=self._table), self._table))
+            parts.append(map_batches(frame, partial(_add_counts, counts=own), RESULTS))
         return _union(parts)
 
     def _audit_pieces(self, wanted: Mapping[_Cut, str | None]) -> DataFrame:
         bounds = {_name(name, at): (name, *self._bounds[name][at]) for name, at in wanted}
         begun = {
-            piece: (start, self._edges[name, BEGIN][0], wanted[_parse_name(piece)])
+            piece: (start, self._edges[name, BEGIN], wanted[_parse_name(piece)])
             for piece, (name, start, _) in bounds.items()
         }
-        work = partial(
-            _audit_batches, table=self._table, auditor_of=lambda piece: _PieceAudit(piece, *begun[piece])
-        )
-        rows = self._lake.where(self._lake.event != END).select(*LAKE, *self._keys)
-        return map_batches(take_slices(rows, bounds, self._events), work, self._table, self._peak)
+        work = partial(_audit_batches, auditor_of=lambda piece: _PieceAudit(piece, *begun[piece]))
+        rows = self._lake.where(self._lake.event != END)
+        return map_batches(take_slices(rows, bounds, self._events), work, RESULTS, self._peak)
 
     def _end(self, auditors: Mapping[str, Auditor]) -> DataFrame:
         """Return the last results of each component."""
-        rows = []
+        results: list[Result] = []
         for name, auditor in auditors.items():
-            edges = [self._edges[edge] for edge in ((name, END), (name, BEGIN)) if edge in self._edges]
-            results = auditor.feed(row for row, _ in edges if row.event == END) + auditor.cut_off()
-            rows += [result + edges[0][1] for result in results]
-        return self._lake.sparkSession.createDataFrame(rows, self._table.ddl)
+            end = self._edges.get((name, END))
+            results += auditor.feed([end] if end else []) + auditor.cut_off()
+        return self._lake.sparkSession.createDataFrame(results, RESULTS.ddl)
 
 
-def _add_counts(batches: Iterator[Any], counts: Mapping[str, _Counts], table: Schema) -> Iterator[Any]:
+def _add_counts(batches: Iterator[Any], counts: Mapping[str, _Counts]) -> Iterator[Any]:
     """Give the results of the pieces that hold, as those of whole components."""
     for piece, parts in by_component(batches):
         if piece in counts:
             component, _ = _parse_name(piece)
             for part in parts:
-                rows = ((Result(*row[: len(RESULTS)]), row[len(RESULTS) :]) for row in tuples(part, table))
-                yield from to_batches(
-                    (
-                        counts[piece].add(result, component) + own
-                        for result, own in rows
-                        if result.kind != "piece"
-                    ),
-                    table,
-                )
+                results = map(Result._make, tuples(part, RESULTS))
+                own = (counts[piece].add(one, component) for one in results if one.kind != "piece")
+                yield from to_batches(own, RESULTS)
 
 
 _Cut = tuple[str, int]

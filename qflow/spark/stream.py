@@ -42,63 +42,52 @@ class _StreamedComponent:
     """One component of a stream: its auditor, and the events that came too early."""
 
     def __init__(self, component: str, state: bytes | None = None, patience: int = PATIENCE) -> None:
-        self.component, self.patience = component, patience
-        self._pending: dict[int, LakeRow] = {}
+        # Of what came too early, the row of each number.
+        self.pending: dict[int, LakeRow] = {}
+        self._patience = patience
         self.is_over = state == _OVER
         text = None
         if state is not None and not self.is_over:
             value = json.loads(zlib.decompress(state))
             text = value["auditor"]
-            self._pending = {row[0]: LakeRow(*row) for row in value["pending"]}
-        self._auditor = Auditor(component, text)
-
-    @property
-    def waiting(self) -> int:
-        """How many events wait for a missing one."""
-        return len(self._pending)
-
-    @property
-    def next_seq(self) -> int:
-        """The number of the event that is waited for."""
-        return self._auditor.next_seq
+            self.pending = {row[0]: LakeRow(*row) for row in value["pending"]}
+        self.auditor = Auditor(component, text)
 
     @property
     def has_end(self) -> bool:
         """Whether the component's end has come."""
-        return any(row.event == END for row in self._pending.values())
+        return any(row.event == END for row in self.pending.values())
 
     def take(self, rows: Iterable[LakeRow]) -> list[Result]:
         """Take events in any order, each any number of times; return the results that are certain now."""
         if self.is_over:
             # What comes now came before.
             return []
-        auditor, pending = self._auditor, self._pending
         for row in rows:
-            if row.seq >= auditor.next_seq:
-                pending.setdefault(row.seq, row)
-        results: list[Result] = []
-        while pending:
-            ready = self._ready()
-            if not ready and len(pending) <= self.patience:
-                break
-            # Nothing is ready, and too much waits: the auditor notes the gap and goes on after it.
-            results += auditor.feed(ready or [pending.pop(min(pending))])
-        self.is_over = auditor.is_finished and not pending
-        return results
+            if row.seq >= self.auditor.next_seq:
+                self.pending.setdefault(row.seq, row)
+        return self._feed(self._patience)
 
     def give_up(self) -> list[Result]:
         """Wait no longer for what is missing; return the results that follow from that."""
-        patience, self.patience = self.patience, 0
-        try:
-            return self.take(())
-        finally:
-            self.patience = patience
+        return self._feed(0)
+
+    def _feed(self, patience: int) -> list[Result]:
+        results: list[Result] = []
+        while self.pending:
+            ready = self._ready()
+            if not ready and len(self.pending) <= patience:
+                break
+            # Nothing is ready, and too much waits: the auditor notes the gap and goes on after it.
+            results += self.auditor.feed(ready or [self.pending.pop(min(self.pending))])
+        self.is_over = self.is_over or (self.auditor.is_finished and not self.pending)
+        return results
 
     def _ready(self) -> list[LakeRow]:
         ready: list[LakeRow] = []
-        seq = self._auditor.next_seq
-        while seq in self._pending:
-            ready.append(self._pending.pop(seq))
+        seq = self.auditor.next_seq
+        while seq in self.pending:
+            ready.append(self.pending.pop(seq))
             seq += 1
         return ready
 
@@ -106,8 +95,8 @@ class _StreamedComponent:
         """Return the state, packed."""
         if self.is_over:
             return _OVER
-        pending = [self._pending[seq] for seq in sorted(self._pending)]
-        value = {"auditor": self._auditor.state(), "pending": pending}
+        pending = [row for _, row in sorted(self.pending.items())]
+        value = {"auditor": self.auditor.state(), "pending": pending}
         return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
 
 
@@ -138,17 +127,17 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
             streamed = self._restore(key)
-            missing = streamed.next_seq
+            missing = streamed.auditor.next_seq
             results = streamed.take(LakeRow(*(row[name] for name in LakeRow._fields)) for row in rows)
             if ends_count and streamed.has_end:
                 results += streamed.give_up()
             timers = list(self._handle.listTimers())
-            if streamed.next_seq != missing or not streamed.waiting:
+            if streamed.auditor.next_seq != missing or not streamed.pending:
                 # What was missing has come.
                 for timer in timers:
                     self._handle.deleteTimer(timer)
                 timers = []
-            if streamed.waiting and not timers:
+            if streamed.pending and not timers:
                 self._handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + round(1000 * wait))
             return self._keep(streamed, results)
 

@@ -209,14 +209,6 @@ def _numbers(patterns: Mapping[str, int | str], present: Mapping[str, int]) -> d
     }
 
 
-def _require_unique(settings: Sequence[FleetSettings]) -> None:
-    """Refuse two settings of one name."""
-    names = [setting.name for setting in settings]
-    for name in names:
-        if names.count(name) > 1:
-            raise RefusalError(f"two settings are named {name!r}")
-
-
 _Sections = dict[str, dict[str, Measures]]
 
 
@@ -309,7 +301,6 @@ def sweep(
     form: str = FORMAT,
 ) -> DataFrame:
     """Return the measures of every component under every setting; only those that are missing are made."""
-    _require_unique(settings)
     rows, table = read_lake(spark, lake, form), GrowingTable(spark, folder, form)
     counted = rows.groupBy("component", "part").count().collect()
     events = {row.component: row["count"] for row in counted}
@@ -325,9 +316,8 @@ def sweep(
         return _measure_cells(rows, {part: cells[part] for part in some}, events, allowed, replays)
 
     table.fill(cells, measure_cells, progress)
-    found = table.frame()
     # A lake has at least one component, a grid at least one setting, and each cell a row.
-    return of_parts(found, cells).select(*MEASURES)
+    return of_parts(table.frame, cells).select(*MEASURES)
 
 
 def _cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:

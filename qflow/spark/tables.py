@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -188,15 +189,10 @@ class GrowingTable:
     def __init__(self, spark: SparkSession, place: str | Path, form: str = FORMAT) -> None:
         self.place = str(place)
         self._spark, self._form = spark, form
-        self._there: list[DataFrame | None] = []
 
+    @cached_property
     def frame(self) -> DataFrame | None:
-        """Return what is there with its KEYS, or None; what others wrote without has a part for each file."""
-        if not self._there:
-            self._there.append(self._load())
-        return self._there[0]
-
-    def _load(self) -> DataFrame | None:
+        """What is there with its KEYS, or None; what others wrote without has a part for each file."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as sf
@@ -219,7 +215,7 @@ class GrowingTable:
 
     def read(self, table: Schema, what: str) -> DataFrame | None:
         """Return what is there as a table with its KEYS, or None; refuse what lacks a column."""
-        frame = self.frame()
+        frame = self.frame
         if frame is None:
             return None
         types = dict(frame.dtypes)
@@ -235,7 +231,7 @@ class GrowingTable:
 
     def parts(self) -> set[Part]:
         """Return which parts are there."""
-        frame = self.frame()
+        frame = self.frame
         rows = [] if frame is None else frame.select(*KEYS).distinct().collect()
         return {(row.day, row.part) for row in rows}
 
@@ -243,7 +239,7 @@ class GrowingTable:
         """Write all parts that a frame holds."""
         writing = frame.write.format(self._form).mode("overwrite")
         writing.option("partitionOverwriteMode", "dynamic").partitionBy(*KEYS).save(self.place)
-        self._there.clear()
+        vars(self).pop("frame", None)
 
     def fill(
         self,

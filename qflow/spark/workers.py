@@ -183,7 +183,7 @@ class TaskProgress(_TaskWatch):
         if self._tracker is not None:
             self._show(*_tasks_of(self._tracker))
 
-    def _hear(self, stages: Any, *_: Any, **__: Any) -> None:
+    def _note_stages(self, stages: Any, *_: Any, **__: Any) -> None:
         """Take what Spark Connect says of the tasks."""
         known = list(stages or ())
         self._show(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
@@ -196,11 +196,11 @@ class TaskProgress(_TaskWatch):
 
     def __enter__(self) -> Self:
         if self._tracker is None:
-            self._spark.registerProgressHandler(self._hear)
+            self._spark.registerProgressHandler(self._note_stages)
         return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()
         if self._tracker is None:
-            self._spark.removeProgressHandler(self._hear)
+            self._spark.removeProgressHandler(self._note_stages)
         self._shown.end()

@@ -1,11 +1,16 @@
 """What the Spark tests share: one session a test run, and a small piece of the recorded fleet."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from functools import cache
 from itertools import chain, takewhile
 
 import pytest
 from recordings import WORKLOADS
+from waiting import wait_until
 
 from qflow.kit import RefusalError
 from qflow.logs.components import audit_in_memory as audit
@@ -96,3 +101,19 @@ def write_log(path, rows, columns=None):
     table = {name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
     parquet.write_table(pyarrow.table(table), path)
     return str(path)
+
+
+def written(folder):
+    """Return the files of a table's parts, and when each was written."""
+    return {path: path.stat().st_mtime_ns for path in folder.glob("day=*/part=*/*.parquet")}
+
+
+def kill_when(happened, what, *words):
+    """Run a command of qflow, and kill it with all its processes once something has happened."""
+    command = [sys.executable, "-m", "qflow", *map(str, words)]
+    started = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    wait_until(lambda: happened() or started.poll() is not None, what)
+    os.killpg(started.pid, signal.SIGKILL)
+    assert started.wait() == -signal.SIGKILL, started.stderr.read()

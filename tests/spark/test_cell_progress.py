@@ -14,5 +14,6 @@ def test_a_cell_that_takes_long_says_for_how_long_and_a_quick_one_nothing():
         "".join(output.text for output in cell.outputs if output.output_type == "stream")
         for cell in notebook.cells
     ]
-    assert said[1].startswith("2 s")
+    # A busy machine looks later.
+    assert int(said[1].partition(" s")[0]) >= 2
     assert said[2] == ""

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from spark_kit import fleet_lake, fleet_results, spark, write_lake  # noqa: F401
+from spark_kit import fleet_lake, fleet_results, write_lake
 from test_spark_auditor import STALL, sends
 
 from qflow.logs.audit import Auditor
@@ -98,7 +98,7 @@ def test_a_message_that_two_pieces_have_seen_cannot_be_joined():
     assert not Auditor("log/q", auditor.state()).join(auditor)
 
 
-def test_a_large_component_is_cut_by_the_audit_itself(spark, tmp_path, monkeypatch):  # noqa: F811
+def test_a_large_component_is_cut_by_the_audit_itself(spark, tmp_path, monkeypatch):
     """A piece has a finding, another lacks rows: they are audited again. q00 never rests, and stays whole."""
     from qflow.spark import lake_audit
 
@@ -116,7 +116,7 @@ def test_a_large_component_is_cut_by_the_audit_itself(spark, tmp_path, monkeypat
     assert {name: len(places) >= 3 for name, places in found[0].items()} == {"log/q": True, "fleet/q05": True}
 
 
-def test_a_lake_without_rows_has_no_results(spark):  # noqa: F811
+def test_a_lake_without_rows_has_no_results(spark):
     from qflow.spark.lake_audit import audit_large
     from qflow.spark.tables import LAKE
 

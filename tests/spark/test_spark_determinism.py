@@ -3,7 +3,7 @@
 from functools import cache
 
 import pytest
-from spark_kit import SOME, fleet_lake, fleet_results, lake_frame, spark  # noqa: F401
+from spark_kit import SOME, fleet_lake, fleet_results, lake_frame
 
 from qflow.logs.components import result_hash
 from qflow.spark.tables import write_rows
@@ -30,7 +30,7 @@ def expected_of_some():
 
 
 @pytest.fixture
-def setting(spark):  # noqa: F811
+def setting(spark):
     """Change settings of the session, and put them back."""
     before = {}
 
@@ -49,14 +49,14 @@ def audited(frame, partitions=3):
     return result_hash(audit(frame, partitions).collect())
 
 
-def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):  # noqa: F811
+def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):
     from qflow.spark.lake import read_lake
 
     assert len(list(lake.glob("day=*/part=*/*.parquet"))) == 5
     assert audited(read_lake(spark, lake)) == expected()
 
 
-def test_a_table_of_many_row_groups_divided_among_tasks_gives_the_same(spark, tmp_path, setting):  # noqa: F811
+def test_a_table_of_many_row_groups_divided_among_tasks_gives_the_same(spark, tmp_path, setting):
     """Read as the parts lay it gave a quarter of the results, and findings."""
     from pyarrow import parquet
 
@@ -85,7 +85,7 @@ COMPILED = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.whol
         (3, COMPILED),
     ],
 )
-def test_any_number_of_partitions_shuffled_input_and_settings(spark, setting, partitions, changed):  # noqa: F811
+def test_any_number_of_partitions_shuffled_input_and_settings(spark, setting, partitions, changed):
     from pyspark.sql import functions as sf
 
     for name, value in changed.items():
@@ -95,7 +95,7 @@ def test_any_number_of_partitions_shuffled_input_and_settings(spark, setting, pa
     assert audited(shuffled, partitions) == expected()
 
 
-def test_components_are_packed_by_what_they_hold(spark):  # noqa: F811
+def test_components_are_packed_by_what_they_hold(spark):
     from qflow.spark.lake import in_order, pack
 
     events = {name: len(rows) for name, rows in fleet_lake().items()}
@@ -106,7 +106,7 @@ def test_components_are_packed_by_what_they_hold(spark):  # noqa: F811
 
 
 @pytest.mark.parametrize("rows", [1, 100])
-def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
+def test_any_size_of_arrow_batches(spark, lake, setting, rows):
     from pyspark.sql import functions as sf
 
     from qflow.spark.lake import read_lake
@@ -115,7 +115,7 @@ def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
     assert audited(read_lake(spark, lake).where(sf.col("component").isin(*SOME))) == expected_of_some()
 
 
-def test_a_lake_audited_into_a_table(spark, lake, tmp_path):  # noqa: F811
+def test_a_lake_audited_into_a_table(spark, lake, tmp_path):
     from qflow.spark.lake_audit import audit_to
     from qflow.spark.workers import peak_accumulator
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from recordings import WORKLOADS
-from spark_kit import SOME, beginning_of, fleet, fleet_results, spark, write_lake, write_log  # noqa: F401
+from spark_kit import SOME, beginning_of, fleet, fleet_results, write_lake, write_log
 
 from qflow.kit import RefusalError
 from qflow.logs.components import audit_in_memory as audit
@@ -60,7 +60,7 @@ def test_a_users_session_is_as_it_was_and_the_results_are_the_same(root, tmp_pat
 
 
 @pytest.mark.parametrize("has", ["false", "none"])
-def test_a_session_that_is_there_is_refused_for_what_it_does_not_have(spark, has):  # noqa: F811
+def test_a_session_that_is_there_is_refused_for_what_it_does_not_have(spark, has):
     """Spark reads some settings as truth values or numbers, and refuses any other word for them."""
     from qflow.spark.spark_session import session
 

@@ -4,15 +4,15 @@ import json
 
 import pytest
 from recordings import WORKLOADS
-from spark_kit import spark, write_log  # noqa: F401
+from spark_kit import write_log
 
 from qflow.kit import RefusalError
+from qflow.logs.components import Splitter
 from qflow.logs.log_file import COLUMNS
 from qflow.spark.ingest import _log_files, _split
-from qflow.spark.lake import pack
 from qflow.trace import LogRow
 from qflow.trace.files import QuarantinedRow
-from qflow.workload import Workload
+from qflow.workload import Consumer, Workload
 
 pytest.importorskip("pyarrow")
 
@@ -100,15 +100,16 @@ def test_names_of_logs_tell_them_apart(tmp_path):
         _log_files([tmp_path / "notes.txt"])
 
 
-def test_buckets_are_packed_largest_first():
-    events = {f"c{n:02}": 1 + n * n for n in range(40)}
-    loads = {}
-    for component, bucket in pack(events, 5).items():
-        loads[bucket] = loads.get(bucket, 0) + events[component]
-    assert len(loads) == 5 and max(loads.values()) < 1.05 * min(loads.values())
+def test_a_consumer_that_a_log_shows_at_another_queue_joins_both():
+    """What its workload says is not all that it does; a queue that the workload has not joins nothing."""
+    queues = {"q": {}, "r": {}, "s": {}}
+    consumer = Consumer("c", "r", prefetch=1, service=("const", 1))
+    workload = Workload.from_json({**WORKLOAD, "queues": queues}).replace(consumers=(consumer,))
+    for shown, parts in (("q", {"log/q", "log/s"}), ("x", {"log/q", "log/r", "log/s"})):
+        assert {name for name, _ in Splitter("log", workload, None, [("c", shown)]).begin()} == parts
 
 
-def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):  # noqa: F811
+def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):
     from qflow.spark.ingest import make_lake
 
     log = write_log(tmp_path / "log.parquet", [row[:-1] for row in GOOD], COLUMNS[:-1])
@@ -117,7 +118,7 @@ def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):
         make_lake(spark, [log], tmp_path / "lake")
 
 
-def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):  # noqa: F811
+def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):
     from qflow.spark.lake import read_lake
 
     with pytest.raises(RefusalError, match="no lake can be read there"):

@@ -1,15 +1,20 @@
 """Long work in steps: interrupted, it goes on; what is damaged or unfinished is said in one sentence."""
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 
 import pytest
 from recordings import WORKLOADS
-from spark_kit import SOME, fleet, fleet_lake, fleet_results, small_lake, spark, write_lake, write_log  # noqa: F401
-from waiting import wait_until
+from spark_kit import (
+    SOME,
+    fleet,
+    fleet_lake,
+    fleet_results,
+    kill_when,
+    small_lake,
+    write_lake,
+    write_log,
+    written,
+)
 
 from qflow.kit import RefusalError
 from qflow.logs.components import result_hash
@@ -29,16 +34,12 @@ def lake(tmp_path):
     return write_lake(tmp_path / "lake", small_lake())
 
 
-def written(folder):
-    return {path: path.stat().st_mtime_ns for path in folder.glob("day=*/part=*/*.parquet")}
-
-
 def stop_after_the_first(done, *_):
     if done == 2:
         raise KeyboardInterrupt
 
 
-def test_an_interrupted_audit_goes_on_and_repeats_no_part(spark, lake, tmp_path, two_at_once):  # noqa: F811
+def test_an_interrupted_audit_goes_on_and_repeats_no_part(spark, lake, tmp_path, two_at_once):
     from qflow.spark.lake_audit import audit_to
 
     out = tmp_path / "out"
@@ -51,7 +52,7 @@ def test_an_interrupted_audit_goes_on_and_repeats_no_part(spark, lake, tmp_path,
     assert result_hash(results) == result_hash(row for row in fleet_results() if row[0] in SOME)
 
 
-def test_an_interrupted_fleet_goes_on_and_is_no_lake_before(spark, tmp_path, two_at_once):  # noqa: F811
+def test_an_interrupted_fleet_goes_on_and_is_no_lake_before(spark, tmp_path, two_at_once):
     from qflow.spark.lake import read_lake
     from qflow.spark.synth import _synthetic_fleet, write_fleet
 
@@ -77,7 +78,7 @@ def lake_rows(folder):
     }
 
 
-def test_a_lake_in_which_a_part_is_missing_is_made_whole(spark, made_lake, tmp_path):  # noqa: F811
+def test_a_lake_in_which_a_part_is_missing_is_made_whole(spark, made_lake, tmp_path):
     from qflow.spark.ingest import make_lake
     from qflow.spark.lake import read_lake
 
@@ -95,7 +96,7 @@ def test_a_lake_in_which_a_part_is_missing_is_made_whole(spark, made_lake, tmp_p
         make_lake(spark, [log], lake, buckets=6)
 
 
-def test_a_new_day_costs_a_new_day_and_the_same_again_changes_nothing(spark, tmp_path):  # noqa: F811
+def test_a_new_day_costs_a_new_day_and_the_same_again_changes_nothing(spark, tmp_path):
     from qflow.spark.ingest import make_lake
     from qflow.spark.lake_audit import audit_to, results_with_keys
 
@@ -118,7 +119,7 @@ def test_a_new_day_costs_a_new_day_and_the_same_again_changes_nothing(spark, tmp
     assert {**written(lake), **written(out)} == after
 
 
-def test_results_of_another_version_are_refused_before_anything_is_added(spark, lake, tmp_path):  # noqa: F811
+def test_results_of_another_version_are_refused_before_anything_is_added(spark, lake, tmp_path):
     """Once a column ``count`` was another number in each kind of result."""
     from qflow.spark.lake_audit import audit_to, results_with_keys
     from qflow.spark.stream import start
@@ -142,18 +143,12 @@ def test_results_of_another_version_are_refused_before_anything_is_added(spark, 
 
 
 @pytest.mark.release
-def test_killed_in_the_middle_laying_out_is_done_again(spark, tmp_path):  # noqa: F811
+def test_killed_in_the_middle_laying_out_is_done_again(spark, tmp_path):
     from qflow.spark.ingest import make_lake
 
     logs, lake = write_log(tmp_path / "fleet.parquet", fleet()[1]), tmp_path / "lake"
     shutil.copy(WORKLOADS / "fleet.json", tmp_path)
-    command = [sys.executable, "-m", "qflow", "spark", "audit", logs, "--lake", lake, "--buckets=4"]
-    first = subprocess.Popen(
-        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    wait_until(lambda: lake.exists() or first.poll() is not None, "writing has begun")
-    os.killpg(first.pid, signal.SIGKILL)
-    assert first.wait() == -signal.SIGKILL, first.stderr.read()
+    kill_when(lake.exists, "writing has begun", "spark", "audit", logs, "--lake", lake, "--buckets=4")
     make_lake(spark, [logs], lake, buckets=4)
     made = {}
     for component, *row in (tuple(row.values()) for rows in lake_rows(lake).values() for row in rows):
@@ -161,7 +156,7 @@ def test_killed_in_the_middle_laying_out_is_done_again(spark, tmp_path):  # noqa
     assert made == fleet_lake()
 
 
-def test_a_damaged_file_of_a_lake_ends_the_command_with_one_sentence(spark, lake, capsys):  # noqa: F811
+def test_a_damaged_file_of_a_lake_ends_the_command_with_one_sentence(spark, lake, capsys):
     from qflow.cli import main
 
     path = lake / "fleet-q10.parquet"

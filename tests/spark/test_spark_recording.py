@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from commands import status_of
-from spark_kit import spark, write_log  # noqa: F401
+from spark_kit import write_log
 from test_spark_ingest import GOOD, WORKLOAD
 
 from qflow.live.client_book import RecordingFolder
@@ -58,7 +58,7 @@ def write_run(folder):
     return path, [event.message for event in run.events if event.kind == "held"]
 
 
-def test_an_audit_takes_logs_of_all_kinds_and_drops_nothing_in_silence(spark, tmp_path, capsys):  # noqa: F811
+def test_an_audit_takes_logs_of_all_kinds_and_drops_nothing_in_silence(spark, tmp_path, capsys):
     from qflow.spark.lake_audit import results_with_keys
 
     recording, rows = write_recording(tmp_path)

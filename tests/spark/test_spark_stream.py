@@ -1,14 +1,9 @@
 """The stream: late, duplicated and cut at random, it gives what the batch gives; so it does after a kill."""
 
-import os
 import random
-import signal
-import subprocess
-import sys
 
 import pytest
-from spark_kit import SOME, fleet, fleet_lake, fleet_results, small_lake, spark  # noqa: F401
-from waiting import wait_until
+from spark_kit import SOME, fleet, fleet_lake, fleet_results, kill_when, small_lake
 
 from qflow.cli import main
 from qflow.logs import Tolerance
@@ -42,7 +37,7 @@ def test_late_and_duplicate_events_with_random_cuts(seed):
             streamed = _StreamedComponent(component, state)
             results += streamed.take(rows[start:end])
             state = streamed.state()
-        assert streamed.waiting == 0
+        assert not streamed.pending
     assert result_hash(results) == expected()
 
 
@@ -141,7 +136,7 @@ def incoming(tmp_path_factory):
     return folder
 
 
-def test_structured_streaming_gives_what_the_batch_gives(spark, incoming, tmp_path):  # noqa: F811
+def test_structured_streaming_gives_what_the_batch_gives(spark, incoming, tmp_path):
     from qflow.spark.stream import audit_stream, read_results, read_stream, start
 
     query = start(audit_stream(read_stream(spark, incoming, files=3)), tmp_path, once=True)
@@ -163,21 +158,15 @@ def _steps_of(folder):
 
 
 @pytest.mark.release
-def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(spark, incoming, tmp_path):  # noqa: F811
+def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(spark, incoming, tmp_path):
     from qflow.spark.stream import read_results
 
-    command = [sys.executable, "-m", "qflow", "spark", "stream", incoming, "--out", tmp_path]
-    command += ["--once", "--files=1"]
-    first = subprocess.Popen(
-        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    wait_until(lambda: _steps_of(tmp_path) or first.poll() is not None, "one step is done")
-    os.killpg(first.pid, signal.SIGKILL)
-    assert first.wait() == -signal.SIGKILL, first.stderr.read()
+    words = ["spark", "stream", str(incoming), "--out", str(tmp_path), "--once", "--files=1"]
+    kill_when(lambda: _steps_of(tmp_path), "one step is done", *words)
     done = _steps_of(tmp_path)
     assert 1 <= len(done) < 6
     # Another driver goes on: this process, with the session of all tests.
-    assert main([str(word) for word in command[3:]]) == 0
+    assert main(words) == 0
     assert done.items() <= _steps_of(tmp_path).items()
     assert result_hash(read_results(spark, tmp_path).collect()) == expected()
 

@@ -1,14 +1,9 @@
 """What-if, sweep, advice and synthetic fleets."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 
 import pytest
-from spark_kit import SOME, beginning_of, fleet_lake, lake_frame, small_lake, spark, write_lake  # noqa: F401
-from waiting import wait_until
+from spark_kit import SOME, beginning_of, fleet_lake, kill_when, lake_frame, small_lake, write_lake, written
 
 from qflow.cli import main
 from qflow.kit import RefusalError
@@ -23,7 +18,6 @@ from qflow.spark.sweep import (
     TooLarge,
     _component_log,
     _measure_component,
-    _require_unique,
     _whole_components,
     load_grid,
     sweep,
@@ -68,8 +62,6 @@ def test_a_grid_that_makes_no_sense_is_refused_in_one_sentence(tmp_path):
         path.write_text(text)
         with pytest.raises(RefusalError, match=words):
             load_grid(path)
-    with pytest.raises(RefusalError, match="two settings are named 'half'"):
-        _require_unique([HALF, HALF])
 
 
 def test_a_refused_setting_and_a_component_too_large_are_noted_not_lost():
@@ -80,7 +72,7 @@ def test_a_refused_setting_and_a_component_too_large_are_noted_not_lost():
     assert note[-1] == "too large: 465 events, 10 are allowed; an audit takes it, or allow more"
 
 
-def test_components_that_are_too_large_are_not_kept(spark):  # noqa: F811
+def test_components_that_are_too_large_are_not_kept(spark):
     from qflow.spark.tables import LAKE, to_batches
 
     rows = [(name, *row) for name, rows in small_lake().items() for row in rows]
@@ -93,7 +85,7 @@ def test_components_that_are_too_large_are_not_kept(spark):  # noqa: F811
     assert all(rows == small_lake()[name] for name, rows in kept.items() if not isinstance(rows, TooLarge))
 
 
-def test_what_if_on_spark_is_what_it_is_in_memory(spark):  # noqa: F811
+def test_what_if_on_spark_is_what_it_is_in_memory(spark):
     from qflow.spark.sweep import what_if
 
     frame = what_if(lake_frame(spark, two()), [AS_RECORDED, HALF])
@@ -113,7 +105,7 @@ def test_replays_say_between_what_the_measures_of_queues_lie():
     assert {row[7:9] for row in _measure_component("fleet/q10", rows, [HALF])} == {(None, None)}
 
 
-def test_a_sweep_measures_what_memory_does_and_again_only_what_is_missing(spark, tmp_path):  # noqa: F811
+def test_a_sweep_measures_what_memory_does_and_again_only_what_is_missing(spark, tmp_path):
     # A quarter of a second of a component that is stopped then: what is tested is which cells are done.
     lake = {"fleet/q22": beginning_of("fleet/q22", 0.25)}
     folder, grid = write_lake(tmp_path / "lake", lake), [AS_RECORDED, HALF, NONSENSE]
@@ -126,28 +118,19 @@ def test_a_sweep_measures_what_memory_does_and_again_only_what_is_missing(spark,
     assert len(written(tmp_path / "out")) == 3 and cells.items() <= written(tmp_path / "out").items()
 
 
-def written(folder):
-    return {path: path.stat().st_mtime_ns for path in folder.glob("day=*/part=*/*.parquet")}
-
-
 @pytest.mark.release
-def test_killed_in_the_middle_a_sweep_goes_on_and_repeats_no_cell(spark, tmp_path, capsys):  # noqa: F811
+def test_killed_in_the_middle_a_sweep_goes_on_and_repeats_no_cell(spark, tmp_path, capsys):
     lake = write_lake(tmp_path / "lake", two())
     factors = [f"{0.5 + n / 100:.2f}" for n in range(40)]
     grid = {f"x{f}": {"queues": {"*": {"qpid.flow_stop_count": f"x{f}"}}} for f in factors}
     (tmp_path / "grid.json").write_text(json.dumps(grid))
-    command = [sys.executable, "-m", "qflow", "spark", "sweep", "--lake", lake, "--settings",
-               tmp_path / "grid.json", "--out", tmp_path / "out", "--json"]  # fmt: skip
-    first = subprocess.Popen(
-        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    wait_until(lambda: written(tmp_path / "out") or first.poll() is not None, "some cells are done")
-    os.killpg(first.pid, signal.SIGKILL)
-    assert first.wait() == -signal.SIGKILL, first.stderr.read()
+    words = ["spark", "sweep", "--lake", str(lake), "--settings", str(tmp_path / "grid.json"), "--json"]
+    words += ["--out", str(tmp_path / "out")]
+    kill_when(lambda: written(tmp_path / "out"), "some cells are done", *words)
     done = written(tmp_path / "out")
     assert 1 <= len(done) < len(TWO) * len(grid)
     # Another driver goes on: this process, with the session of all tests.
-    assert main([str(word) for word in command[3:]]) == 0
+    assert main(words) == 0
     assert done.items() <= written(tmp_path / "out").items()
     undisturbed = in_memory(load_grid(tmp_path / "grid.json"))
     assert result_hash(tuple(row.values()) for row in json.loads(capsys.readouterr().out)) == undisturbed
@@ -186,7 +169,7 @@ def test_events_are_shared_out_to_the_last():
     assert sum(share(1_000_003, 17, seed) for seed in range(17)) == 1_000_003
 
 
-def test_a_fleet_has_one_partition_a_seed(spark):  # noqa: F811
+def test_a_fleet_has_one_partition_a_seed(spark):
     from qflow.spark.lake_audit import audit as audit_lake
     from qflow.spark.synth import _synthetic_fleet
 
