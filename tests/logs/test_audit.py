@@ -82,6 +82,20 @@ DOCTORED = [
     ),
     ("credit exceeded", [*sends(6), *[(10 + n, "c", "deliver", n, "") for n in range(1, 7)]], None),
     ("not held", [*sends(1), (5, "c", "deliver", 1, ""), (9, "d", "accept", 1, "")], None),
+    # One finding only: what was delivered is held (CN-13), though it was never sent.
+    ("never sent", [(1, "c", "deliver", 9, ""), (2, "c", "accept", 9, "")], None),
+    # Not "discarded": LP-05 is about messages that no consumer got.
+    (
+        "not held",
+        [*sends(2), (3, "c", "deliver", 2, ""), (4, "c", "accept", 1, ""), (5, "c", "accept", 2, "")],
+        None,
+    ),
+    # What was rejected has left its queue.
+    (
+        "delivered twice",
+        [*sends(1), (2, "c", "deliver", 1, ""), (3, "c", "reject", 1, ""), (4, "c", "deliver", 1, "")],
+        None,
+    ),
 ]
 
 
@@ -190,10 +204,8 @@ def test_import_tells_findings_and_rows_set_aside(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "data", "sentence"),
     [
-        ("log.parquet", b"PAR1 and no more", "log.parquet: the file is cut off or damaged, or no Parquet"),
         ("log.csv", b"time,who\n", "log.csv: the columns must be ts_us, client, event"),
         ("log.csv", b"ts_us,client,event,queue,label,size,group\n", "the log tells of no client"),
-        ("log.xlsx", b"", "log.xlsx: a client log is a .csv"),
     ],
 )
 def test_import_refuses_in_one_sentence(tmp_path, name, data, sentence):

@@ -40,8 +40,12 @@ def csv_lines():
     return [line + "\n" for line in text.getvalue().splitlines()]
 
 
+def json_line(*values):
+    return json.dumps(dict(zip(COLUMNS, values, strict=True))) + "\n"
+
+
 def json_lines():
-    return [json.dumps(dict(zip(COLUMNS, row, strict=True))) + "\n" for row in ROWS]
+    return [json_line(*row) for row in ROWS]
 
 
 def read(tmp_path, data, name="log.csv"):
@@ -96,14 +100,11 @@ def test_many_bad_lines_cost_themselves(tmp_path):
     [
         b'{"ts_us": 1100, "client": "p\xff"}\n',
         b'{"ts_us": 1100,\n',
-        json.dumps(dict(zip(COLUMNS, (1100, "\udc80", "block", "", "", 0, ""), strict=True))).encode()
-        + b"\n",
-        json.dumps(dict(zip(COLUMNS, (1100, "p", "error", "", "\ud800", 0, ""), strict=True))).encode()
-        + b"\n",
-        json.dumps(dict(zip(COLUMNS, (1100, "p", "block", "", "", 1 << 63, ""), strict=True))).encode()
-        + b"\n",
-        json.dumps(dict(zip(COLUMNS, (1 << 70, "p", "block", "", "", 0, ""), strict=True))).encode() + b"\n",
-        json.dumps(dict(zip(COLUMNS, ("١", "p", "block", "", "", 0, ""), strict=True))).encode() + b"\n",
+        json_line(1100, "\udc80", "block", "", "", 0, "").encode(),
+        json_line(1100, "p", "error", "", "\ud800", 0, "").encode(),
+        json_line(1100, "p", "block", "", "", 1 << 63, "").encode(),
+        json_line(1 << 70, "p", "block", "", "", 0, "").encode(),
+        json_line("١", "p", "block", "", "", 0, "").encode(),
     ],
 )
 def test_one_bad_line_of_json_costs_one_row(tmp_path, line):

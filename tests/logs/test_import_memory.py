@@ -2,7 +2,6 @@
 
 import csv
 import json
-import random
 import tracemalloc
 
 import pytest
@@ -90,24 +89,6 @@ def test_the_trace_is_that_of_the_whole_log_in_memory(tmp_path, beginning, name)
     write_trace(whole, tmp_path / f"whole-{name}")
     assert (tmp_path / name).read_bytes() == (tmp_path / f"whole-{name}").read_bytes()
     assert len(read_trace(tmp_path / name)[0]) == len(whole) > 10 * ROWS_IN_A_GROUP
-
-
-def test_a_numbered_log_may_be_shuffled(tmp_path, beginning, capsys):
-    """Its rows are sorted before they are played, as ever."""
-    straight, given, _ = beginning
-    log = ClientLog.load(straight)
-    lines = [[number, *row] for number, row in enumerate(log.rows)]
-    random.Random(1).shuffle(lines)
-    path = tmp_path / "log.csv"
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([("seq", *type(log.rows[0])._fields), *lines])
-    facts = []
-    for name in (path, straight):
-        assert status_of("trace", "import", name, given, "--json", "--skew", "0") == 0
-        facts.append(json.loads(capsys.readouterr().out))
-    assert [(fact["rows"], fact["events"], fact["statistics"]) for fact in facts[:1]] == [
-        (fact["rows"], fact["events"], fact["statistics"]) for fact in facts[1:]
-    ]
 
 
 def estimated_at_once(rows):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import beginning
-from test_one_log_path import DOCTORS
+from test_one_log_path import DOCTORS, INTERVALS
 
 from qflow.cli import main
 from qflow.logs import Finding, LogRow, audit
@@ -117,13 +117,7 @@ def test_a_log_whose_numbers_give_its_order_has_one_verdict(tmp_path):
     assert assert_one_verdict(tmp_path, rows, workload, shuffled=random.Random(3))
 
 
-NAMES = (
-    "bytes-and-count", "capacity-165", "fanout-one-slow", "groups-skewed", "overflow-despite-flow-control",
-    "ring", "slow-consumer",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", INTERVALS)
 def test_a_recording_has_one_verdict(tmp_path, name):
     """That the whole of it has none, in memory, test_one_log_path says."""
     log, workload = beginning(name, 1)
