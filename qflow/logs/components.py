@@ -31,7 +31,7 @@ def touches_of(source: str, workload: Workload) -> list[_Touch]:
     pairs = {(queue, queue) for queue in workload.queues}
     pairs |= {(consumer.name, consumer.queue) for consumer in workload.consumers}
     try:
-        pairs |= _routes(workload)
+        pairs |= routes_of(workload)
     except AmqpException:
         # A queue that the broker refuses: the audit reports what cannot start, for all its clients.
         pairs |= {(p.name, queue) for p in workload.producers for queue in workload.queues}
@@ -39,7 +39,8 @@ def touches_of(source: str, workload: Workload) -> list[_Touch]:
     return [(source, client, queue) for client, queue in sorted(pairs)]
 
 
-def _routes(workload: Workload) -> set[tuple[str, str]]:
+def routes_of(workload: Workload) -> set[tuple[str, str]]:
+    """Return which producers' messages reach which queues, as the engine's exchanges have it."""
     stage = Stage(workload, 0)
     pairs: set[tuple[str, str]] = set()
     for producer in workload.producers:

@@ -34,6 +34,7 @@ from statistics import linear_regression
 from typing import Any
 
 from qflow.logs.client_log import ClientLog
+from qflow.logs.components import routes_of
 from qflow.prediction.replays import CHANCE, FEWEST, MeasuredReplay, recorded_sections
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import require
@@ -131,43 +132,23 @@ def why_near_critical(
     ]
     if not wide:
         return None
-    senders = [producer.name for producer in workload.producers if queue in _destinations(workload, producer)]
-    ended = [sum(name in replay.errors for replay in replays) for name in senders]
+    routes = routes_of(workload)
+    senders = [producer for producer in workload.producers if (producer.name, queue) in routes]
+    ended = {sender.name: sum(sender.name in replay.errors for replay in replays) for sender in senders}
     what = ", ".join(wide)
-    if any(0 < number < len(replays) for number in ended):
-        times = [
-            f"{name}'s in {number} of {len(replays)}" for name, number in zip(senders, ended, strict=True)
-        ]
+    if any(0 < number < len(replays) for number in ended.values()):
+        times = [f"{name}'s in {number} of {len(replays)}" for name, number in ended.items()]
         return f"{what}: sessions end in some replays and not in others: {', '.join(times)}"
-    rates = _rates(workload, queue, replays)
-    if rates is not None and abs(rates[1] / rates[0] - 1) < _ALIKE:
-        percent = round(100 * (rates[1] / rates[0] - 1))
+    # What is accepted in the time with messages is what consumers could take.
+    offered = sum(_arrival_rate(sender, workload.duration) for sender in senders)
+    busy = sum(float(replay.sections["queues"][queue].get("throughput") or 0) for replay in replays)
+    filled = sum(replay.filled.get(queue, 0.0) for replay in replays)
+    more = busy / filled / offered - 1 if offered and filled else inf
+    if abs(more) < _ALIKE:
+        percent = round(100 * more)
         order = f"{abs(percent)} % {'faster' if percent > 0 else 'slower'} than" if percent else "as fast as"
         return f"{what}: consumers are {order} producers: the depth is a random walk"
     return f"{what}: little decides, and each time otherwise"
-
-
-def _destinations(workload: Workload, producer: Producer) -> set[str]:
-    exchange, key = producer.to
-    if not exchange:
-        return {key}
-    return {
-        queue for bound, queue, binding in workload.binds if bound == exchange and binding in ("", "#", key)
-    }
-
-
-def _rates(workload: Workload, queue: str, replays: Sequence[MeasuredReplay]) -> tuple[float, float] | None:
-    """Return how many messages a second fall due for a queue, and how many its consumers could take."""
-    offered = sum(
-        _arrival_rate(producer, workload.duration)
-        for producer in workload.producers
-        if queue in _destinations(workload, producer)
-    )
-    busy = [replay.sections["queues"][queue].get("throughput") for replay in replays]
-    filled = [replay.filled.get(queue, 0.0) for replay in replays]
-    if not offered or not replays or not sum(filled):
-        return None
-    return offered, sum(float(rate or 0) for rate in busy) / sum(filled)
 
 
 def _arrival_rate(producer: Producer, duration: float) -> float:
