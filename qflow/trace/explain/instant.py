@@ -21,7 +21,7 @@ from qflow.trace.explain.chain import seconds
 from qflow.trace.schema import Trace, decode_detail
 from qflow.trace.timeline import Checkpoint, RowIndex
 from qflow.wording import format_names
-from qflow.workload.model import Producer
+from qflow.workload.model import Producer, Senders
 from qflow.workload.simulate import CLIENT_EVENTS
 
 ACTS = {
@@ -198,6 +198,15 @@ class Instant:
     def producers(self) -> Sequence[Producer]:
         """The producers of the trace's workload, if it has one."""
         return self.trace.workload.producers if self.trace.workload is not None else ()
+
+    @cached_property
+    def senders(self) -> Senders:
+        """Whose sessions and messages are whose, of those producers."""
+        return Senders(self.producers)
+
+    def sender(self, session: str, label: str) -> str:
+        """Return the producer of a message on a session; without a workload the session stands for it."""
+        return self.senders.of(session, label) or session
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:

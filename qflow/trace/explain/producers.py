@@ -53,10 +53,8 @@ class _Publisher:
 
     def __init__(self, instant: Instant, name: str, model: Producer | None, session: Session) -> None:
         self.instant, self.name, self.model, self.session = instant, name, model, session
-        # Its own transfers that are withheld; senders of one session go by their labels.
-        self.own = session.held
-        if model is not None and model.session:
-            self.own = [item for item in session.held if item.label.rpartition("-")[0] == name]
+        # Its own transfers that are withheld.
+        self.own = [item for item in session.held if instant.sender(session.name, item.label) == name]
 
     def _say(self, text: str, rules: tuple[str, ...], row: int | None, *because: Reason) -> Reason:
         return Reason(text, rules, row, Subject("producer", self.name), because)
@@ -181,12 +179,9 @@ class _Publisher:
 
     def _explain_next(self, *, is_full: bool = False) -> Reason:
         instant, session = self.instant, self.session.name
-        rows = (
-            row for row in instant.index.rows("message.transfer", "session", session) if row > instant.end
-        )
-        # On a session of its own every message is its own.
-        of = (row for row in rows if self.name in (session, instant.label(row).rpartition("-")[0]))
-        row = next(of, None)
+        rows = instant.index.rows("message.transfer", "session", session)
+        later = (row for row in rows if row > instant.end)
+        row = next((row for row in later if instant.sender(session, instant.label(row)) == self.name), None)
         if row is None:
             text = f"{self.name} sends nothing more before the trace ends at {instant.trace_end}."
             return self._say(text, ("CAP-01",), None)

@@ -339,9 +339,8 @@ def explain_death(instant: Instant, row: int) -> Reason:
 
 def _find_sender(instant: Instant, session: str, command: int) -> Subject:
     """Return the producer that a session belongs to; if it sends nothing, the queue of its command."""
-    for producer in instant.producers:
-        if session in (producer.name, producer.session):
-            return Subject("producer", producer.name)
+    for name in instant.senders.on(session):
+        return Subject("producer", name)
     queue = instant.trace.queue[command]
     is_sender = bool(instant.index.rows("message.transfer", "session", session))
     return Subject("queue", queue) if queue and not is_sender else Subject("producer", session)
