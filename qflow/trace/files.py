@@ -210,11 +210,6 @@ class LongTrace:
             part.seq = array("q", range(first, first + len(part)))
             yield part, 0, len(part)
 
-    def rows(self) -> Iterator[Row]:
-        """Yield all rows in order."""
-        for part, _, _ in self.parts():
-            yield from part.rows()
-
 
 class TraceLines:
     """Writes a trace while it happens: JSON lines, which can be read at any moment and after a kill."""
@@ -334,7 +329,8 @@ def _write_lines(
             # Neither name nor time in it: the same trace gives the same bytes.
             file = opened.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
         file.write((_dump(trace.header()) + "\n").encode())
-        for done, row in enumerate(trace.rows(), 1):
+        rows = (part.row(place) for part, start, end in _parts(trace) for place in range(start, end))
+        for done, row in enumerate(rows, 1):
             file.write((_dump(row._asdict()) + "\n").encode())
             if progress is not None:
                 progress(done)
