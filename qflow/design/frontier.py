@@ -258,7 +258,7 @@ class CostMeter:
         )
 
 
-def meter_of(run: Run, scale: int = 1) -> CostMeter:
+def _meter_of(run: Run, scale: int = 1) -> CostMeter:
     """Return the meter of a run, over the time in which messages fell due."""
     meter = CostMeter(run.workload, min(run.end - GRACE, round(run.workload.duration * SECOND)), scale)
     meter.take(run.events)
@@ -273,7 +273,7 @@ def meter_run(
     if scale > 1:
         workload = at_scale(workload, scale, safe)
     if message_limit is not None:
-        return meter_of(simulate(workload, message_limit=max(1, message_limit // scale)), scale)
+        return _meter_of(simulate(workload, message_limit=max(1, message_limit // scale)), scale)
     meter = CostMeter(workload, round(workload.duration * SECOND), scale)
     meter.errors = simulate_in_parts(workload, meter.take).errors
     return meter

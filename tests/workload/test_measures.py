@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 from commands import status_of
 
-from qflow.design.frontier import meter_of
+from qflow.design.frontier import _meter_of
 from qflow.labs import flow_lab, flow_run, policy_lab
 from qflow.labs.experiments import capacity_workload, fanout_workload, flow_workload
 from qflow.logs.audit import Intervals
@@ -51,7 +51,7 @@ def test_p99_of_a_queue_that_stopped_and_that_nobody_reads_is_what_was_waited():
     predicted = _predicted_sections(run, STALLED, end)["producers"]["p"]
     # The eleventh message is held at 0.11 s, the fifteenth and last at 0.15 s.
     assert predicted["latency_p99"] == pytest.approx(9.89) and predicted["latency_p50"] == 0
-    assert meter_of(run).costs(["q"], ["p"]).latency_p99 == predicted["latency_p99"]
+    assert _meter_of(run).costs(["q"], ["p"]).latency_p99 == predicted["latency_p99"]
     log = ClientLog("stalled", _rows_of_run(run.events, STALLED.producers))
     assert recorded_sections(STALLED, log, end)["producers"]["p"] == predicted
 
@@ -88,7 +88,7 @@ def test_all_ways_give_the_same(workload):
     assert recorded_sections(workload, log, end)["producers"] == {
         name: measures for name, measures in predicted["producers"].items() if measures["throughput"]
     }
-    designed = meter_of(run).costs(["q"], names)
+    designed = _meter_of(run).costs(["q"], names)
     blocked = sum(predicted["producers"][name]["blocked_share"] for name in names) / len(names)
     assert designed.max_depth == {"q": queue["max_depth"]}
     assert designed.flips_per_minute == pytest.approx(queue["flowStoppedCount"] * 6)
@@ -190,7 +190,7 @@ def test_a_wait_is_from_when_a_message_is_due_to_its_transfer(workload):
     run, end = simulate(workload), 10 * SECOND
     meters = meters_of(run.events, workload, end)
     assert {name: meter.waits(end) for name, meter in meters.items()} == waits_by_hand(workload, run, end)
-    designed, measured = meter_of(run).costs(["q"], ["p"]), meters["p"].measures(end)
+    designed, measured = _meter_of(run).costs(["q"], ["p"]), meters["p"].measures(end)
     names = ("wait_p50", "wait_p99", "wait_max")
     assert [getattr(designed, name) for name in names] == [measured[name] for name in names]
     assert measured["wait_max"] > 0

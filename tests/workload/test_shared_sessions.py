@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from commands import status_of
 
-from qflow.design.frontier import meter_of
+from qflow.design.frontier import _meter_of
 from qflow.labs.fold import fold
 from qflow.logs import Auditor, ClientLog, audit, replay
 from qflow.logs.client_log import client_rows
@@ -66,18 +66,18 @@ def test_a_run_counts_what_each_sent(sent, tmp_path, capsys):
 def test_design_measures_what_each_sent(run, sent):
     transfers = [event for event in run.events if event.kind == "message.transfer"]
     within = {event.message for event in transfers if event.time <= 2_000_000}
-    measured = meter_of(run).costs(["q"], ["p1", "p2"])
+    measured = _meter_of(run).costs(["q"], ["p1", "p2"])
     assert measured.transfers == len(within)
     assert measured.latency_p99 > 0
     # One of the two alone is not the session.
-    alone = meter_of(run).costs(["q"], ["p2"])
+    alone = _meter_of(run).costs(["q"], ["p2"])
     assert alone.transfers == sum(label.startswith("p2-") for label in within)
 
 
 def test_the_death_of_a_session_is_the_death_of_all_its_producers(tmp_path, capsys):
     run = simulate(FULL)
     assert set(run.errors) == {"p1", "p2"}
-    assert set(meter_of(run).costs(["q"], ["p1", "p2"]).errors) == {"p1", "p2"}
+    assert set(_meter_of(run).costs(["q"], ["p1", "p2"]).errors) == {"p1", "p2"}
     assert set(summary_of(FULL, tmp_path, capsys)["errors"]) == {"p1", "p2"}
     assert [row.client for row in recorded(FULL).rows if row.event == "error"] == ["p1", "p2"]
 
