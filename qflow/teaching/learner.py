@@ -24,7 +24,7 @@ KINDS = ("exercises", "challenges", "predictions", "guesses")
 
 Entry = dict[str, Any]
 Guess = int | float | str
-"""What can be typed: a number, or a state such as ``"ON"``."""
+"""What can be guessed: a number, or a state such as ``"ON"``."""
 
 _UNTRIED: dict[str, Entry] = {
     "exercises": {"tries": 0, "hints": 0, "solved": False},

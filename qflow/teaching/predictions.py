@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 from qflow.displays import has_kernel
 from qflow.kit import RefusalError, kit_path
 from qflow.teaching import learner
-from qflow.teaching.learner import make_plain
+from qflow.teaching.learner import Guess, make_plain
 
 if TYPE_CHECKING:
     from qflow.labs.lab import Lab
@@ -54,9 +54,6 @@ _JUDGED = ("well judged", "surer than you had reason to be", "you know more than
 _UNMADE = "You made no predictions here."
 _REVISIT = "Worth another look: {}."
 
-_AnyGuess = int | float | str | bool
-"""What can be guessed: a number, or a state such as ``"ON"``."""
-
 
 @dataclass
 class ChapterQuestion:
@@ -64,7 +61,7 @@ class ChapterQuestion:
 
     name: str
     question: str
-    guess: _AnyGuess | None = None
+    guess: Guess | None = None
     choices: tuple[str, ...] = ()  # states; none if a number is asked for
     within: float = 0  # how far a number may be off, in the unit of the question
     sure: int | None = None  # percent
@@ -82,18 +79,18 @@ class ChapterQuestion:
         sure = "" if self.sure is None else f" ({self.sure} % sure)"
         return f"{asked} Your guess: {self.guess}{sure}."
 
-    def keep(self, guess: _AnyGuess | None, sure: int | None) -> None:
+    def keep(self, guess: Guess | None, sure: int | None) -> None:
         """Take a guess that was typed, and remember it; None takes it back."""
         self.guess, self.sure = guess, sure
         learner.remember(self.chapter, self.name, guess, sure)
 
-    def is_right(self, answer: _AnyGuess) -> bool:
+    def is_right(self, answer: Guess) -> bool:
         """Return whether the guess is the answer: a state in any case, a number within its margin."""
         if isinstance(answer, str) or isinstance(self.guess, str):
             return _plain(self.guess) == _plain(answer)
         return self.guess is not None and bool(abs(self.guess - answer) <= self.within)
 
-    def verdict(self, answer: _AnyGuess) -> str:
+    def verdict(self, answer: Guess) -> str:
         """Return what the guess was beside the answer, and what a wrong one shows, if that is known."""
         if self.guess is None:
             return "you made no guess"
@@ -102,21 +99,21 @@ class ChapterQuestion:
         known = (text for wrong, text in self.because.items() if _plain(wrong) == _plain(self.guess))
         return ": ".join(filter(None, [f"you said {self.guess}", next(known, "")]))
 
-    def comment(self, answer: _AnyGuess) -> str:
+    def comment(self, answer: Guess) -> str:
         """Return what is said of the guess where the answer is seen."""
         verdict = self.verdict(answer)
         said = f"{verdict[0].upper()}{verdict[1:]}."
         is_wrong = self.guess is not None and not self.is_right(answer)
         return f"{said} {_REVISIT.format(self.revisit)}" if is_wrong and self.revisit else said
 
-    def sayings(self, answer: _AnyGuess) -> dict[str, str]:
+    def sayings(self, answer: Guess) -> dict[str, str]:
         """Return what is said of each guess, by the guess, for a page that has no kernel to ask."""
-        guesses: dict[str, _AnyGuess | None] = {"none": None, "right": answer, "other": "{}"}
+        guesses: dict[str, Guess | None] = {"none": None, "right": answer, "other": "{}"}
         guesses |= {wrong: wrong for wrong in self.because}
         return {name: replace(self, guess=guess).comment(answer) for name, guess in guesses.items()}
 
 
-def _describe_calibration(answered: Sequence[tuple[ChapterQuestion, _AnyGuess]]) -> list[str]:
+def _describe_calibration(answered: Sequence[tuple[ChapterQuestion, Guess]]) -> list[str]:
     """Say how many guesses were right, whether the certainty was justified, and what to revisit."""
     made = [(asked, asked.is_right(answer)) for asked, answer in answered if asked.guess is not None]
     if not made:
@@ -254,10 +251,10 @@ class Predictions:
     def __init__(self, chapter: str) -> None:
         self.chapter = chapter
         self.asked: dict[str, ChapterQuestion] = {}
-        self._lab_answers: dict[str, _AnyGuess] = {}
+        self._lab_answers: dict[str, Guess] = {}
 
     def ask(
-        self, *names: str, guess: _AnyGuess | None = None, sure: int | None = None, lab: Lab | None = None
+        self, *names: str, guess: Guess | None = None, sure: int | None = None, lab: Lab | None = None
     ) -> None:
         """Ask questions of the chapter and keep the guesses; asking again replaces them.
 
@@ -288,7 +285,7 @@ class Predictions:
         for question in asked:
             _show(_ShownQuestions(question))
 
-    def _note(self, asked: ChapterQuestion, guess: _AnyGuess | None, sure: int | None) -> ChapterQuestion:
+    def _note(self, asked: ChapterQuestion, guess: Guess | None, sure: int | None) -> ChapterQuestion:
         """Note a question as asked, with its guess or the one that is remembered."""
         # What NumPy computes is as good as a number of Python's own, and can be kept.
         guess, sure = make_plain(guess), make_plain(sure)
@@ -305,7 +302,7 @@ class Predictions:
         self.asked[asked.name] = asked
         return asked
 
-    def compare(self, **answers: _AnyGuess) -> None:
+    def compare(self, **answers: Guess) -> None:
         """Print each answer beside its guess, then how well calibrated they were; keep it as progress.
 
         Parameters:
@@ -334,5 +331,5 @@ class Predictions:
             learner.keep("predictions", self.chapter, kept)
 
 
-def _plain(value: _AnyGuess | None) -> str:
+def _plain(value: Guess | None) -> str:
     return str(value).strip().casefold()

@@ -26,7 +26,7 @@ Holds = list[tuple[int, int | None]]
     },
 )
 def _how_many_parts(touches: _Touches) -> int:
-    from qflow.logs.components import components_of  # takes longer than all other exercises together
+    from qflow.logs.components import components_of  # loading it takes longer than all other exercises
 
     return len(set(components_of(("log", client, queue) for client, queue in touches).values()))
 
