@@ -51,9 +51,6 @@ SOURCES: dict[str, str] = {
 }
 """What a rule can rest on; a colon and particulars may follow."""
 
-_NOT_BUILT = "not yet built"
-"""The value of ``Rule.untested`` for a rule of the real broker that the engine does not follow yet."""
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:

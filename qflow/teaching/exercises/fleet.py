@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from qflow.teaching.exercise import exercise
 
-_Touches = list[tuple[str, str]]
-Holds = list[tuple[int, int | None]]
-
 
 @exercise(
     cases=(
@@ -25,7 +22,7 @@ Holds = list[tuple[int, int | None]]
         ),
     },
 )
-def _how_many_parts(touches: _Touches) -> int:
+def _how_many_parts(touches: list[tuple[str, str]]) -> int:
     from qflow.logs.components import components_of  # loading it takes longer than all other exercises
 
     return len(set(components_of(("log", client, queue) for client, queue in touches).values()))
@@ -68,5 +65,5 @@ def _busiest_worker(events: dict[str, int], workers: int) -> int:
         "how often, not how long": lambda holds, log_end: len(holds),
     },
 )
-def _waited(holds: Holds, log_end: int) -> int:
+def _waited(holds: list[tuple[int, int | None]], log_end: int) -> int:
     return sum((log_end if end is None else end) - begin for begin, end in holds)

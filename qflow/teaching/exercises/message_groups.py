@@ -140,9 +140,6 @@ def _give_up(answer: Answer, held: int, failing: int) -> str:
     return f"{target} is processed after {', '.join(passed)}" if passed else FINE
 
 
-_Headers = dict[str, Any]
-
-
 def _text(value: object, default: str) -> str:
     return default if value is None or value == "" else str(value)
 
@@ -159,7 +156,7 @@ def _text(value: object, default: str) -> str:
         ),
     },
 )
-def _group_id(headers: _Headers, key: str, default: str) -> str:
+def _group_id(headers: dict[str, Any], key: str, default: str) -> str:
     trial = Trial(BrokerOptions(default_message_group=default)).declare(
         "q", group_header_key=key, shared_msg_group=1
     )
