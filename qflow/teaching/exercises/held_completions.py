@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import gt, lt
 
 from qflow.teaching.exercise import FINE, Answer, design_task, exercise
 from qflow.teaching.trial import Trial
 
 
-def _held_numbers(sends: list[str], stops: dict[str, int]) -> list[int]:
-    return [n for n, queue in enumerate(sends) if sends[: n + 1].count(queue) > stops[queue]]
+def _select(sends: list[str], stops: dict[str, int], by: Callable[[int, int], bool]) -> list[int]:
+    """Return the messages at which the depth of their queue compares so with its stop."""
+    return [n for n, queue in enumerate(sends) if by(sends[: n + 1].count(queue), stops[queue])]
 
 
 def _in_order(sends: list[str], stops: dict[str, int]) -> list[int]:
-    held = _held_numbers(sends, stops)
+    held = _select(sends, stops, gt)
     return list(range(held[0] if held else len(sends)))
 
 
@@ -22,14 +24,10 @@ def _in_order(sends: list[str], stops: dict[str, int]) -> list[int]:
     misconceptions={
         "completions come in order": _in_order,
         "one full queue stops all": lambda sends, stops: (
-            [] if _held_numbers(sends, stops) else list(range(len(sends)))
+            [] if _select(sends, stops, gt) else list(range(len(sends)))
         ),
-        "only the first above is held": lambda sends, stops: [
-            n for n, queue in enumerate(sends) if sends[: n + 1].count(queue) != stops[queue] + 1
-        ],
-        "reached is enough": lambda sends, stops: [
-            n for n, queue in enumerate(sends) if sends[: n + 1].count(queue) < stops[queue]
-        ],
+        "only the first above is held": partial(_select, by=lambda depth, stop: depth != stop + 1),
+        "reached is enough": partial(_select, by=lt),
     },
 )
 def _completed(sends: list[str], stops: dict[str, int]) -> list[int]:
