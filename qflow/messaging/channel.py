@@ -226,9 +226,8 @@ def _describe_holder(broker: Broker, holder: str) -> str:
 
 
 def _shorten(labels: tuple[str, ...]) -> str:
-    if len(labels) > 6:
-        return f"{', '.join(labels[:3])} … {labels[-1]} ({len(labels)} transfers)"
-    return format_names(labels, most=6)
+    count = f" ({len(labels)} transfers)" if len(labels) > 5 else ""
+    return format_names(labels) + count
 
 
 # The exceptions that replace waits without end
