@@ -28,7 +28,7 @@ from qflow.live.hand_client import HandClient
 from qflow.live.recording import CaptureReader, Recording, Upstream, _CaptureWriter
 from qflow.logs import ClientLog, audit
 from qflow.logs.client_log import client_rows
-from qflow.spark.ingest import _is_trace, _log_files, _read_events
+from qflow.spark.ingest import _bits, _is_trace, _log_files
 from qflow.workload import Workload
 
 SECRET = "correct-horse-battery"
@@ -166,8 +166,8 @@ def test_import_predict_why_the_lake_and_other_readers_take_a_recording(recorded
     # The folder is one log of the lake, and not a folder of logs.
     assert list(_log_files([out])) == [str(out)] and not _is_trace(str(out))
     assert list(_log_files([out.parent])) == [str(out)]
-    batches = [batch for good, bad in _read_events(str(out)) for batch in (*good, *bad)]
-    assert sum(batch.num_rows for batch in batches) == count
+    bits = list(_bits(str(out), None))
+    assert (sum(len(bit.rows) for bit in bits), [bit.problems for bit in bits if bit.problems]) == (count, [])
     assert dataset.dataset(out, format="parquet").to_table().num_rows == count
 
 
