@@ -69,11 +69,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def run(namespace: argparse.Namespace) -> int:
     """Predict, and print the report; or score a receipt."""
-    from qflow.logs.client_log import ClientLog
     from qflow.logs.workload_file import unseen_capacities
     from qflow.prediction.intervals import receipt_of
-    from qflow.prediction.predict import predict, report_text
-    from qflow.progress import progress
+    from qflow.prediction.predict import report_text
     from qflow.workload import Workload
     from qflow.workload.cli import look_over
     from qflow.writing import require_apart, write_file
@@ -88,10 +86,29 @@ def run(namespace: argparse.Namespace) -> int:
     workload = Workload.load(namespace.workload)
     settings = _settings(namespace, workload)
     look_over(settings.apply(workload), "qflow predict")
+    report = _predict(namespace, workload, settings)
+    if namespace.receipt:
+        write_file(namespace.receipt, json.dumps(receipt_of(report), indent=1) + "\n")
+    found = unseen_capacities(namespace.workload)
+    unseen = {name: words for name, words in found.items() if name not in settings.capacity}
+    if namespace.json:
+        print(json.dumps(report | ({"capacity_not_seen": unseen} if unseen else {})))
+        return 0
+    if unseen:
+        print(_unseen_text(unseen))
+    print(paint_states(report_text(report)))
+    return 0
+
+
+def _predict(namespace: argparse.Namespace, workload: Any, settings: Any) -> Any:
+    from qflow.logs.client_log import ClientLog
+    from qflow.prediction.predict import predict
+    from qflow.progress import progress
+
     with progress("predicting", unit="s") as shown:
         log = ClientLog.load(namespace.log, namespace.map)
         shown(0, round(workload.duration), f"looking at what the clients of {Path(namespace.log).name} did")
-        report = predict(
+        return predict(
             workload,
             log,
             settings,
@@ -103,19 +120,6 @@ def run(namespace: argparse.Namespace) -> int:
             processes=namespace.processes,
             progress=shown,
         )
-    if namespace.receipt:
-        write_file(namespace.receipt, json.dumps(receipt_of(report), indent=1) + "\n")
-    unseen = {
-        name: words for name, words in unseen_capacities(namespace.workload).items()
-        if name not in settings.capacity
-    }  # fmt: skip
-    if namespace.json:
-        print(json.dumps(report | ({"capacity_not_seen": unseen} if unseen else {})))
-        return 0
-    if unseen:
-        print(_unseen_text(unseen))
-    print(paint_states(report_text(report)))
-    return 0
 
 
 def _score(file: str, path: str, namespace: argparse.Namespace) -> int:
