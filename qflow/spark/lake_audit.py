@@ -16,8 +16,8 @@ pieces' states and sees none of their results.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import islice, pairwise
 from pathlib import Path
@@ -402,26 +402,6 @@ def _find_places(batches: Iterator[Any], events: Mapping[str, int], rows: int) -
         yield from to_batches(((component, place) for place in chosen), _PLACES)
 
 
-@dataclass
-class _Seam:
-    """How far the pieces of a component are put together."""
-
-    auditor: Auditor
-    starts: Sequence[int]
-    pieces: dict[int, _Piece] = field(default_factory=dict)
-    done: int = 0
-
-    def follow(self) -> Iterator[tuple[int, _Counts]]:
-        """Yield which pieces hold, with what to add to their results, up to one that does not."""
-        while self.done < len(self.starts):
-            followed = _follow(self.auditor, self.pieces[self.done], self.starts[self.done])
-            if followed is None:
-                return
-            self.auditor, counts = followed
-            yield self.done, counts
-            self.done += 1
-
-
 class _CutAudit:
     """An audit of cut components, each piece a task; the driver compares what the pieces begin with."""
 
@@ -433,43 +413,53 @@ class _CutAudit:
         peak: Accumulator[int] | None,
     ) -> None:
         self._lake, self._events, self._peak = lake, events, peak
-        self._bounds = {name: list(pairwise([0, *own, NO_END])) for name, own in places.items()}
+        # Of each component its pieces, in order; of each piece its component, first event and next one's.
+        self._pieces = {name: [f"{at} {name}" for at in range(len(own) + 1)] for name, own in places.items()}
+        self._bounds = {
+            piece: (name, *bounds)
+            for name, own in places.items()
+            for piece, bounds in zip(self._pieces[name], pairwise([0, *own, NO_END]), strict=True)
+        }
         edges = lake.where(lake.event.isin(BEGIN, END)).collect()
         self._edges = {(row.component, row.event): LakeRow(*row[1:]) for row in edges}
 
     def results(self, kept: list[DataFrame] | None) -> DataFrame:
         """Audit the pieces, and again those that began in a wrong state; return the results of all."""
-        seams = {
-            name: _Seam(Auditor(name), [start for start, _ in own]) for name, own in self._bounds.items()
-        }
-        wanted: dict[_Cut, str | None] = {
-            (name, at): None for name in seams for at in range(len(seams[name].starts))
-        }
+        auditors = {name: Auditor(name) for name in self._pieces}
+        left = {name: deque(pieces) for name, pieces in self._pieces.items()}
+        wanted: dict[str, str | None] = dict.fromkeys(self._bounds)
         made: list[DataFrame] = []
-        made_in: dict[_Cut, int] = {}
-        placed: dict[_Cut, tuple[int, _Counts]] = {}
+        made_in: dict[str, int] = {}
+        audited: dict[str, _Piece] = {}
+        placed: dict[str, _Counts] = {}
         while wanted:
             made_in |= dict.fromkeys(wanted, len(made))
             made.append(self._audit_pieces(wanted).persist())
             for row in made[-1].where("kind = 'piece'").select("component", "message").collect():
-                name, at = _parse_name(row.component)
-                seams[name].pieces[at] = _Piece(*json.loads(row.message))
-            for name, seam in seams.items():
-                placed |= {(name, at): (made_in[name, at], counts) for at, counts in seam.follow()}
-            unfinished = {name: seam for name, seam in seams.items() if seam.done < len(seam.starts)}
-            wanted = {(name, seam.done): seam.auditor.state() for name, seam in unfinished.items()}
+                audited[row.component] = _Piece(*json.loads(row.message))
+            wanted = {}
+            for name, pieces in left.items():
+                while pieces and pieces[0] not in wanted:
+                    piece = pieces[0]
+                    followed = _follow(auditors[name], audited[piece], self._bounds[piece][1])
+                    if followed is None:
+                        wanted[piece] = auditors[name].state()
+                    else:
+                        auditors[name], placed[piece] = followed
+                        pieces.popleft()
         if kept is not None:
             kept += made
-        parts = [self._end({name: seam.auditor for name, seam in seams.items()})]
+        parts = [self._end(auditors)]
         for number, frame in enumerate(made):
-            own = {_name(*cut): counts for cut, (at, counts) in placed.items() if at == number}
+            own = {piece: (self._bounds[piece][0], counts)
+                   for piece, counts in placed.items() if made_in[piece] == number}  # fmt: skip
             parts.append(map_batches(frame, partial(_add_counts, counts=own), RESULTS))
         return _union(parts)
 
-    def _audit_pieces(self, wanted: Mapping[_Cut, str | None]) -> DataFrame:
-        bounds = {_name(name, at): (name, *self._bounds[name][at]) for name, at in wanted}
+    def _audit_pieces(self, wanted: Mapping[str, str | None]) -> DataFrame:
+        bounds = {piece: self._bounds[piece] for piece in wanted}
         begun = {
-            piece: (start, self._edges[name, BEGIN], wanted[_parse_name(piece)])
+            piece: (start, self._edges[name, BEGIN], wanted[piece])
             for piece, (name, start, _) in bounds.items()
         }
         work = partial(_audit_batches, auditor_of=lambda piece: _PieceAudit(piece, *begun[piece]))
@@ -485,25 +475,12 @@ class _CutAudit:
         return self._lake.sparkSession.createDataFrame(results, RESULTS.ddl)
 
 
-def _add_counts(batches: Iterator[Any], counts: Mapping[str, _Counts]) -> Iterator[Any]:
+def _add_counts(batches: Iterator[Any], counts: Mapping[str, tuple[str, _Counts]]) -> Iterator[Any]:
     """Give the results of the pieces that hold, as those of whole components."""
     for piece, parts in by_component(batches):
         if piece in counts:
-            component, _ = _parse_name(piece)
+            component, before = counts[piece]
             for part in parts:
                 results = map(Result._make, tuples(part, RESULTS))
-                own = (counts[piece].add(one, component) for one in results if one.kind != "piece")
+                own = (before.add(one, component) for one in results if one.kind != "piece")
                 yield from to_batches(own, RESULTS)
-
-
-_Cut = tuple[str, int]
-"""A component, and which of its pieces."""
-
-
-def _name(component: str, at: int) -> str:
-    return f"{at} {component}"
-
-
-def _parse_name(name: str) -> _Cut:
-    at, _, component = name.partition(" ")
-    return component, int(at)
