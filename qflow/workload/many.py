@@ -135,13 +135,13 @@ class ManyRuns(Generic[Item, Result]):
             if not ready and (found or left == 0.0):
                 return
 
-    def _on_answer(self, worker: _Worker, said: Answer, found: list[tuple[int, Result]]) -> None:
-        if said is None:
+    def _on_answer(self, worker: _Worker, answer: Answer, found: list[tuple[int, Result]]) -> None:
+        if answer is None:
             # A question may have met a signal that was meant for the one before.
             self._waiting.extendleft(reversed(self._asked.pop(worker, deque())))
             self._ask(worker)
             return
-        is_right, what, self._took = said
+        is_right, what, self._took = answer
         if not is_right:
             raise what
         found.append((self._asked[worker].popleft(), what))
@@ -223,7 +223,7 @@ class _Worker:
 
 
 def _wait_for(workers: Iterable[_Worker], seconds: float | None) -> list[_Worker]:
-    """Return the workers that have said something, as soon as there is one or the time is up."""
+    """Return the workers with an answer to receive, as soon as there is one or the time is up."""
     from multiprocessing.connection import wait
 
     by_connection: dict[Any, _Worker] = {worker.connection: worker for worker in workers}
