@@ -258,8 +258,8 @@ class _RecordingTap:
             self._server.close()
         for pair in list(self.pairs):
             pair.end("the recorder was stopped")
-            pair.client.abort()
-            pair.broker.abort()
+            for transport in pair.transports:
+                transport.abort()
         # What was aborted says so in the next round of the loop.
         await asyncio.sleep(0)
 
@@ -271,6 +271,7 @@ class _Pair:
         self.tap, self.number = tap, number
         self.client, self.broker = _Peer(self, CLIENT), _Peer(self, BROKER)
         self.client.other, self.broker.other = self.broker, self.client
+        self.transports: list[asyncio.Transport] = []
         self._is_over = False
         self._connecting: asyncio.Task[None] | None = None
 
@@ -285,14 +286,14 @@ class _Pair:
     async def _connect(self, client: asyncio.Transport) -> None:
         upstream = self.tap.upstream
         try:
-            await asyncio.get_running_loop().create_connection(
+            broker, _ = await asyncio.get_running_loop().create_connection(
                 lambda: self.broker, upstream.host, upstream.port, ssl=upstream.tls
             )
         except OSError as error:
             self.end(f"no connection to {upstream}: {error.strerror or error}")
             return
         if self._is_over:
-            self.broker.abort()
+            broker.abort()
         else:
             client.resume_reading()
 
@@ -307,8 +308,8 @@ class _Pair:
         self.tap.connected -= 1
         self.tap.pairs.discard(self)
         self.keep(CLOSED, reason.encode())
-        for peer in (self.client, self.broker):
-            peer.close()
+        for transport in self.transports:
+            transport.close()
 
 
 class _Peer(asyncio.Protocol):
@@ -323,6 +324,7 @@ class _Peer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._pair.transports.append(transport)
         if self._kind == CLIENT:
             self._pair.begin(transport)
 
@@ -351,14 +353,6 @@ class _Peer(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self.other._transport is not None:
             self.other._transport.resume_reading()
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
 
 
 # The capture

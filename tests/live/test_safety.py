@@ -255,7 +255,7 @@ def test_with_a_password_plain_alone_is_offered_and_tells_who_it_is():
     with serve("q", password="right") as served:
         host, port = served.server.address
         connection = BlockingConnection(
-            f"amqp://ann:right@{host}:{port}", timeout=5, allow_insecure_mechs=True
+            f"amqp://ann:right@{host}:{port}", timeout=30, allow_insecure_mechs=True
         )
         assert served.snapshot()["clients"][0]["user"] == "ann"
         connection.close()

@@ -147,9 +147,9 @@ def test_simulated_clients_work_beside_real_ones():
     """In real time; a real receiver gets what they send, in the encoding of AMQP 1.0."""
     with qf.serve(workload=WORKLOAD) as broker:
         wait_until(lambda: broker.snapshot()["queues"]["orders"]["msgTotalDequeues"] > 5, "some are consumed")
-        connection = BlockingConnection(broker.url, timeout=5)
+        connection = BlockingConnection(broker.url, timeout=30)
         connection.create_sender("mine").send(Message(body="real"))
-        got = connection.create_receiver("orders", credit=1).receive(timeout=5)
+        got = connection.create_receiver("orders", credit=1).receive(timeout=30)
         assert got.properties["label"].startswith("p-")
         connection.close()
         assert_replays(broker)
@@ -159,7 +159,7 @@ def test_simulated_clients_work_beside_real_ones():
 def test_a_client_of_the_messaging_api_reads_the_same_queue():
     """The bytes, as they came: the body is not translated."""
     with qf.serve("orders") as broker:
-        connection = BlockingConnection(broker.url, timeout=5)
+        connection = BlockingConnection(broker.url, timeout=30)
         connection.create_sender("orders").send(Message(body=b"sent", inferred=True, properties={"n": 1}))
         connection.close()
         with broker.lock:
