@@ -1,7 +1,7 @@
 """ClientBook: what recorded clients did, as rows of a client log, and the workload that is inferred from it.
 
-What records (the wire's reader, a wrapped connection) sets its time and says what happens then; the book
-names clients and messages, keeps the rows in order, and counts what the workload is inferred from.
+Whoever records (the reader of the wire, a wrapped connection) tells it the time and what happens then; the
+book names clients and messages, keeps the rows in order, and counts what the workload is inferred from.
 
 A client log calls a message the same where it is sent and where it is delivered.  On AMQP 1.0 no such name is
 on the wire: a delivery id is a link's own.  What a broker must not change is the bare message (properties,
@@ -164,7 +164,8 @@ class ClientBook:
         self._containers: dict[str, str] = {}
         # Of a name that is taken, the numbers of those that come after it.
         self._numbers: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(2))
-        self._leaving: dict[str, tuple[SeenClient, str]] = {}
+        # Consumers that are gone with nothing unsettled, and why; it is written when it first matters.
+        self._leaving: dict[SeenClient, str] = {}
 
     def _add_row(
         self, client: str, event: str, queue: str, label: str, size: int = 0, group: str = ""
@@ -243,14 +244,14 @@ class ClientBook:
         elif left:
             self.add_finding(f"{client.name!r}: {reason}, and {len(left)} transfers have no outcome")
         elif is_consumer:
-            self._leaving[client.name] = (client, reason)
+            self._leaving[client] = reason
 
     def _let_leave(self, queue: str, is_fanned: bool = False) -> None:
         """Write that consumers have left, before something comes that they would have got."""
-        for name, (client, reason) in list(self._leaving.items()):
+        for client, reason in list(self._leaving.items()):
             if is_fanned or client.queue == queue:
-                del self._leaving[name]
-                self._add_row(name, "error", "", f"closed: {reason}")
+                del self._leaving[client]
+                self._add_row(client.name, "error", "", f"closed: {reason}")
 
     # What producers do
 
