@@ -88,25 +88,19 @@ def components_of(touches: Iterable[_Touch]) -> dict[tuple[str, str, str], str]:
     return dict(sorted(found.items()))
 
 
-def part_of(workload: Workload, clients: Iterable[str], queues: Iterable[str], name: str) -> Workload:
-    """Return the part of a workload that belongs to one component."""
-    clients, queues = set(clients), set(queues)
-    return workload.replace(
-        name=name,
-        queues={queue: arguments for queue, arguments in workload.queues.items() if queue in queues},
-        binds=tuple(bind for bind in workload.binds if bind[1] in queues),
-        producers=tuple(p for p in workload.producers if p.name in clients),
-        consumers=tuple(c for c in workload.consumers if c.name in clients),
-    )
-
-
 def parts_of(workload: Workload, components: Mapping[tuple[str, str, str], str]) -> dict[str, Workload]:
     """Return the part of a workload that belongs to each component, which has its name."""
-    members: dict[str, dict[str, list[str]]] = {}
+    members: dict[str, dict[str, set[str]]] = {}
     for (_, role, member), component in components.items():
-        members.setdefault(component, {"client": [], "queue": []})[role].append(member)
+        members.setdefault(component, {"client": set(), "queue": set()})[role].add(member)
     return {
-        component: part_of(workload, own["client"], own["queue"], component)
+        component: workload.replace(
+            name=component,
+            queues={name: workload.queues[name] for name in workload.queues if name in own["queue"]},
+            binds=tuple(bind for bind in workload.binds if bind[1] in own["queue"]),
+            producers=tuple(p for p in workload.producers if p.name in own["client"]),
+            consumers=tuple(c for c in workload.consumers if c.name in own["client"]),
+        )
         for component, own in sorted(members.items())
     }
 

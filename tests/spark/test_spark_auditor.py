@@ -9,7 +9,7 @@ from spark_kit import fleet, fleet_lake, fleet_results
 from qflow.logs.audit import Auditor
 from qflow.logs.client_log import client_rows
 from qflow.logs.components import audit_in_memory as audit
-from qflow.logs.components import components_of, lake_of, part_of, touches_of
+from qflow.logs.components import components_of, lake_of, parts_of, touches_of
 from qflow.logs.findings import Finding, Result, finding_of, result_of
 from qflow.logs.workload_file import workload_text
 from qflow.trace import LogRow
@@ -135,12 +135,15 @@ def test_the_engine_agrees_with_what_the_broker_reported_of_the_fleet():
     assert sum(one.seen for one in reports) >= 0.99 * sum(one.expected for one in reports)
 
 
-def test_components_are_those_of_the_fleet():
+def test_components_are_those_of_the_fleet_and_each_has_its_part_of_the_workload():
     workload, _ = fleet()
     components = components_of(touches_of("fleet", workload))
     assert len(set(components.values())) == 24
     # One producer sends to both; no other client joins them with a third queue.
     assert components["fleet", "queue", "q10b"] == components["fleet", "client", "p10"] == "fleet/q10"
+    part = parts_of(workload, components)["fleet/q10"]
+    assert set(part.queues) == {"q10", "q10b"} and [bind[1] for bind in part.binds] == ["q10", "q10b"]
+    assert Workload.from_json(json.loads(workload_text(part))) == part
 
 
 def test_topologies_of_two_times_are_joined_by_their_union():
@@ -148,14 +151,6 @@ def test_topologies_of_two_times_are_joined_by_their_union():
     late = [("log", "d", "q")]
     assert len(set(components_of(early).values())) == 2
     assert set(components_of(early + late).values()) == {"log/q"}
-
-
-def test_a_part_of_a_workload_holds_what_belongs_to_it_and_nothing_else():
-    workload, _ = fleet()
-    part = part_of(workload, ["p10", "c10.0"], ["q10", "q10b"], "fleet/q10")
-    assert set(part.queues) == {"q10", "q10b"} and [bind[1] for bind in part.binds] == ["q10", "q10b"]
-    again = Workload.from_json(json.loads(workload_text(part)))
-    assert again == part
 
 
 def test_a_session_that_died_is_found_with_the_brokers_words():
