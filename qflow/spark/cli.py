@@ -389,5 +389,5 @@ def _settings(given: list[str]) -> dict[str, str]:
         name, equals, value = word.partition("=")
         if not equals or not name.startswith("spark."):
             raise RefusalError(f"--conf takes spark.NAME=VALUE, got {word!r}")
-        settings[name.replace(".", "__")] = value
+        settings[name] = value
     return settings
