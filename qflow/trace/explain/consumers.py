@@ -117,9 +117,8 @@ class Subscriber:
             root = Reason(f"{queue.name} is empty; {comes}.", ("CN-19",), later, Subject("queue", queue.name))
             return self._say(f"{text}.", ("CN-19", "CN-21"), row, root)
         count = format_count(queue.message_depth, "message")
-        others = [
-            Subscriber(instant, *pair) for pair in instant.readers(queue) if pair[1] is not self.subscription
-        ]
+        own = self.subscription
+        others = [other for other in _subscribers(instant, queue) if other.subscription is not own]
         because = (item for other in others[:_READER_LIMIT] for item in other.explain_work())
         text = f"{text}: its {count} {'is' if queue.message_depth == 1 else 'are'} acquired already."
         return self._say(text, ("CN-10", "CN-19"), row, *because)
@@ -336,7 +335,11 @@ def _explain_absent_consumer(instant: Instant, name: str) -> Reason:
 
 def readers_of(instant: Instant, queue: Queue) -> list[Subscriber]:
     """Return the subscriptions that acquire from a queue; browsers take nothing off it."""
-    return [Subscriber(instant, *pair) for pair in instant.readers(queue) if pair[1].acquires]
+    return [reader for reader in _subscribers(instant, queue) if reader.subscription.acquires]
+
+
+def _subscribers(instant: Instant, queue: Queue) -> list[Subscriber]:
+    return [Subscriber(instant, *pair) for pair in instant.subscriptions() if pair[1].queue is queue]
 
 
 def explain_readers(instant: Instant, queue: Queue) -> Iterator[Reason]:

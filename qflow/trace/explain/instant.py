@@ -181,10 +181,6 @@ class Instant:
             for subscription in session.consuming.subscriptions.values():
                 yield session, subscription
 
-    def readers(self, queue: Queue) -> list[tuple[Session, Subscription]]:
-        """Return the subscriptions of a queue."""
-        return [pair for pair in self.subscriptions() if pair[1].queue is queue]
-
     def is_subscribed(self, owner: str) -> bool:
         """Return whether there is a subscription now that owns groups under a name (MG-15)."""
         return any(subscription.owner == owner for _, subscription in self.subscriptions())
