@@ -322,19 +322,16 @@ def _attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Dept
         return Depth(0, 0)
     if thresholds is None:
         return Depth(None, None if any(sender.smallest for sender in senders) else 0)
-    counts, sizes, stop_count, stop_size = [], [], thresholds.stop_count, thresholds.stop_size
+    stop_count, stop_size, before = thresholds.stop_count, thresholds.stop_size, list[list[int]]()
     for sender in senders:
-        fitting, filled = [], []
-        if stop_count:
-            fitting.append(stop_count)
-            filled.append(stop_count * sender.smallest)
+        # Messages and bytes, by either stop; the one that comes first decides.
+        stops = [(stop_count, stop_count * sender.smallest)] if stop_count else []
         if stop_size and sender.largest:
-            fitting.append(stop_size // sender.largest)
-            filled.append(max(0, stop_size - sender.largest + 1))
-        counts.append(min(fitting, default=0))
-        sizes.append(min(filled, default=0))
-    size = sum(window * sender.smallest for window, sender in zip(windows, senders, strict=True))
-    return Depth(max(counts) + sum(windows), max(sizes) + size)
+            stops.append((stop_size // sender.largest, max(0, stop_size - sender.largest + 1)))
+        before.append([min(amounts) for amounts in zip(*stops, strict=True)] or [0, 0])
+    count, size = (max(amounts) for amounts in zip(*before, strict=True))
+    held = sum(window * sender.smallest for window, sender in zip(windows, senders, strict=True))
+    return Depth(count + sum(windows), size + held)
 
 
 def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
@@ -525,8 +522,7 @@ def judge_workload(workload: Workload) -> dict[str, Verdict]:
 def _unit(
     unit: str, limit: int, stop: int, bound: int | None, attained: int | None, window: int, drawn: str = ""
 ) -> UnitVerdict:
-    what = {"count": "messages", "size": "bytes"}[unit]
-    windows = WINDOWS[unit]
+    what, windows = {"count": "messages", "size": "bytes"}[unit], WINDOWS[unit]
     if not limit:
         reason = f"{what}: no limit, so none is exceeded (LP-01)"
     elif bound is None and drawn:
