@@ -347,12 +347,8 @@ def test_a_queue_that_nothing_reaches_is_not_designed(tmp_path, capsys):
     assert astray in capsys.readouterr().out.splitlines()
 
 
-def slow(begin, end):
-    return Consumer("c", "q", prefetch=5, service=("const", 0.03), slow=((begin, end, 3.0),))
-
-
-def late(start, crash):
-    return Consumer("c", "q", prefetch=5, service=("const", 0.03), start=start, crash=crash)
+def reader(**changes):
+    return (Consumer("c", "q", prefetch=5, service=("const", 0.03), **changes),)
 
 
 BURSTS = Workload(
@@ -360,8 +356,9 @@ BURSTS = Workload(
     4,
     {"q": {"qpid.max_count": 3_000}},
     producers=(Producer("p", ("", "q"), rate=40, capacity=20, size=100, burst=(20, 20), arrival="const"),),
-    consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.03)),),
+    consumers=reader(),
 )
+STEADY = BURSTS.with_producer("p", burst=None)
 
 
 @pytest.mark.parametrize(
@@ -369,11 +366,11 @@ BURSTS = Workload(
     [
         (BURSTS, 120, MESSAGE_LIMIT),
         (BURSTS.with_producer("p", rate=400), 120, None),
-        (BURSTS.with_producer("p", burst=None), 4, MESSAGE_LIMIT),
+        (STEADY, 4, MESSAGE_LIMIT),
         (BURSTS.with_producer("p", burst=(20, 0)), 4, MESSAGE_LIMIT),
-        (BURSTS.with_producer("p", burst=None).replace(consumers=(slow(10, 30),)), 50, MESSAGE_LIMIT),
-        (BURSTS.replace(consumers=(slow(100, 110),)), 120, MESSAGE_LIMIT),
-        (BURSTS.with_producer("p", burst=None).replace(consumers=(late(8, 20),)), 40, MESSAGE_LIMIT),
+        (STEADY.replace(consumers=reader(slow=((10, 30, 3.0),))), 50, MESSAGE_LIMIT),
+        (BURSTS.replace(consumers=reader(slow=((100, 110, 3.0),))), 120, MESSAGE_LIMIT),
+        (STEADY.replace(consumers=reader(start=8, crash=20)), 40, MESSAGE_LIMIT),
     ],
 )
 def test_a_simulation_covers_three_of_the_longest_cycle_and_what_happens_once(workload, seconds, limit):

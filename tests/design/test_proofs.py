@@ -46,17 +46,11 @@ def one_queue(arguments, **producer):
     return Workload("one", 20, {"q": arguments}, producers=(Producer("p", ("", "q"), **made),))
 
 
-def crashing(workload):
-    return workload.replace(consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.001), crash=11.0),))
-
-
-PRIORITY = crashing(
-    one_queue(
-        {"qpid.max_size": 5700, "qpid.flow_stop_size": 2860, "qpid.flow_resume_size": 2000},
-        priority=4,
-        arrival="const",
-    )
-)
+PRIORITY = one_queue(
+    {"qpid.max_size": 5700, "qpid.flow_stop_size": 2860, "qpid.flow_resume_size": 2000},
+    priority=4,
+    arrival="const",
+).replace(consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.001), crash=11.0),))
 DRAWN = one_queue({"qpid.max_size": 100_000}, size=(6, 1.5))
 FILTERED = one_queue({"qpid.max_count": 30, "qpid.filter": "group = 'g1'"}, groups=(20, 1.0))
 
