@@ -32,6 +32,12 @@ def refusal(
     return said.err
 
 
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: object, status: int = 0) -> str:
+    """Run ``qflow`` with these arguments to a status that is expected; return what it printed."""
+    assert status_of(*arguments) == status
+    return capsys.readouterr().out
+
+
 def room_command(room: ModuleType, *words: object) -> object:
     """Run a room's command without the rest of ``qflow``: what it raises, nobody turns into a sentence."""
     parser = argparse.ArgumentParser(prog="qflow")

@@ -8,7 +8,7 @@ import sys
 from functools import cache, partialmethod
 
 import pytest
-from commands import status_of
+from commands import output_of, status_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -208,8 +208,7 @@ producer C2: capacity 15 messages (as it was)
 
 
 def test_the_command_prints_lines_with_reasons(tmp_path, capsys):
-    assert cli.main(["design", written(tmp_path), "--keep-capacities"]) == 0
-    said = capsys.readouterr().out
+    said = output_of(capsys, "design", written(tmp_path), "--keep-capacities")
     assert said.startswith(GOLDEN)
     assert "as declared: " in said and "C1 died: resource-limit-exceeded" in said
     table = said[said.index("frontier of orders") :].splitlines()
@@ -222,8 +221,7 @@ def test_the_command_draws_the_map(tmp_path, capsys, monkeypatch):
     drawn = partialmethod(Recommendation.map, cells=3, messages=50, processes=1)
     monkeypatch.setattr(Recommendation, "map", drawn)
     file = tmp_path / "map.svg"
-    assert cli.main(["design", written(tmp_path), "--messages", "100", "--picture", str(file)]) == 0
-    said = capsys.readouterr().out
+    said = output_of(capsys, "design", written(tmp_path), "--messages", "100", "--picture", str(file))
     assert "stop × capacity of orders" in said and "of the 9 settings" in said
     assert file.read_text(encoding="utf-8").startswith("<svg")
 
@@ -266,8 +264,7 @@ def test_of_several_queues_each_has_a_file_whatever_its_name(tmp_path, monkeypat
 def test_the_command_as_json_is_the_recommendation(tmp_path, capsys):
     path = written(tmp_path)
     arguments = "--max-count orders=80 --max-count 200 --seed 3 --messages 200 --json"
-    assert cli.main(["design", path, *arguments.split()]) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = json.loads(output_of(capsys, "design", path, *arguments.split()))
     made = recommend(Workload.load(path).with_seed(3), {"orders": Limits(80)}, message_limit=200)
     assert said == json.loads(json.dumps(made.asdict()))
     queue = said["queues"]["orders"]
@@ -279,8 +276,9 @@ def test_the_command_as_json_is_the_recommendation(tmp_path, capsys):
 def test_the_command_takes_the_traffic_of_a_client_log(root, capsys):
     folder = root / "data" / "recordings" / "workloads"
     files = [str(folder / "capacity-165.json"), "--log", str(folder / "capacity-165.csv.gz")]
-    assert cli.main(["design", *files, "--max-count", "200", "--keep-capacities", "--messages", "400"]) == 0
-    assert "+ capacities 65 = 200, which is within" in capsys.readouterr().out
+    assert "+ capacities 65 = 200, which is within" in output_of(
+        capsys, "design", *files, "--max-count", "200", "--keep-capacities", "--messages", "400"
+    )
 
 
 @pytest.mark.parametrize(
@@ -338,13 +336,11 @@ def test_a_queue_that_nothing_reaches_is_not_designed(tmp_path, capsys):
 
     queues = {"orders": {"qpid.max_count": 100}, "other": {"qpid.max_count": 100}}
     path = written(tmp_path, queues=queues, producers=[sender("p", "oders"), sender("r", "other")])
-    assert cli.main(["design", path, "--keep-capacities", "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
+    made = json.loads(output_of(capsys, "design", path, "--keep-capacities", "--json"))
     assert list(made["queues"]) == ["other"]
     assert made["kept"] == {"orders": "orders: left as it is; no producer's messages reach it"}
     assert made["unrouted"] == {"p": astray}
-    assert cli.main(["design", path, "--keep-capacities"]) == 0
-    assert astray in capsys.readouterr().out.splitlines()
+    assert astray in output_of(capsys, "design", path, "--keep-capacities").splitlines()
 
 
 def reader(**changes):

@@ -8,7 +8,7 @@ from math import log
 from random import Random
 
 import pytest
-from commands import status_of
+from commands import output_of, status_of
 from test_design_recommend import orders, written
 
 from qflow import cli
@@ -99,8 +99,7 @@ BRIEFLY = ["--keep-capacities", "--messages", "600"]
 
 def test_the_command_says_what_each_goal_came_to(tmp_path, capsys):
     goals = ["--slo", "p99 completion < 30s", "--slo", "loss 0", "--slo", "depth < 401"]
-    assert cli.main(["design", written(tmp_path, **BUSY), *goals, *BRIEFLY]) == 0
-    said = capsys.readouterr().out.splitlines()
+    said = output_of(capsys, "design", written(tmp_path, **BUSY), *goals, *BRIEFLY).splitlines()
     assert said[0].startswith("these settings keep all goals (in 10 runs")
     assert re.fullmatch(r"  p99 completion < 30s: holds; \S+ s in the worst run, margin \S+ s", said[1])
     assert said[2] == "  loss 0: holds; 0 lost"
@@ -109,8 +108,7 @@ def test_the_command_says_what_each_goal_came_to(tmp_path, capsys):
 def test_where_no_setting_keeps_all_goals_a_run_that_breaks_one_is_written(tmp_path, capsys):
     trace = tmp_path / "broken.jsonl.gz"
     words = ["design", written(tmp_path, **BUSY), "--max-count", "150", "--slo", "p99 wait < 1ms"]
-    assert cli.main([*words, *BRIEFLY, "--counterexample", str(trace)]) == 1
-    said = capsys.readouterr().out
+    said = output_of(capsys, *words, *BRIEFLY, "--counterexample", str(trace), status=1)
     assert said.startswith("no setting that was tried keeps all goals; these are the nearest")
     assert re.search(r"p99 wait < 1ms: missed; \S+ s in the worst run, \S+ s too much", said)
     second = float(re.search(r"a run that breaks a goal at (\S+) s", said)[1])
@@ -147,8 +145,9 @@ def test_ctrl_c_leaves_the_best_so_far(tmp_path, capsys, monkeypatch, runs, begi
         return meter_run(*given)
 
     monkeypatch.setattr(sys.modules["qflow.design.frontier"], "meter_run", interrupted)
-    assert cli.main(["design", written(tmp_path, **BUSY), "--messages", "100", "--slo", "loss 0"]) == 130
-    said = capsys.readouterr().out
+    said = output_of(
+        capsys, "design", written(tmp_path, **BUSY), "--messages", "100", "--slo", "loss 0", status=130
+    )
     assert said.startswith(beginning) and f"\n{line}" in said and "qpid-config add queue orders" in said
 
 

@@ -4,9 +4,9 @@ import json
 import re
 
 import pytest
+from commands import output_of
 
 import qflow as qf
-from qflow import cli
 from qflow.kit import RefusalError
 from qflow.teaching import learner
 from qflow.teaching.challenges import _count_moves, challenges, report_challenges
@@ -241,12 +241,10 @@ def test_words_say_goal_par_and_whether_it_is_won(play):
 
 def test_qflow_exercises_counts_them(play, capsys):
     play("overflow", [("capacity_1", 70)])
-    assert cli.main(["exercises"]) == 0
-    said = capsys.readouterr().out
+    said = output_of(capsys, "exercises")
     assert "16-break-it          1 of 10 solved" in said
     assert "[x] overflow   Overflow it with the brake on (1 move, par 1)" in said
-    assert cli.main(["exercises", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["challenges"]
+    told = json.loads(output_of(capsys, "exercises", "--json"))["challenges"]
     assert list(told) == NAMES
     assert told["overflow"] == {"moves": 1, "hints": 0, "solved": True, "par": 1}
     assert told["ring"] == {"moves": None, "hints": 0, "solved": False, "par": 1}

@@ -8,6 +8,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from commands import output_of
 from ipywidgets.widgets.widget import _instances
 from sentence_map import listed
 from wrong_answers import WRONG
@@ -453,10 +454,8 @@ def test_checks_and_hints_are_kept_as_progress(file, solved, capsys):
     check(on_and_off)
     assert progress.read("exercises")["on_and_off"] == {"tries": 3, "solved": True, "hints": 2}
     capsys.readouterr()
-    assert cli.main(["exercises", "progress"]) == 0
-    said = capsys.readouterr().out
-    assert cli.main(["exercises"]) == 0
-    assert capsys.readouterr().out == said
+    said = output_of(capsys, "exercises", "progress")
+    assert output_of(capsys, "exercises") == said
     assert "[x] on_and_off" in said
     assert f"Exercises: 1 of {len(ALL)} solved." in said
     assert str(file) in said

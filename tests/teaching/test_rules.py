@@ -8,8 +8,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from commands import output_of
 
-from qflow import cli
 from qflow.broker.errors import FramingErrorException, InvalidConversion, SessionException
 from qflow.broker.options import DIALS, MODELLED, NOT_MODELLED, BrokerOptions
 from qflow.broker.settings import QueueSettings
@@ -214,16 +214,14 @@ def test_a_rule_is_found_in_a_name_a_table_and_a_docstring(tmp_path):
 
 
 def test_the_list_is_printed_with_titles_tests_and_a_closing_count(capsys):
-    assert cli.main(["rules"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = output_of(capsys, "rules").splitlines()
     at = lines.index("FC-14   ON when a message makes the level exceed a stop threshold")
     assert lines[at + 1].startswith("        test_")
     assert lines[-1] == f"{len(rule_book())} of {len(rule_book())} rules have a test or a reason why not"
 
 
 def test_a_rule_is_printed_whole(capsys):
-    assert cli.main(["rules", "fc-14", "FC-02.4"]) == 0
-    first, second = capsys.readouterr().out.split("\n\n")
+    first, second = output_of(capsys, "rules", "fc-14", "FC-02.4").split("\n\n")
     lines = first.splitlines()
     assert lines[0] == f"FC-14  {rule('FC-14').title}"
     assert " ".join(lines[1:-4]) == rule("FC-14").sentence
@@ -236,10 +234,8 @@ def test_a_rule_is_printed_whole(capsys):
 
 def test_away_from_a_checkout_rules_are_printed_without_their_tests(monkeypatch, capsys):
     monkeypatch.setattr(rules, "checkout_root", lambda: None)
-    assert cli.main(["rules", "FC-14"]) == 0
-    assert "tests:" not in capsys.readouterr().out
-    assert cli.main(["rules"]) == 0
-    listed = capsys.readouterr().out.splitlines()
+    assert "tests:" not in output_of(capsys, "rules", "FC-14")
+    listed = output_of(capsys, "rules").splitlines()
     assert len(listed) == len(rules.rule_book())
     assert "FC-14   ON when a message makes the level exceed a stop threshold" in listed
 
