@@ -218,6 +218,7 @@ FINE = [
     pytest.param("qpid.browse-only", "false", id="CF-03 false for a bool"),
     pytest.param("qpid.browse-only", "FALSE", id="CF-03 whatever its case"),
     pytest.param("qpid.browse-only", "2", id="CF-03 an integer in a string for a bool"),
+    pytest.param("qpid.browse-only", str(-(2**31)), id="CF-03 the smallest one of 32 bits"),
     pytest.param("qpid.browse-only", None, id="CF-03 null for a bool: false"),
     pytest.param("qpid.group_header_key", None, id="CF-03 MG-01 null for a text: none"),
     pytest.param("qpid.max_pages_loaded", 0, id="QT-19 no pages at all"),
