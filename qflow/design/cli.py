@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from qflow.arguments import add_columns, add_json, add_seed, add_several, add_workload, read_digits
 from qflow.colour import paint_states
-from qflow.kit import INTERRUPTED
+from qflow.kit import INTERRUPTED, RefusalError
 from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
@@ -181,29 +181,26 @@ def _limits(namespace: argparse.Namespace, workload: Workload) -> dict[str, Limi
 
 
 def _numbers(option: str, words: Sequence[str], workload: Workload) -> dict[str, int]:
-    from qflow.design.bounds import DesignError
-
     numbers: dict[str, int] = {}
     # What is said of one queue goes before what is said of all, in whatever order.
     for word in sorted(words, key=lambda word: "=" in word):
         name, equals, number = word.rpartition("=")
         limit = read_digits(number)
         if not limit or (equals and not name):
-            raise DesignError(f"{option}: must be a whole number from 1, or QUEUE=N, got {word!r}")
+            raise RefusalError(f"{option}: must be a whole number from 1, or QUEUE=N, got {word!r}")
         if name and name not in workload.queues:
             known = ", ".join(workload.queues) or "none"
-            raise DesignError(f"{option}: no queue {name!r} in the workload, which has {known}")
+            raise RefusalError(f"{option}: no queue {name!r} in the workload, which has {known}")
         for queue in [name] if name else workload.queues:
             numbers[queue] = limit
     return numbers
 
 
 def _message_limit(messages: int | None) -> int | None:
-    from qflow.design.bounds import DesignError
     from qflow.design.frontier import MESSAGE_LIMIT
 
     if messages is None:
         return MESSAGE_LIMIT
     if messages < 0:
-        raise DesignError(f"--messages: must be a whole number from 0, got {messages}")
+        raise RefusalError(f"--messages: must be a whole number from 0, got {messages}")
     return messages or None
