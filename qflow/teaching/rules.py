@@ -190,10 +190,9 @@ def _whole(one: Rule, tests: dict[str, list[str]] | None, chapters: dict[str, li
 def _tests(path: Path) -> Iterator[tuple[str, str]]:
     """Yield a file's test functions with their source, and the tables their decorators name."""
     text = path.read_text(encoding="utf-8")
-    lines = text.splitlines()
-    tree = ast.parse(text)
+    lines, tree = text.splitlines(), ast.parse(text)
     tables = {
-        target.id: _source(lines, node)
+        target.id: "\n".join(lines[node.lineno - 1 : node.end_lineno])
         for node in tree.body
         if isinstance(node, ast.Assign)
         for target in node.targets
@@ -202,13 +201,9 @@ def _tests(path: Path) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             names = {n.id for d in node.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
-            parts: list[ast.stmt | ast.expr] = [*node.decorator_list, node]
-            pieces = [_source(lines, part) for part in parts]
-            yield node.name, "\n".join([*pieces, *(tables[name] for name in sorted(names) if name in tables)])
-
-
-def _source(lines: list[str], node: ast.stmt | ast.expr) -> str:
-    return "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            source = lines[first - 1 : node.end_lineno]
+            yield node.name, "\n".join([*source, *(tables[name] for name in sorted(names) if name in tables)])
 
 
 def normalize(citation: str) -> str:
