@@ -484,6 +484,7 @@ def test_accepts_in_a_transaction(bench, ends, depth, count):
     assert bench.broker.queue("q").message_depth == 3
     getattr(session, ends)()
     assert bench.broker.queue("q").message_depth == depth
+    assert list(session.consuming.records) == [2]
     bench.taken()
     session.close()
     bench.receiver("next", credit=1)
