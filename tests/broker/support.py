@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from ledger import GROUP as GROUP
 from ledger import through_json as through_json
 from ledger import visible as visible
@@ -19,15 +18,6 @@ from ledger import visible as visible
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message, Session
 from qflow.broker.errors import AmqpException, ManagementError
 from qflow.broker.message import Transfer
-
-PROFILE = settings(
-    max_examples=150,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-"""How Hypothesis draws here: the same examples each time, however long they take."""
 
 BYTES, MESSAGES = 1, 0
 CREDIT, WINDOW = 0, 1

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger import Ledger
-from support import PROFILE, Bench, Reader
+from support import Bench, Reader
 
 from qflow.broker.completions import RangeSet
 
@@ -38,7 +38,7 @@ FLOW_MOVES = st.one_of(
 )
 
 
-@PROFILE
+@settings(max_examples=150)
 @given(
     st.lists(st.tuples(thresholds(), thresholds()), min_size=2, max_size=2),
     st.lists(FLOW_MOVES, min_size=20, max_size=40),
@@ -135,7 +135,7 @@ GROUP_MOVES = st.one_of(
 )
 
 
-@PROFILE
+@settings(max_examples=150)
 @given(st.sampled_from([0, 0, 3, 5]), st.lists(GROUP_MOVES, min_size=20, max_size=50))
 def test_groups_against_a_naive_model(limit, moves):
     """MG-06, MG-07, MG-08, MG-09, MG-10, MG-11, MG-15, MG-16, MG-18, MG-19, MG-20: three that fetch."""
@@ -178,7 +178,7 @@ def test_groups_against_a_naive_model(limit, moves):
         assert bench.stat("q").messageCount == len(naive.messages) - len(naive.holder)
 
 
-@PROFILE
+@settings(max_examples=150)
 @given(st.lists(st.integers(0, 30)))
 def test_range_set_against_a_set(numbers):
     """CM-04: the same members, in disjoint ranges that do not touch."""

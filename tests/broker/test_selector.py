@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support import PROFILE, Bench, bench_with, queue_of, refused
+from support import Bench, bench_with, queue_of, refused
 
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.errors import AmqpException, FramingErrorException, NotImplementedException
@@ -396,7 +396,7 @@ NODES = st.recursive(LEAVES, wider, max_leaves=12)
 QUOTIENT = ("/", ("value", 100), ("name", "a"))
 
 
-@PROFILE
+@settings(max_examples=150)
 @given(node=NODES, headers=st.dictionaries(st.sampled_from("abc"), PLAIN))
 @example(node=("+", ("value", 1.5), ("value", 1)), headers={})
 @example(node=("OR", ("=", ("name", "a"), ("value", 0)), (">", QUOTIENT, ("value", 3))), headers={"a": 0})

@@ -414,7 +414,7 @@ def test_where_there_is_no_hint(options, cited):
 FLOW = st.one_of(st.none(), st.integers(0, 200))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(*[FLOW] * 6, st.integers(0, 100), st.integers(0, 100), st.booleans())
 def test_the_explanation_is_the_engine(
     stop_count, resume_count, stop_size, resume_size, count, size, one, two, ring
@@ -733,7 +733,7 @@ KEYS = st.one_of(
 POLICY = st.sampled_from(["ring", "reject", "self-destruct", "none"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     NAMES,
     st.dictionaries(KEYS, st.one_of(SENDABLE, POLICY, st.just(1)), max_size=6),
@@ -761,7 +761,7 @@ SPOKEN = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SPELLED.filter(bool), st.dictionaries(SPELLED, SPOKEN, max_size=4), *[st.booleans()] * 3)
 def test_both_clients_read_an_address_alike(name, arguments, durable, auto_delete, exclusive):
     """CF-14: what is written, qpid-cpp and qpid-python read as the same declaration."""

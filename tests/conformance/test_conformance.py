@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from commands import status_of
+from commands import output_of, status_of
 from recordings import SCENARIOS
 
 from qflow.broker import BrokerOptions
@@ -153,8 +153,7 @@ def written(folder: Path, *scenarios: dict) -> str:
 def test_agreement(tmp_path, capsys, scenario):
     """Status 0 and nothing but the last line, which counts over all files."""
     file = written(tmp_path, scenario, {**scenario, "id": "again"})
-    assert status_of("conform", file, file) == 0
-    assert capsys.readouterr().out == "agree: 4 of 4 scenarios\n"
+    assert output_of(capsys, "conform", file, file) == "agree: 4 of 4 scenarios\n"
 
 
 def tamper(scenario: dict, number: int, path: str, value: object) -> dict:
@@ -428,8 +427,7 @@ def test_what_is_not_built_of_a_scenario_is_said(scenario):
 def test_options_that_do_not_start(tmp_path, capsys, scenario):
     """FC-10: the scenario does not agree; its verdict says what the broker said."""
     path = written(tmp_path, {**scenario, "broker": ["--default-flow-stop-threshold", "60"]})
-    assert status_of("conform", path) == 1
-    assert "flowStopRatio=60 flowResumeRatio=70" in capsys.readouterr().out
+    assert "flowStopRatio=60 flowResumeRatio=70" in output_of(capsys, "conform", path, status=1)
 
 
 @pytest.mark.parametrize(

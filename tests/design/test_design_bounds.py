@@ -44,7 +44,7 @@ def stall_range(thresholds, traffic, window="ideal"):
 # Stalls
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.integers(1, 40),
     st.lists(st.integers(1, 12), min_size=1, max_size=4),

@@ -68,7 +68,7 @@ def test_what_overflowed_as_declared_is_safe_as_recommended():
     assert made.evidence.max_depth["orders"] <= 100
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     st.integers(20, 120),
     st.lists(st.tuples(st.integers(1, 60), st.sampled_from([100, (4.0, 1.0)])), min_size=1, max_size=3),

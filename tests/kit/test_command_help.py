@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import refusal, status_of
+from commands import output_of, refusal, status_of
 
 from qflow import cli
 from qflow.cli import _EXAMPLES, _examples_of, _fold_line
@@ -25,8 +25,7 @@ INNERMOST = [name for name, parser in ALL.items() if not parser._subparsers]
 
 
 def test_every_command_stands_in_one_group(capsys):
-    assert status_of("--help") == 0
-    said = capsys.readouterr().out
+    said = output_of(capsys, "--help")
     for title, names in cli.GROUPS.items():
         block = said.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
         assert re.findall(r"^  (\S+)  ", block, re.MULTILINE) == list(names)
@@ -166,8 +165,7 @@ def completed(script: str, *words: str) -> set[str]:
 @pytest.mark.skipif(os.name == "nt", reason="there is no bash")
 def test_bash_completes_commands_options_choices_and_files(capsys, tmp_path, monkeypatch):
     pytest.importorskip("shtab")
-    assert status_of("completion", "bash") == 0
-    script = capsys.readouterr().out
+    script = output_of(capsys, "completion", "bash")
     assert completed(script, "qflow", "") >= set(cli.ROOMS)
     assert completed(script, "qflow", "tra") == {"trace"}
     assert completed(script, "qflow", "trace", "") >= {"info", "replay", "import", "why"}
@@ -184,8 +182,7 @@ def test_bash_completes_commands_options_choices_and_files(capsys, tmp_path, mon
 @pytest.mark.parametrize(("shell", "says"), [("zsh", "#compdef qflow"), ("fish", "complete -c qflow")])
 def test_zsh_and_fish_get_scripts_of_their_own(capsys, shell, says):
     pytest.importorskip("shtab")
-    assert status_of("completion", shell) == 0
-    assert says in capsys.readouterr().out
+    assert says in output_of(capsys, "completion", shell)
     assert status_of("completion", "tcsh") == 2
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sentences import state_sentence, step_sentence
 
@@ -261,14 +261,12 @@ def test_what_is_packed_is_whole_and_small(small):
     assert len(sent) < small.count * len(small.channels) * 4 / 8
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(-(2**31), 2**31 - 1) | st.just(0), max_size=20), max_size=5))
 def test_every_table_survives_packing(numbers):
     columns = [array("i", column) for column in numbers]
     assert read_back(pack(columns), *map(len, columns)) == columns
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([0, 1, 255, 256, 2**24, -1, -(2**31)])))
 def test_spans_are_where_a_channel_is_not_0(numbers):
     """Of any numbers, the spans are those that a walk from frame to frame finds."""

@@ -68,7 +68,7 @@ def some_workload(seed: int) -> Workload:
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, len(WORKLOADS) - 1), st.lists(st.integers(0, 700), max_size=5))
 def test_a_run_may_be_folded_in_portions(number: int, cuts: list[int]):
     run = run_of(number)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jupyter_core.paths
 import pytest
+from commands import output_of
 
 from qflow import cli
 from qflow.kit import DISTRIBUTION, install_command
@@ -153,8 +154,7 @@ def test_the_command(folder, tmp_path, monkeypatch, capsys):
     firefox.write_text("#!/bin/sh\n")
     firefox.chmod(0o755)
     monkeypatch.setenv("PATH", str(firefox.parent), prepend=os.pathsep)
-    assert cli.main(["doctor", "--dir", str(folder)]) == 0
-    assert "This machine is ready." in capsys.readouterr().out
+    assert "This machine is ready." in output_of(capsys, "doctor", "--dir", str(folder))
     (folder / "queue.py").write_text("")
     assert cli.main(["doctor", "--dir", str(folder)]) == 1
     assert capsys.readouterr().out.endswith("1 to cure before the kit works here: files.\n")

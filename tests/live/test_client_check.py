@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("proton")
 
 from client_programs import PROGRAMS, client_command
-from commands import refusal, status_of
+from commands import output_of, refusal, status_of
 from waiting import wait_until
 
 from qflow.kit import RefusalError
@@ -415,8 +415,7 @@ def test_a_program_that_never_uses_the_queue_is_refused_with_its_output(capsys, 
 )
 def test_arguments_that_cannot_be_read_give_an_object_with_json(capsys, words, sentence):
     """The program's own options are not the command's."""
-    assert status_of("check-client", *words) == 2
-    printed = capsys.readouterr().out
+    printed = output_of(capsys, "check-client", *words, status=2)
     assert sentence in json.loads(printed)["error"] if sentence else not printed
 
 

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("proton")
 pytest.importorskip("pyarrow")
 
-from commands import status_of
+from commands import output_of, status_of
 from proton import Message, SSLDomain
 from proton.utils import BlockingConnection, SendException
 from small_recording import Recorder, recording, recording_here
@@ -161,8 +161,7 @@ def test_import_predict_why_the_lake_and_other_readers_take_a_recording(recorded
     assert status_of("trace", "import", out, given, "--out", trace) == 0, capsys.readouterr().out
     assert f"{count} rows became" in capsys.readouterr().out
     assert status_of("trace", "why", trace, "1s", "queue:orders") == 0
-    assert status_of("predict", given, out, "--replays", "1") == 0
-    assert "orders" in capsys.readouterr().out
+    assert "orders" in output_of(capsys, "predict", given, out, "--replays", "1")
     # The folder is one log of the lake, and not a folder of logs.
     assert list(_log_files([out])) == [str(out)] and not _is_trace(str(out))
     assert list(_log_files([out.parent])) == [str(out)]

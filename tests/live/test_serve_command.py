@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("proton")
 
-from commands import refusal, status_of
+from commands import output_of, refusal, status_of
 from proton import Message, char
 from proton.utils import BlockingConnection
 from test_serving import opening
@@ -204,8 +204,7 @@ def test_a_trace_outlives_a_kill(tmp_path, capsys):
     trace, quarantine = qf.read_trace(lines)
     assert not quarantine and trace.kind.count("enqueued") == 3
     assert list(trace.seq) == list(range(len(trace)))
-    assert status_of("trace", "info", lines) == 0
-    assert "orders" in capsys.readouterr().out
+    assert "orders" in output_of(capsys, "trace", "info", lines)
     assert status_of("trace", "why", lines, trace.seq[-1], "queue:orders") == 0
 
 

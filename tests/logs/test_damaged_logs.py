@@ -6,7 +6,7 @@ import io
 import json
 
 import pytest
-from commands import status_of
+from commands import output_of, status_of
 
 from qflow.logs import ClientLog, audit
 from qflow.logs.log_file import LogError, LogRow
@@ -124,8 +124,7 @@ def test_one_bad_report_costs_one_row(tmp_path, capsys, label):
     lines[43] = lines[43].replace(json.dumps(STATS), json.dumps(label))
     path.write_text("".join(lines))
     given.write_text(json.dumps(workload_json(SMALL)))
-    assert status_of("trace", "import", path, "--json") == 1
-    facts = json.loads(capsys.readouterr().out)
+    facts = json.loads(output_of(capsys, "trace", "import", path, "--json", status=1))
     assert (facts["rows"], [entry["row"] for entry in facts["quarantine"]]) == (399, [44])
     assert facts["statistics"]["q"]["samples"] == 99
 

@@ -5,7 +5,7 @@ import gzip
 import json
 
 import pytest
-from commands import status_of
+from commands import output_of, status_of
 from recordings import write_beginning
 
 from qflow.logs import ClientLog
@@ -286,8 +286,7 @@ def test_own_times_from_anywhere_are_left_and_said(tmp_path, capsys):
 
 def test_the_import_says_what_it_guessed_and_what_that_changes(tmp_path, capsys):
     path = written(tmp_path / "log.csv", (INSTANT * 1000, INSTANT * 1000 + 3000))
-    assert status_of("trace", "import", path, "--map", MAP) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = output_of(capsys, "trace", "import", path, "--map", MAP).splitlines()
     assert lines[1].startswith(
         "  columns: time is 'when', client is 'host' (guessed), event is 'action', queue is"
     )
@@ -348,16 +347,13 @@ def test_a_capacity_that_no_row_shows_is_not_one_in_silence(tmp_path, capsys):
     assert f"producers.p.capacity: {words}" in capsys.readouterr().out
     inferred = json.loads(made.read_text())["inferred"]
     assert inferred == {"queues.q": UNDECLARED, "producers.p.capacity": words}
-    assert status_of("predict", made, path) == 0
-    first = capsys.readouterr().out.splitlines()[0]
+    first = output_of(capsys, "predict", made, path).splitlines()[0]
     assert first.startswith(
         "capacity of p: not seen in the log, what is predicted of blocks is a guess; give it with"
     )
-    assert status_of("predict", made, path, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["capacity_not_seen"] == {"p": words}
+    assert json.loads(output_of(capsys, "predict", made, path, "--json"))["capacity_not_seen"] == {"p": words}
     # Once it is given, there is nothing left to say.
-    assert status_of("predict", made, path, "--capacity", "p=20") == 0
-    assert "not seen" not in capsys.readouterr().out
+    assert "not seen" not in output_of(capsys, "predict", made, path, "--capacity", "p=20")
 
 
 def test_a_window_that_was_full_is_seen(tmp_path, capsys):

@@ -149,7 +149,7 @@ ACTS += [(client, event) for client in "cde" for event in ("deliver", "accept", 
 PAUSES = st.sampled_from([0, 1_000, 40_000, 300_000, 2_500_000])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(acts=st.lists(st.tuples(PAUSES, st.sampled_from(ACTS), st.integers(1, 6)), min_size=1, max_size=40))
 def test_any_small_log_has_one_verdict(tmp_path_factory, acts):
     time, rows = 0, []

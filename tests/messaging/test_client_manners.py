@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from messaging_support import Bench, address, contents, drain, texts
 
@@ -392,7 +392,6 @@ class Program:
         return False
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(sorted(STEPS)), max_size=12))
 def test_programs_beside_the_table(steps: list[str]) -> None:
     """CAP-12, CAP-13: the commands of every call, and which calls never return."""
@@ -410,7 +409,6 @@ def test_programs_beside_the_table(steps: list[str]) -> None:
         assert not (is_held and step in ("fetch now", "acknowledge", "send to idle and wait")), step
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=15), st.sampled_from([None, 1, 2, 5]))
 def test_what_no_unbroken_row_covers_is_unsettled(
     sends: list[tuple[int, bool]], capacity: int | None

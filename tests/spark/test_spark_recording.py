@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from commands import status_of
+from commands import output_of
 from spark_kit import write_log
 from test_spark_ingest import GOOD, WORKLOAD
 
@@ -64,8 +64,7 @@ def test_an_audit_takes_logs_of_all_kinds_and_drops_nothing_in_silence(spark, tm
     recording, rows = write_recording(tmp_path)
     gaps, (trace, told) = write_gaps(tmp_path), write_run(tmp_path)
     words = "--lake", tmp_path / "lake", "--out", tmp_path / "out", "--buckets=1", "--json"
-    assert status_of("spark", "audit", recording, gaps, trace, *words) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(output_of(capsys, "spark", "audit", recording, gaps, trace, *words))
     assert found["events"] >= rows, found
     assert found["set_aside"] == 3
     aside = {(row["source"], row["row"], row["reason"]) for row in found["first_set_aside"]}

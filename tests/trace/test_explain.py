@@ -6,7 +6,7 @@ import json
 
 import pytest
 from explain_story import Story, story_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_explain_stories import flow_165
 from trace_commands import Cast, all_commands, fresh
@@ -242,7 +242,7 @@ def assert_all_is_answered(timeline, seq, limit=25, other=None):
     return asked
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(
     all_commands,
     st.sampled_from(["shipped", "shipped", "overflow-list", "watermark", "java", "pre-feature"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from trace_commands import Cast, all_commands, fresh
 
@@ -17,7 +17,7 @@ from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Checkpoint, Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate
 
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=40)
 
 
 def workload(duration=3, stop=10, capacity=5):

@@ -28,7 +28,7 @@ from qflow.trace.replaying import Replay, first_difference, record, trace_of
 from qflow.trace.schema import KINDS, NAMES, Trace, TraceError, decode_detail, encode_detail
 from qflow.workload import Consumer, Producer, Workload, simulate
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=60)
 
 
 def recorded(commands, **options):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qflow.broker import Broker, Event, Message
@@ -50,7 +50,6 @@ def play(moves, flushes_on_sync=False):
     return broker, trace
 
 
-@settings(deadline=None)
 @given(MOVES, st.booleans())
 def test_replay_is_exact(moves, flushes_on_sync):
     broker, trace = play(moves, flushes_on_sync)

@@ -4,7 +4,7 @@ import json
 from itertools import islice
 
 import pytest
-from commands import status_of
+from commands import output_of
 
 from qflow.design.frontier import _meter_of
 from qflow.labs import flow_lab, flow_run, policy_lab
@@ -134,10 +134,8 @@ def odd(monkeypatch):
 def test_the_command_shows_whatever_the_meter_measures(odd, tmp_path, capsys):
     file = tmp_path / "small.json"
     file.write_text(json.dumps({"name": "small", "duration": 1, "queues": {"q": {}}}))
-    assert status_of("run", file) == 0
-    assert ", odd 7.25, " in capsys.readouterr().out
-    assert status_of("run", file, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["queues"]["q"]["odd"] == 7.25
+    assert ", odd 7.25, " in output_of(capsys, "run", file)
+    assert json.loads(output_of(capsys, "run", file, "--json"))["queues"]["q"]["odd"] == 7.25
 
 
 @pytest.mark.parametrize(("replays", "interval"), [(1, (None, None)), (2, (7.25, 7.25))])

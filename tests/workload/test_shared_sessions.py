@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from commands import status_of
+from commands import output_of
 
 from qflow.design.frontier import _meter_of
 from qflow.labs.fold import fold
@@ -53,8 +53,7 @@ def recorded(workload):
 def summary_of(workload, tmp_path, capsys, *words):
     path = tmp_path / "shared.json"
     path.write_text(json.dumps(workload_json(workload)))
-    assert status_of("run", path, "--json", *words) == 0
-    return json.loads(capsys.readouterr().out)
+    return json.loads(output_of(capsys, "run", path, "--json", *words))
 
 
 def test_a_run_counts_what_each_sent(sent, tmp_path, capsys):
