@@ -147,7 +147,6 @@ class QueueRegistry(Dependent):
         if (alternate := queue.alternate) is None:
             context.abandoned += len(orphans)
         else:
-            context.abandonedViaAlt += len(orphans)
             try:
                 for message in orphans:
                     with message.route_on() as transfer:
@@ -157,6 +156,7 @@ class QueueRegistry(Dependent):
                 # The real broker gives up at the first refusal, too: the rest is lost, the alternate stays in
                 # use for good.
                 refusal = error
+            context.abandonedViaAlt += len(orphans)
         self.retired.add(queue.counters)
         if context.observer is not None:
             context.emit("queueDelete", queue.name, detail={"reason": reason})

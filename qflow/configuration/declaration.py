@@ -101,7 +101,7 @@ class Declaration:
     def of_address(cls, name: str, options: Mapping[str, object]) -> Declaration:
         """Return the queue that a parsed address creates: its name and, of its options, ``node`` (CF-14)."""
         node = _read_map(options, "node")
-        if node.get("type", "queue") != "queue":
+        if (node.get("type") or "queue") != "queue":
             raise ConfigurationError(f"node type: got {node['type']!r}, a queue is due")
         declare = _read_map(node, "x-declare")
         return cls(

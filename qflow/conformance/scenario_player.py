@@ -159,8 +159,12 @@ class Player:
 
     def declare_queue(self, client: _PlayedSession, step: Step) -> None:
         """Declare a queue, which is observed from now on."""
-        self.declared[step.get("queue", "")] = None
-        _DECLARE.action(self, client, step)
+        try:
+            _DECLARE.action(self, client, step)
+        finally:
+            # A refused one is looked for as well, if it has a name.
+            if isinstance(name := step.get("queue", ""), str):
+                self.declared[name] = None
 
     def disconnect(self, client: _PlayedSession, step: Step) -> None:
         """Drop the connection: all its sessions end, and only then is anything delivered."""

@@ -470,7 +470,7 @@ def _measure_settling(watch: _Watch) -> Settling:
 
 def _await_settled(watch: _Watch, fed: int, seconds: float) -> int:
     """Wait for messages to be settled, or for the receiver's end; return how many were."""
-    for _ in range(round(2 * seconds / _LOOK)):
+    for _ in range(max(1, round(2 * seconds / _LOOK))):
         sleep(_LOOK / 2)
         watch.look()
         if watch.figures.depth < fed or not watch.is_receiving:

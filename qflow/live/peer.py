@@ -658,7 +658,9 @@ class Peer:
         if not lib.pn_delivery_readable(delivery):
             # The client settles before it has an outcome, or aborts.
             if lib.pn_delivery_settled(delivery):
-                sending.held = {number: one for number, one in sending.held.items() if one != delivery}
+                number = next((number for number, one in sending.held.items() if one == delivery), None)
+                if number is not None:
+                    del sending.held[number]
                 lib.pn_delivery_settle(delivery)
             return
         try:

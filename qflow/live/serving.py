@@ -251,5 +251,10 @@ def _describe_client(peer: Peer) -> dict[str, Any]:
         "product": peer.product,
         "address": peer.address,
         "user": peer.sasl.user,
-        "links": [link.describe() for link in peer.links.values() if link.link is not None],
+        # Senders come first.
+        "links": sorted(
+            (link.describe() for link in peer.links.values() if link.link is not None),
+            key=lambda shown: shown["role"],
+            reverse=True,
+        ),
     }

@@ -707,7 +707,7 @@ def _make_query(meta: dict[str, Any]) -> dict[str, Any]:
     key = meta["_schema"].getKey() if "_schema" in meta else meta.get("_key")
     if key is None:
         key = ClassKey(meta.get("_package", PACKAGE), str(meta.get("_class", "")).lower(), "_data")
-    return {"_schema_id": {"_package_name": key.getPackageName(), "_class_name": key.getClassName()}}
+    return {"_schema_id": {"_package_name": key.getPackageName() or None, "_class_name": key.getClassName()}}
 
 
 __all__ = [

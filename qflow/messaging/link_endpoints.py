@@ -299,7 +299,9 @@ class LinkEndpoint(Endpoint):
             raise InvalidOption(text=f"error in options: {error_text}")
         if self._is_temporary:
             # The node is made, and goes with the session that uses it.
-            declare = {"auto-delete": True, "exclusive": True, **(address.node.get("x-declare") or {})}
+            declare = dict(address.node.get("x-declare") or {})
+            for option in ("auto-delete", "exclusive"):
+                declare.setdefault(option, True)
             made: dict[Any, Any] = {"create": "always", "node": {**address.node, "x-declare": declare}}
             address = address._replace(options={**(address.options or {}), **made})
         return address
