@@ -48,7 +48,8 @@ def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> Non
 def read_digits(text: str) -> int | None:
     """Return a whole number of at most 64 bits, written in digits alone; None if a text is none."""
     # Python refuses to read thousands of digits.
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 20 else None
+    is_short = text.isascii() and text.isdecimal() and len(text) <= 20
+    return int(text) if is_short and int(text) < 1 << 64 else None
 
 
 def whole_number(text: str, most: int | None = None) -> int:

@@ -196,8 +196,11 @@ def _split(
         yield QuarantinedRow(0, "seq", f"{missing} events are missing between 0 and {after - 1}")
 
 
+_STRANGER = "must be a client or queue of the workload, got "
+
+
 def _set_aside(number: int, row: LogRow) -> QuarantinedRow:
-    reason = f"must be a client or queue of the workload, got {row.client}"
+    reason = _STRANGER + row.client
     values = json.dumps(row._asdict(), separators=(",", ":"), ensure_ascii=False)
     return QuarantinedRow(number + 1, "client", reason, values[:500])
 
@@ -303,7 +306,9 @@ def make_lake(
         try:
             first = aside.orderBy("source", "row").limit(_SHOWN).collect()
             count = len(first) if len(first) < _SHOWN else aside.count()
-            if first and lake.where(~lake.event.isin(BEGIN, END)).isEmpty():
+            # A client that a workload lacks is set aside, as one bad row is; a log without a row is refused.
+            is_bad = bool(first) and aside.where(aside.reason.startswith(_STRANGER)).isEmpty()
+            if is_bad and lake.where(~lake.event.isin(BEGIN, END)).isEmpty():
                 raise RefusalError(f"{first[0].source}: {first[0].reason}")
             events |= write_lake(lake, folder, buckets, made_of, day, form)
         finally:

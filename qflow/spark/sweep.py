@@ -301,6 +301,9 @@ def sweep(
     form: str = FORMAT,
 ) -> DataFrame:
     """Return the measures of every component under every setting; only those that are missing are made."""
+    names = [setting.name for setting in settings]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise RefusalError(f"two settings are named {twice[0]!r}")
     rows, table = read_lake(spark, lake, form), GrowingTable(spark, folder, form)
     counted = rows.groupBy("component", "part").count().collect()
     events = {row.component: row["count"] for row in counted}

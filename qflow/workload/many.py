@@ -126,13 +126,16 @@ class ManyRuns(Generic[Item, Result]):
 
     def _receive(self, found: list[tuple[int, Result]], timeout: float | None) -> None:
         """Take what workers say; return at the first result, or when the time is up."""
-        until = None if timeout is None else time.monotonic() + timeout
+        began = time.monotonic()
+        until = None if timeout is None else began + timeout
+        # Answers may come as fast as they are taken.
+        enough = began + (timeout or 0.0) + _QUESTION
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())
             ready = _wait_for(self._workers, 0.0 if found else left)
             for worker in ready:
                 self._on_answer(worker, worker.receive(), found)
-            if not ready and (found or left == 0.0):
+            if (found or left == 0.0) and (not ready or time.monotonic() > enough):
                 return
 
     def _on_answer(self, worker: _Worker, answer: Answer, found: list[tuple[int, Result]]) -> None:
@@ -201,7 +204,7 @@ class _Worker:
         """Wait for the next answer; an error if the process has ended."""
         try:
             answer: Answer = self.connection.recv()
-        except (EOFError, ConnectionError):
+        except (EOFError, OSError):
             self.owes = False
             return False, RuntimeError(f"a worker process ended, with {self._process.wait()}"), 0.0
         except BaseException:

@@ -116,6 +116,10 @@ def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):
     (tmp_path / "log.json").write_text(json.dumps(WORKLOAD))
     with pytest.raises(RefusalError, match="^log: the columns must be .*; the column group is missing"):
         make_lake(spark, [log], tmp_path / "lake")
+    # Rows of strangers are rows: they are set aside, and the audit of other logs goes on.
+    strangers = [row._replace(client="stranger") for row in GOOD]
+    report = make_lake(spark, [write_log(log, strangers)], tmp_path / "lake")
+    assert report.set_aside == len(GOOD)
 
 
 def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):

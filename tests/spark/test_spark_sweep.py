@@ -62,6 +62,8 @@ def test_a_grid_that_makes_no_sense_is_refused_in_one_sentence(tmp_path):
         path.write_text(text)
         with pytest.raises(RefusalError, match=words):
             load_grid(path)
+    with pytest.raises(RefusalError, match="two settings are named 'half'"):
+        sweep(None, "lake", [HALF, HALF], "out")
 
 
 def test_a_refused_setting_and_a_component_too_large_are_noted_not_lost():

@@ -88,6 +88,18 @@ def test_a_worker_that_dies_is_said_and_replaced():
     with pytest.raises(RuntimeError, match="a worker process ended, with 3"):
         list(run_many(os._exit, [3, 3], processes=2))
     assert dict(run_many(abs, [-1, -2], processes=2)) == {0: 1, 1: 2}
+    runs = ManyRuns(bytes, [30_000_000, 30_000_000], processes=2)
+    # More than a pipe holds: both are in the middle of an answer, or have not begun one.
+    for worker in runs._workers:
+        worker._process.kill()
+    with pytest.raises(RuntimeError, match="a worker process ended, with -9"):
+        runs.results(None)
+
+
+def test_results_are_returned_although_more_come_all_the_time():
+    runs = ManyRuns(list, [range(2_000)] * 20_000, processes=2)
+    assert 0 < len(runs.results(None)) < 20_000
+    runs.close()
 
 
 def test_a_signal_that_comes_too_late_costs_nothing():
