@@ -120,6 +120,14 @@ class LabServer:
     folder: Path  # of the chapters it shows
     log: Path  # of its output
 
+    def write_notebook(self, name: str, *cells: str) -> None:
+        """Write a notebook of code cells beside the chapters."""
+        import nbformat
+
+        made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(made, self.folder / name)
+
 
 @dataclass(eq=False)
 class LabPage:
@@ -170,6 +178,49 @@ class LabPage:
             element.scroll_into_view_if_needed()
             element.screenshot(path=str(target))
         return target
+
+
+@dataclass(eq=False)
+class ShownLab:
+    """A lab on a page, in the hands of a learner."""
+
+    labs: LabPage
+    root: Any  # what finds it on the page
+
+    @property
+    def page(self) -> Any:
+        """Playwright's page."""
+        return self.labs.page
+
+    def seen(self) -> dict[str, str]:
+        """Return what its first picture says of itself."""
+        return dict(self.root.locator(".qf-stage").first.evaluate("stage => ({ ...stage.dataset })"))
+
+    def press(self, first: str, *more: str) -> None:
+        """Press keys one after the other; to find the scene for each costs more than all it draws."""
+        self.root.locator(".qflow-scene").last.press(first)
+        for key in more:
+            self.page.keyboard.press(key)
+
+    def click_rail(self, slider: str, share: float) -> None:
+        """Press and let go of the mouse somewhere on a slider's rail."""
+        # The slider is deaf for 0.3 s after a click, while its handle glides.
+        rail = self.root.locator(f".qf-slider-{slider} .noUi-target:not(.noUi-state-tap)")
+        rail.scroll_into_view_if_needed()
+        box = rail.bounding_box()
+        rail.click(position={"x": box["width"] * share, "y": box["height"] / 2})
+
+    def move(self, slider: str, share: float) -> None:
+        """Move a slider, and wait for the picture of its run."""
+        run = int(self.seen()["run"])
+        self.click_rail(slider, share)
+        self.await_run(run)
+
+    def await_run(self, after: int) -> None:
+        """Wait until a later run is drawn, and drawn as a whole."""
+        stage = self.root.locator(".qf-stage").first.element_handle()
+        script = "([stage, run]) => Number(stage.dataset.run) > run && stage.dataset.whole !== 'no'"
+        self.page.wait_for_function(script, arg=[stage, after], polling=LOOKS_MS)
 
 
 def find_chromium() -> str:

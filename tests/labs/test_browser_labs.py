@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import nbformat
 import pytest
-from browser import LabPage
+from browser import LabPage, ShownLab
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -54,22 +53,16 @@ _RESTART = """async () => {
 }"""
 
 
-def notebook(folder: Path, name: str, *cells: str) -> None:
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(made, folder / name)
-
-
 @pytest.fixture(scope="module")
 def labs(lab_server, lab_page):
-    folder = lab_server.folder
     opened = [f"{name} = {code}\n{name}" for name, code in OPEN.items()]
-    notebook(folder, "labs.ipynb", SETUP, *opened)
+    lab_server.write_notebook("labs.ipynb", SETUP, *opened)
     charts = "for make in (held_chart, depth_chart, latency_chart):\n    display(lab.chart(make))"
-    notebook(folder, "charts.ipynb", SETUP, "lab = capacity_lab()\nlab", charts)
+    lab_server.write_notebook("charts.ipynb", SETUP, "lab = capacity_lab()\nlab", charts)
     for number in MANY:
         made = f"many = [flow_lab(messages=100) for _ in range({number})]\ndisplay(*many)"
-        notebook(folder, f"{number}-labs.ipynb", SETUP, made, "for lab in many:\n    lab.close()")
+        close = "for lab in many:\n    lab.close()"
+        lab_server.write_notebook(f"{number}-labs.ipynb", SETUP, made, close)
     return lab_page
 
 
@@ -82,40 +75,16 @@ def opened(labs) -> LabPage:
     return labs
 
 
-class Seen:
-    """One lab on the page."""
+class Seen(ShownLab):
+    """One lab of those on the page."""
 
     def __init__(self, labs: LabPage, name: str) -> None:
-        self.labs, self.page, self.name = labs, labs.page, name
-        self.root = labs.page.locator(".qflow-lab").nth(list(OPEN).index(name))
-        self.scene = self.root.locator(".qflow-scene").last
+        super().__init__(labs, labs.page.locator(".qflow-lab").nth(list(OPEN).index(name)))
+        self.name = name
         self.root.evaluate(ALONE)
         self.root.scroll_into_view_if_needed()
         for more in self.root.locator(".qflow-scene:not(.qf-is-open) .qf-more").all():
             more.click()
-
-    def stage(self, index: int = 0) -> dict[str, str]:
-        return dict(self.root.locator(".qf-stage").nth(index).evaluate("stage => ({ ...stage.dataset })"))
-
-    def press(self, first: str, *more: str) -> None:
-        """Press keys one after the other; to find the scene for each costs more than all it draws."""
-        self.scene.press(first)
-        for key in more:
-            self.page.keyboard.press(key)
-
-    def move(self, slider: str, share: float) -> None:
-        run = int(self.stage()["run"])
-        rail = self.root.locator(f".qf-slider-{slider} .noUi-target:not(.noUi-state-tap)")
-        rail.scroll_into_view_if_needed()
-        box = rail.bounding_box()
-        rail.click(position={"x": box["width"] * share, "y": box["height"] / 2})
-        self.await_run(run)
-
-    def await_run(self, after: int) -> None:
-        """Wait until a later run is drawn, and drawn as a whole."""
-        stage = self.root.locator(".qf-stage").first.element_handle()
-        script = "([stage, run]) => Number(stage.dataset.run) > run && stage.dataset.whole !== 'no'"
-        self.page.wait_for_function(script, arg=[stage, after])
 
     def shot(self, moment: str) -> None:
         """Keep a picture of the lab for a look at it, where QFLOW_SCREENSHOTS asks for it."""
@@ -151,20 +120,20 @@ def test_all_labs_open_and_ask_nobody_outside(opened):
 def test_a_lab_with_sliders(opened, name, slider, share, thing):
     lab = Seen(opened, name)
     lab.shot("first")
-    before = lab.stage()
+    before = lab.seen()
     lab.move(slider, share)
-    after = lab.stage()
+    after = lab.seen()
     assert int(after["run"]) > int(before["run"])
     assert after["frames"] != before["frames"]
     lab.press("Home")
-    start = lab.stage()
+    start = lab.seen()
     lab.press(*["ArrowRight"] * 4)
-    there = lab.stage()
+    there = lab.seen()
     assert there != start
     lab.press("ArrowRight", "ArrowLeft")
-    assert lab.stage() == there, "a step on and back is the very same picture"
+    assert lab.seen() == there, "a step on and back is the very same picture"
     lab.press(*["ArrowLeft"] * 4)
-    assert lab.stage() == start
+    assert lab.seen() == start
     lab.press("Shift+ArrowRight")
     lab.shot("moved")
     told = lab.why(thing)
@@ -173,7 +142,7 @@ def test_a_lab_with_sliders(opened, name, slider, share, thing):
     link = lab.root.locator(".qf-why li").last
     frame = int(link.get_attribute("data-frame"))
     link.locator("button").click()
-    assert int(lab.stage()["frame"]) == frame
+    assert int(lab.seen()["frame"]) == frame
     lab.move(slider, share + 0.06)
     assert not lab.root.locator(".qf-why").is_visible(), "an answer about a run that is not shown any more"
 
@@ -186,42 +155,40 @@ def test_the_keyboard_alone_asks_why_and_goes_there(opened):
     assert lab.root.locator(".qf-why").get_attribute("data-subject") == "producer:C2"
     frame = lab.root.locator(".qf-why li").last.get_attribute("data-frame")
     links.last.press("Enter")
-    assert lab.stage()["frame"] == frame
+    assert lab.seen()["frame"] == frame
     lab.root.locator(".qf-why-close").press("Enter")
 
 
 def test_typing_a_configuration(opened):
     lab = Seen(opened, "config")
-    lab.shot("first")
     field = lab.root.locator(".qf-typed textarea")
-    field.fill("orders --max-queue-count 90")
-    field.blur()
-    lab.root.locator("text=stop 72").wait_for()
-    lab.shot("typed")
-    field.fill("orders --max-queue-count 100 --flow-stop-count 5")
-    field.blur()
-    lab.root.locator(".qf-refused").wait_for()
-    assert "must be less or equal to qpid.flow_stop_count=5" in lab.root.locator(".qf-refused").inner_text()
-    lab.shot("refused")
+    for typed, seen in (
+        ("orders --max-queue-count 90", "text=stop 72"),
+        ("orders --max-queue-count 100 --flow-stop-count 5", ".qf-refused"),
+    ):
+        field.fill(typed)
+        field.blur()
+        lab.root.locator(seen).wait_for()
+        lab.shot(seen.strip("."))
 
 
 def test_clicking_a_state_loads_it(opened):
     lab = Seen(opened, "states")
     lab.shot("first")
-    run = int(lab.stage()["run"])
+    run = int(lab.seen()["run"])
     node = lab.root.locator(".qf-state-node").nth(6)
     node.click()
     lab.await_run(run)
     head = lab.root.locator(".qf-states-head", has_text="state 6 of")
     head.wait_for()
     said = head.inner_text()
-    assert f"depth {lab.stage()['depth']}" in said
-    assert int(lab.stage()["frame"]) == int(lab.stage()["frames"]) - 1, "the picture is at the state itself"
+    assert f"depth {lab.seen()['depth']}" in said
+    assert int(lab.seen()["frame"]) == int(lab.seen()["frames"]) - 1, "the picture is at the state itself"
     lab.shot("chosen")
     lab.press("ArrowLeft", "ArrowRight")
     lab.root.locator(".qf-states").press("Home")
     lab.await_run(run + 1)
-    assert lab.stage()["depth"] == "0"
+    assert lab.seen()["depth"] == "0"
     lab.move("stop", 0.9)
     lab.shot("moved")
 
@@ -229,7 +196,7 @@ def test_clicking_a_state_loads_it(opened):
 def test_fork_compare_and_share(opened):
     lab = Seen(opened, "capacity")
     lab.press("Home", "Shift+ArrowRight")
-    run = int(lab.stage()["run"])
+    run = int(lab.seen()["run"])
     lab.root.locator(".qf-fork").select_option("purge:orders")
     lab.await_run(run)
     assert lab.root.locator(".qf-view-name").all_inner_texts() == ["as it was", "orders is purged"]
@@ -237,7 +204,8 @@ def test_fork_compare_and_share(opened):
     lab.root.locator(".qf-end-comparison").click()
     lab.await_run(run + 1)
     assert lab.root.locator(".qf-view").count() == 1
-    run = int(lab.stage()["run"])
+    assert lab.root.locator(".qf-end-comparison").is_hidden(), "it ends where it is seen"
+    run = int(lab.seen()["run"])
     lab.press("c")
     lab.await_run(run)
     lab.move("capacity_1", 0.3)
@@ -265,7 +233,7 @@ def test_a_lab_whose_kernel_was_restarted_says_so(opened):
     assert "Run the lab's cell again" in refusal.inner_text()
     assert lab.root.locator(".qf-why-wait").count() == 0
     lab.press("Home", "ArrowRight")
-    assert lab.stage()["frame"] == "1"
+    assert lab.seen()["frame"] == "1"
 
 
 def test_charts_follow_the_scene_and_lead_it(labs, tmp_path):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from browser import LOOKS_MS
-from test_browser_labs import notebook
 from test_prose import TEXT
 
 from qflow.design.settings_map import KINDS
@@ -33,7 +32,7 @@ WORDS = """root => [...root.querySelectorAll("svg text")]
 
 @pytest.fixture(scope="module")
 def page(lab_server, lab_page):
-    notebook(lab_server.folder, "map.ipynb", CODE, PROSE, GAME, PAGE)
+    lab_server.write_notebook("map.ipynb", CODE, PROSE, GAME, PAGE)
     lab_page.page.set_viewport_size({"width": 1440, "height": 900})
     lab_page.open_notebook("map.ipynb")
     lab_page.run_all(120)

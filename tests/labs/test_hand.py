@@ -239,7 +239,7 @@ def test_a_wheel_steps_the_handle_that_has_the_focus_and_else_scrolls_the_page(l
     assert live.lab.sliders["resume"].value == 510
 
 
-# The keyboard, and what is over
+# The keyboard
 
 
 def test_messages_of_a_consumer_are_one_stop_for_tab_and_arrows_go_through_them(live):
@@ -255,15 +255,3 @@ def test_messages_of_a_consumer_are_one_stop_for_tab_and_arrows_go_through_them(
     assert page.evaluate("() => document.activeElement.dataset.why") != first
     page.keyboard.press("Escape")
     assert page.evaluate("() => document.activeElement.dataset.name") == "c1"
-
-
-def test_a_comparison_ends_where_it_is_seen(live):
-    live.open(flow_lab(messages=60, **SMALL))
-    page = live.page
-    page.evaluate("() => document.querySelector('.qf-more').click()")
-    page.locator(".qf-fork").select_option("purge:orders")
-    page.wait_for_function("() => document.querySelectorAll('.qf-view').length === 2")
-    page.evaluate("() => document.querySelector('.qf-more').click()")
-    page.locator(".qf-end-comparison").click()
-    page.wait_for_function("() => document.querySelectorAll('.qf-view').length === 1")
-    assert page.locator(".qf-end-comparison").is_hidden()

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from test_challenges import NAMES, WINNING, WRONG
 
@@ -33,9 +32,7 @@ _STEPS_OFF = """(one, time) => {
 def page(lab_server, lab_page):
     """Open a notebook in which each challenge stands twice: to be lost, and to be won."""
     code = ["import qflow as qf", *(f'qf.challenge("{name}")' for name in NAMES for _ in range(2))]
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(line) for line in code])
-    made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(made, lab_server.folder / "challenges.ipynb")
+    lab_server.write_notebook("challenges.ipynb", *code)
     lab_page.page.set_viewport_size({"width": 1440, "height": 900})
     lab_page.open_notebook("challenges.ipynb")
     lab_page.run_all(180)
