@@ -72,15 +72,6 @@ def test_a_wrong_guess_hears_its_misunderstanding_and_is_remembered(capsys):
     assert (again.scene.asking["guess"], again.scene.asking["sure"]) == (900, 80)
 
 
-def test_text_is_the_same_always_and_tells_nothing(capsys):
-    for _ in range(2):
-        Predictions("01-thresholds").ask("on", "off", lab=flow_lab())
-    said = capsys.readouterr().out
-    half = len(said) // 2
-    assert said[:half] == said[half:] and said.count("No guess yet.") == 4
-    assert "901" not in said and "499" not in said
-
-
 def test_a_notebook_keeps_the_questions_and_a_picture_that_asks_them():
     predictions, lab = Predictions("01-thresholds"), flow_lab()
     predictions.ask("on", "off", lab=lab)

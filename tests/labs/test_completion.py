@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sentences import ask
 
-from qflow.labs import completion_lab, completion_run, open_token
+from qflow.labs import completion_lab, completion_run, group_lab, group_run, open_token
 from qflow.labs.completion import MOST, STORY, SessionTable
 from qflow.labs.frames import NEVER
 
@@ -55,9 +55,14 @@ def test_what_is_complete_and_never_reported():
     assert table.picture().claims[1:] == ("The last report to the client names 0-4 (CM-05).",)
 
 
-def test_every_step_has_a_sentence():
-    picture = completion_run()
+@pytest.mark.parametrize("run", [completion_run, group_run])
+def test_every_step_has_a_sentence(run):
+    picture = run()
     assert [frame for frame, _ in picture.drawing["captions"]] == list(range(1, picture.frames.count))
+    assert set(picture.drawing["turns"]) <= set(dict(picture.drawing["captions"]))
+
+
+def test_the_story_asks_three_times():
     assert len([move for move in STORY if move[0] in ("sync", "flush")]) == 3
 
 
@@ -76,27 +81,31 @@ def test_the_lab_takes_a_message_off_a_queue_and_answers_the_sync():
     assert complete(lab.picture) == "0-3"
 
 
+SETTLED = {"ask": "settle", "verdict": "accept", "message": ["c2", "B-9"], "time": 10**7}
+
+
+def strip(move="busy", number=1):
+    return lambda: completion_lab(moves=[(move,)] * number)
+
+
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("make", "content", "said"),
     [
-        ({"what": "fly"}, "what can be done is busy, idle, sync, flush, take, purge; got 'fly'"),
-        ({"what": "take", "name": "p1-9"}, "'p1-9' is not on a queue; there are p1-0"),
-        ({"what": "idle", "name": "flush"}, "a message asks with 'sync', or not at all; got 'flush'"),
-        ({"what": "purge", "name": "x"}, "there is no queue 'x'; there are busy, idle"),
+        (strip(), {"what": "fly"}, "what can be done is busy, idle, sync, flush, take, purge; got 'fly'"),
+        (strip(), {"what": "take", "name": "p1-9"}, "'p1-9' is not on a queue; there are p1-0"),
+        (strip(), {"what": "idle", "name": "no"}, "a message asks with 'sync', or not at all; got 'no'"),
+        (strip(), {"what": "purge", "name": "x"}, "there is no queue 'x'; there are busy, idle"),
+        (strip("idle", MOST), {"what": "idle"}, "the strip has room for 16 commands: start again"),
+        (group_lab, SETTLED, "c2 holds B-4, C-4; it cannot accept B-9"),
+        (group_lab, {"what": "dance"}, "this lab has no button 'dance'"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_loses_nothing(content, said):
-    lab = completion_lab(moves=[("busy",)])
+def test_what_cannot_be_done_is_said_and_loses_nothing(make, content, said):
+    lab = make()
     before = lab.picture
-    ask(lab, ask="do", **content)
+    ask(lab, **{"ask": "do", **content})
     assert lab.scene.refusal == said
     assert lab.picture is before
-
-
-def test_the_strip_has_an_end():
-    lab = completion_lab(moves=[("idle",)] * MOST)
-    ask(lab, ask="do", what="idle")
-    assert lab.scene.refusal == "the strip has room for 16 commands: start again"
 
 
 def test_what_is_done_after_a_fork_is_shown_and_ends_the_comparison():

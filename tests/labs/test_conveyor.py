@@ -45,14 +45,6 @@ def test_the_race_of_add_and_remove_is_counted(grouped, wrong):
     assert f"An item was removed before it was added in {len(wrong)} of 5 carts." in picture.claims
 
 
-def test_every_frame_after_the_first_says_what_happened():
-    picture = group_run(**STORY)
-    frames = [frame for frame, _ in picture.drawing["captions"]]
-    assert frames == sorted(set(frames))
-    assert set(frames) == set(range(1, picture.frames.count))
-    assert set(picture.drawing["turns"]) <= set(frames)
-
-
 def test_a_hand_changes_what_follows_and_nothing_before():
     lab = group_lab()
     before = lab.picture
@@ -94,24 +86,6 @@ def test_the_switches_deal_again_and_remember_what_was_tried():
     assert lab.table.holds("c1") == ["A-1", "A-2"]
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (
-            {"ask": "settle", "verdict": "accept", "message": ["c2", "B-9"], "time": 10**7},
-            "it cannot accept B-9",
-        ),
-        ({"ask": "do", "what": "dance"}, "this lab has no button 'dance'"),
-    ],
-)
-def test_what_cannot_be_done_is_said_in_the_lab_and_loses_nothing(content, said):
-    lab = group_lab()
-    before = lab.picture
-    ask(lab, **content)
-    assert said in lab.scene.refusal
-    assert lab.picture is before
-
-
 @pytest.mark.parametrize("grouped", [True, False])
 def test_another_course_of_events_is_drawn_as_a_conveyor_too(grouped):
     picture = group_run(**STORY, grouped=grouped)
@@ -128,3 +102,13 @@ def test_a_group_needs_a_name():
     lab.group.value = "a cart!"
     ask(lab, ask="do", what="send")
     assert lab.scene.refusal == "a group's name has one to eight letters or digits; got 'a cart!'"
+
+
+def test_the_consumers_of_a_forked_conveyor_react():
+    """MG-10: what one of them held goes to those that are left, and all carts are packed."""
+    lab = group_lab()
+    ask(lab, ask="fork", action="leave:c2", frame=40, time=lab.first.frames.at(40)["time"], back=0)
+    assert list(lab.picture.pictures) == ["as it was", "c2 goes away"]
+    last = [picture.frames.at(-1) for picture in lab.picture.pictures.values()]
+    was, now = ([frame[f"consumer.c{number}.accepted"] for number in (1, 2, 3)] for frame in last)
+    assert sum(was) == sum(now) == 20 and now[1] < was[1]

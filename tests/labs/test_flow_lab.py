@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 import sys
@@ -10,7 +9,6 @@ from inspect import signature
 
 import pytest
 from sentences import ask
-from waiting import until
 
 from qflow.labs import depth_chart, flow_lab, flow_run, flow_workload, recorded_lab, recorded_picture
 from qflow.labs.experiments import FLOW
@@ -45,21 +43,6 @@ def test_sliders_carry_the_product_s_names_and_the_rules():
     for knob, slider in zip(FLOW.knobs, flow_lab(messages=10).sliders.values(), strict=True):
         assert slider.tooltip == knob.tooltip
         assert not slider.continuous_update
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [("stop", 60), ("resume", 10), ("capacity", 3), ("prefetch", 1), ("rate", 300), ("service", 9)],
-)
-def test_moving_a_slider_runs_again_and_replaces_picture_and_words(lab, setting, value):
-    before = lab.picture
-    lab.sliders[setting].value = value
-    assert lab.picture is not before
-    assert lab.scene.run == 2
-    assert lab.scene.refusal == ""
-    assert lab.scene.pictures[0]["numbers"] == lab.picture.frames.pack() != before.frames.pack()
-    for claim in lab.claims:
-        assert claim.split("“")[0] in lab.children[-1].value.replace("&#x27;", "'")
 
 
 def test_whatever_goes_wrong_is_told_in_the_lab_and_not_as_a_traceback(lab, monkeypatch):
@@ -146,19 +129,6 @@ def test_a_run_that_fails_after_its_beginning_was_drawn_leaves_the_last_whole_pi
     assert [is_whole for _, is_whole, _ in drawn] == [False, True]
     assert drawn[-1][2] is kept is lab.picture
     assert "a fault of ours" in lab.scene.refusal
-
-
-def test_the_next_move_ends_a_run_whose_beginning_is_drawn(lab, drawn):
-    async def learner():
-        ask(lab, ask="look", time=100_000)
-        lab.sliders["stop"].value = 50
-        assert not lab.scene.is_whole
-        lab.sliders["stop"].value = 60
-        await until(lambda: lab.scene.is_whole, "the run of 60 is whole")
-
-    asyncio.run(learner())
-    assert [(run, is_whole) for run, is_whole, _ in drawn] == [(2, False), (3, False), (3, True)]
-    assert lab.picture.frames.topology.queues[0].stop_count == 60
 
 
 def test_a_declare_argument_is_a_slider_if_it_is_given_a_number():

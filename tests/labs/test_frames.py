@@ -125,17 +125,6 @@ def test_every_frame_is_what_the_engine_says_at_that_moment(seed):
         assert {name: last[name] for name in driver.expected()} == driver.expected()
 
 
-def test_a_transfer_held_by_two_queues_fills_one_cell_of_the_window():
-    frames = fold(simulate(two_queues()))
-    assert frames.topology.routes == ((0, 0), (0, 1))
-    held = frames.column("producer.p1.held")
-    by_queue = [frames.column(f"queue.{name}.held") for name in ("f1", "f2")]
-    both = [index for index in range(frames.count) if all(column[index] for column in by_queue)]
-    assert both
-    assert all(held[index] <= 4 for index in range(frames.count))
-    assert any(sum(column[index] for column in by_queue) > held[index] for index in both)
-
-
 @pytest.fixture(scope="module")
 def small():
     """The frames of a small run of the flow experiment."""
@@ -200,14 +189,6 @@ def test_the_frames_are_those_that_the_first_fold_made(name):
     else:
         shown = getattr(experiments, name)() if name.endswith("_run") else recorded_picture(name)
     assert digest(shown) == FOLDED[name]
-
-
-def test_index_at_finds_the_last_frame_not_later(small):
-    times = small.column("time")
-    for wanted in (0, 1, times[50], times[50] + 1, times[-1], times[-1] + 10**6):
-        index = small.index_at(wanted)
-        assert times[index] <= wanted
-        assert index == small.count - 1 or times[index + 1] > wanted
 
 
 def test_an_idle_end_is_cut_off_and_a_stalled_one_is_not():

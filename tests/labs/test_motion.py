@@ -117,32 +117,6 @@ def test_a_death_says_the_brokers_words(saved):
     assert saved.page.locator(".qf-plot .qf-death").count() == len(picture.frames.deaths)
 
 
-def test_a_reader_who_asks_for_less_motion_gets_still_pictures(saved):
-    count = """() => {
-        const { player } = document.querySelector('.qflow-scene').scene;
-        window.qflowClocks = new Set();
-        const look = () => {
-            window.qflowClocks.add(player.clock);
-            requestAnimationFrame(look);
-        };
-        requestAnimationFrame(look);
-        player.setSpeed(1);
-        player.show(0);
-        player.play();
-    }"""
-    shown = {}
-    for motion in ("no-preference", "reduce"):
-        saved.page.emulate_media(reduced_motion=motion)
-        saved.open(flow_run(messages=60, rate=400, service=0.02, **SLOW))
-        saved.page.evaluate(count)
-        saved.page.clock.run_for(1500)
-        shown[motion] = saved.page.evaluate("() => window.qflowClocks.size")
-        saved.scene("scene.player.pause();")
-    saved.page.emulate_media(reduced_motion="no-preference")
-    assert 2 <= shown["reduce"] <= 6
-    assert shown["no-preference"] > 60
-
-
 # Texts that lie on one another or on a line, or leave their card.
 OVERLAPS = """() => {
     const box = element => element.getBoundingClientRect();

@@ -69,7 +69,7 @@ test("an earlier run, or the beginning of one that is there, is not drawn over a
 // A browser's clock, which a test moves.
 function stage(calm = false) {
   let [asked, now] = [[], 0];
-  globalThis.window = { matchMedia: () => ({ matches: calm }) };
+  globalThis.window = { matchMedia: (query) => ({ matches: calm && query === "(prefers-reduced-motion: reduce)" }) };
   globalThis.requestAnimationFrame = (act) => asked.push(act);
   globalThis.cancelAnimationFrame = () => (asked = []);
   globalThis.performance.now = () => now;
