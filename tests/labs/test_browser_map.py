@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from browser import LOOKS_MS
-from test_prose import TEXT
+from test_map_widget import TEXT
 
 from qflow.design.settings_map import KINDS
 
@@ -110,8 +110,10 @@ def test_a_number_is_dragged_and_words_and_marks_light_each_other_up(page):
     assert page.cell_errors() == []
 
 
-def test_no_words_overlap(page):
+def test_the_map_fits_on_a_screen_and_no_words_overlap(page):
+    page.page.set_viewport_size({"width": 1280, "height": 720})
     root = page.page.locator(".qf-map")
+    assert root.bounding_box()["height"] < 720
     boxes = root.evaluate(WORDS)
     for number, (one, left, top, right, bottom) in enumerate(boxes):
         for other, left2, top2, right2, bottom2 in boxes[:number]:
@@ -161,19 +163,3 @@ def test_a_page_of_the_documents_is_marked_and_judged(page):
     )
     assert root.get_attribute("data-answers") == "7"
     shot(page, "errata")
-
-
-def test_dark(page):
-    page.page.set_viewport_size({"width": 1280, "height": 720})
-    page.page.evaluate("""async () => window.jupyterapp.commands.execute(
-        "apputils:change-theme", { theme: "JupyterLab Dark" })""")
-    page.page.wait_for_selector("[data-jp-theme-light=false]", state="attached")
-    page.page.locator(".qf-states").scroll_into_view_if_needed()
-    shot(page, "game-dark")
-    page.page.locator(".qf-map").scroll_into_view_if_needed()
-    page.page.locator(".qf-map").focus()
-    page.page.keyboard.press("ArrowUp")
-    shot(page, "dark")
-    page.page.locator(".qf-errata").scroll_into_view_if_needed()
-    shot(page, "errata-dark")
-    assert page.page.locator(".qf-map").bounding_box()["height"] < 720

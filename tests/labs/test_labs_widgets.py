@@ -158,7 +158,6 @@ def test_a_token_with_one_letter_cut_or_changed_is_never_read_as_another():
     ("values", "said"),
     [
         ("", "this is no token of a lab"),
-        ("hello", "this is no token of a lab"),
         ("qf1.abc", "this token is not whole"),
         (Token("flow", {}).text()[:-9], "this token is not whole"),
         (None, "this token is not whole"),
@@ -173,14 +172,8 @@ def test_a_token_with_one_letter_cut_or_changed_is_never_read_as_another():
         (["flow", {}, 0, -1, "e"], "steps back must be a whole number from 0, got -1"),
         (["flow", {}, 0, 0, None], "engine must be its hash, got None"),
         (["flow", {"stop": "x"}, 0, 0, "e"], "flow_lab: stop must be a number, got 'x'"),
-        (
-            ["history", {"messages": -1}, 0, 0, "e"],
-            "messages must be a whole number from 1 to 1,000,000, got -1",
-        ),
-        (
-            ["policy", {"messages": 1.5}, 0, 0, "e"],
-            "messages must be a whole number from 1 to 1,000,000, got 1.5",
-        ),
+        (["history", {"messages": -1}, 0, 0, "e"], "a whole number from 1 to 1,000,000, got -1"),
+        (["policy", {"messages": 1.5}, 0, 0, "e"], "a whole number from 1 to 1,000,000, got 1.5"),
         (["config", {"text": {}}, 0, 0, "e"], "expected a unicode string"),
         (["config", {"broker_options": None}, 0, 0, "e"], "the lab of this token is another one here"),
         (["group", {"wake_up": [1]}, 0, 0, "e"], r"wake_up: got \[1\]"),
@@ -463,12 +456,6 @@ def test_the_clients_of_a_simulated_fork_react():
     purged = _fork_picture(picture, frame, "purge:orders").pictures["orders is purged"]
     assert purged.frames.at(-1)["producer.p1.sent"] == 200
     assert purged.frames.at(-1)["consumer.c1.holds"] == 0
-
-
-def test_a_recorded_fork_says_beside_the_picture_that_its_clients_repeat():
-    picture = replace(flow_run(messages=60, stop=20, resume=10), messages=0)
-    both = _fork_picture(picture, 80, "purge:orders")
-    assert list(both.pictures) == ["as it was", "orders is purged (clients repeat what was recorded)"]
 
 
 @pytest.mark.parametrize("verdict", ["accept", "release", "reject"])
@@ -785,18 +772,18 @@ def slow_file(tmp_path, monkeypatch):
     return path, look
 
 
+async def read_whole(path, **more):
+    lab = trace_lab(path, **more)
+    await lab._task
+    return lab
+
+
 def test_a_file_opens_at_an_instant(slow_file):
     """As ``qflow design`` says of a run that breaks a goal; a long file is there a while later."""
     path, look = slow_file
     look.set()
     assert trace_lab(RING, at=0.5).scene.place["time"] == 500_000
-
-    async def opened():
-        lab = trace_lab(path, at=1.25)
-        await lab._task
-        return lab
-
-    assert asyncio.run(opened()).scene.place["time"] == 1_250_000
+    assert asyncio.run(read_whole(path, at=1.25)).scene.place["time"] == 1_250_000
 
 
 def test_a_long_file_is_opened_while_its_lab_is_there(slow_file):
@@ -842,13 +829,7 @@ def test_a_file_that_is_none_is_refused_at_once_or_told_in_the_lab(tmp_path, mon
     with pytest.raises(TraceError, match="none.jsonl"):
         trace_lab(path)
     monkeypatch.setattr("qflow.labs.trace_widget.LARGE", 0)
-
-    async def told():
-        lab = trace_lab(path)
-        await lab._task
-        return lab.scene.refusal
-
-    assert "none.jsonl" in asyncio.run(told())
+    assert "none.jsonl" in asyncio.run(read_whole(path)).scene.refusal
 
 
 def test_closing_a_lab_frees_its_widgets():

@@ -1,4 +1,4 @@
-"""The map of a lab: its cells, a click that moves the lab, sliders that move the dot or begin another map."""
+"""Beside a lab: a map, whose click moves the lab and whose dot the lab moves; prose with its numbers."""
 
 import asyncio
 
@@ -81,3 +81,23 @@ def test_without_a_kernel_it_is_a_drawing_with_its_words():
     assert (
         bundle["image/svg+xml"].startswith("<svg") and "a session died of it (506)" in bundle["image/svg+xml"]
     )
+
+
+# Prose
+
+
+TEXT = "[orders](queue:orders) turns ON above {stop}; [C1](producer:C1) may have {capacity_1} outstanding."
+
+
+def test_a_number_is_that_of_the_lab():
+    lab = capacity_lab(messages=60)
+    text = lab.prose(TEXT)
+    assert repr(text) == "orders turns ON above 100; C1 may have 50 outstanding."
+    lab.sliders["stop"].value = 90
+    assert repr(text) == "orders turns ON above 90; C1 may have 50 outstanding."
+    assert "<b>90</b>" in text._repr_mimebundle_()[0]["text/html"]
+
+
+def test_a_number_that_the_lab_does_not_have_is_refused():
+    with pytest.raises(RefusalError, match="this lab has no handle 'size'; it has stop, resume, limit"):
+        flow_lab(messages=60).prose("Each has {size} bytes.")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import ShownLab
 from test_challenges import NAMES, WINNING, WRONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.release]
 
-FOLDER = Path(os.environ.get("QFLOW_SCREENSHOTS", ""))
 BY_MOUSE = {
     **{name: moves[0] for name, moves in WRONG.items()},
     # A pixel of a rail is not always one; the ends are.
@@ -40,12 +38,11 @@ def page(lab_server, lab_page):
     return lab_page
 
 
-class Played:
+class Played(ShownLab):
     """A challenge of the page, under the mouse."""
 
     def __init__(self, page: Any, place: int) -> None:
-        self.page = page.page
-        self.root = self.page.locator(".qf-challenge").nth(place)
+        super().__init__(page, page.page.locator(".qf-challenge").nth(place))
         self.root.scroll_into_view_if_needed()
         self.root.locator(".qf-stage[data-run]").first.wait_for()
 
@@ -69,20 +66,17 @@ class Played:
         """Click a slider's rail where a value is, and again until it is that."""
         self.open()
         rail = self.root.locator(f".qf-slider-{setting} .noUi-target")
-        rail.scroll_into_view_if_needed()
         handle = rail.locator(".noUi-handle")
         low, high = (float(handle.get_attribute(f"aria-value{end}")) for end in ("min", "max"))
-        box = rail.bounding_box()
-        unit = (high - low) / box["width"]
-        at = (value - low) / unit
+        # A pixel of a long rail is more than one.
+        unit, at = (high - low) / rail.bounding_box()["width"], value
         for _ in range(6):
-            rail.click(position={"x": min(box["width"] - 1, max(0, at)), "y": box["height"] / 2})
+            self.click_rail(setting, min(0.999, max(0, (at - low) / (high - low))))
             self.page.wait_for_timeout(450)
             now = float(handle.get_attribute("aria-valuenow"))
-            # A pixel of a long rail is more than one.
             if abs(now - value) <= (0 if unit < 0.8 else unit):
                 return
-            at += (value - now) / unit
+            at += value - now
         raise AssertionError(f"{setting} stands at {now}, not at {value}")
 
     def settle(self, consumer: str, verdict: str, label: str, time: int | None) -> None:
@@ -121,9 +115,6 @@ def test_each_is_won_by_mouse_and_not_the_obvious_wrong_way(page, name):
     won.play(RIGHT[name])
     won.card.get_by_text("Won in ").wait_for()
     assert 'qf.labs.open_token("qf1.' in won.card.inner_text()
-    if FOLDER.name:
-        won.root.locator(".qf-goal").scroll_into_view_if_needed()
-        page.page.screenshot(path=FOLDER / f"challenge-{name}.png")
     assert page.cell_errors() == []
 
 

@@ -443,15 +443,12 @@ def test_without_a_kernel_a_check_is_its_words(file):
 
 
 def test_checks_and_hints_are_kept_as_progress(file, solved, capsys):
-    def on_and_off(limit, stop, resume):
-        return stop, resume
-
-    check(on_and_off)
+    check(wrong_on_and_off)
     hint("on_and_off", 2)
     hint("on_and_off", 1)
     assert progress.read("exercises") == {"on_and_off": {"tries": 1, "solved": False, "hints": 2}}
     check(solved["on_and_off"])
-    check(on_and_off)
+    check(wrong_on_and_off)
     assert progress.read("exercises")["on_and_off"] == {"tries": 3, "solved": True, "hints": 2}
     capsys.readouterr()
     said = output_of(capsys, "exercises", "progress")
