@@ -14,24 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from anywidget import AnyWidget
 from browser import chromium_page, play_until
 
 from qflow.labs.lab import Lab
+from qflow.labs.scene import Scene
 from qflow.labs.scripts import STYLES, join_modules, read_styles
 
-_TRAITS = (
-    "run",
-    "pictures",
-    "refusal",
-    "answer",
-    "place",
-    "handles",
-    "actions",
-    "offers",
-    "plays",
-    "token",
-    "asking",
-)
+_TRAITS = set(Scene.class_trait_names(sync=True)) - set(AnyWidget.class_trait_names())
+"""What a scene tells its page."""
+
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <style>body{margin:0 auto;max-width:%(wide)s}
 %(style)s</style></head>

@@ -120,17 +120,6 @@ def test_what_is_drawn_is_what_python_says_and_the_chapter_asks_nobody_outside(l
     assert lab.page.locator(f"{LAB} .qf-cell-held rect").count() - 1 == held  # 1: legend
 
 
-def test_pictures_in_both_themes(lab, tmp_path):
-    lab.seek(0.57)
-    assert (lab.seen()["flow"], lab.seen()["held"]) == ("ON", "100")
-    assert int(lab.seen()["depth"]) < int(lab.seen()["stop"])
-    theme = "name => window.jupyterapp.commands.execute('apputils:change-theme', { theme: name })"
-    for name, is_light in (("Dark", "false"), ("Light", "true")):
-        lab.page.evaluate(theme, f"JupyterLab {name}")
-        lab.page.wait_for_selector(f"[data-jp-theme-light={is_light}]", state="attached")
-        shot(lab, f"flow-lab-{name}", tmp_path)
-
-
 def test_the_keyboard_does_all_of_it(lab):
     cells = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
     last = str(int(lab.seen()["frames"]) - 1)
