@@ -161,22 +161,13 @@ def with_long_names() -> Picture:
     sent = tuple((0.01 * number, 100, groups[number % 4]) for number in range(60))
     shared = {"qpid.group_header_key": "group", "qpid.shared_msg_group": 1, "qpid.flow_stop_count": 20}
     queue = "orders-of-the-web-shop"
-    return picture_of(
-        simulate(
-            Workload(
-                "long names",
-                duration=5,
-                queues={queue: shared},
-                producers=(
-                    Producer("checkout-service-1", ("", queue), 1, 9, 100, arrival="recorded", recorded=sent),
-                ),
-                consumers=tuple(
-                    Consumer(f"billing-worker-eu-west-{number}", queue, prefetch=3, service=("const", 0.1))
-                    for number in (1, 2)
-                ),
-            )
-        )
-    )
+    producer = Producer("checkout-service-1", ("", queue), 1, 9, 100, arrival="recorded", recorded=sent)
+    consumers = [
+        Consumer(f"billing-worker-eu-west-{number}", queue, prefetch=3, service=("const", 0.1))
+        for number in (1, 2)
+    ]
+    workload = Workload("long names", 5, {queue: shared}, (), (producer,), tuple(consumers))
+    return picture_of(simulate(workload))
 
 
 LABS: dict[str, Callable[[], Picture | Comparison]] = {
