@@ -280,49 +280,6 @@ def test_the_callers_arguments_stay_the_callers():
     assert bench.broker.queue("q").settings.arguments == {"qpid.max_count": 3}
 
 
-# Mistakes in Python: the command did not happen
-
-MISTAKES = [
-    pytest.param(lambda s: s.message_accept(5), id="a number for numbers"),
-    pytest.param(lambda s: s.message_accept(["0"]), id="a text for a number"),
-    pytest.param(lambda s: s.message_release([0], set_redelivered="yes"), id="a text for a flag"),
-    pytest.param(lambda s: s.session_completed([None]), id="nothing for a number"),
-    pytest.param(lambda s: s.message_transfer(7), id="no message"),
-    pytest.param(
-        lambda s: s.message_transfer(Message(1, routing_key="q"), b"amq.fanout"), id="bytes for a name"
-    ),
-    pytest.param(lambda s: s.message_transfer(Message(1, routing_key="q"), sync=[1]), id="a list for sync"),
-    pytest.param(lambda s: s.message_cancel([]), id="a list for a tag"),
-    pytest.param(lambda s: s.fetch(5), id="CN-09 a number for a tag"),
-    pytest.param(lambda s: s.message_flow("groups", 0, 2.5), id="half a message of credit"),
-    pytest.param(lambda s: s.message_flow("groups", 0), id="an argument too few"),
-    pytest.param(lambda s: s.queue_delete("q", queue="q"), id="an argument twice"),
-    pytest.param(lambda s: s.queue_delete("q", by_force=True), id="an argument it has not"),
-    pytest.param(lambda s: s.queue_declare("new", {"unknown": object()}), id="an object in a map"),
-    pytest.param(lambda s: s.queue_declare("new", {5: 1}), id="a number as a key"),
-    pytest.param(lambda s: s.exchange_bind("q", "amq.fanout", None), id="EX-03 no key at all"),
-]
-
-
-@pytest.mark.parametrize("is_observed", [False, True])
-@pytest.mark.parametrize("act", MISTAKES)
-def test_a_mistake_is_no_command(act, is_observed):
-    """CM-01: nothing changes, nothing is shown, and the number is the next command's, observed or not."""
-    bench = busy_bench()
-    bench.broker.observe(None)
-    events: list = []
-    if is_observed:
-        bench.broker.observe(events.append)
-    before, session = bench.broker.state_hash(), bench.session(VICTIM)
-    with pytest.raises((TypeError, ValueError)):
-        act(session)
-    assert bench.broker.state_hash() == before
-    assert events == []
-    number = session.completions.next_number
-    session.queue_query("q")
-    assert number in session.completed
-
-
 @pytest.mark.parametrize("error", [RecursionError, AttributeError, MemoryError])
 def test_any_other_exception_takes_the_number_back(error):
     """CM-01: whatever a command raises, it leaves no hole in the numbers for ever."""
