@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import operator
 from dataclasses import replace
-from fractions import Fraction
 
-import numpy
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from support import Bench, bench_with, queue_of
 
 from qflow.broker import Broker, BrokerOptions, Message
@@ -144,6 +138,7 @@ OPERATIONS = [
     ("i IN (1, 2.0, 3.0)", True), ("x IN (2, 2.5)", True), ("i IN (1, 's')", False), ("i IN (1, none)", None),
     ("i IN (none, 3)", True), ("none IN (1, none)", None), ("x NOT IN (1, 2)", True),
     ("x NOT IN (2.5)", False), ("i NOT IN (1, 's')", False), ("i NOT IN (1, none)", None),
+    ("i NOT IN (none, 's')", None),
     ("none NOT IN (1)", None), ("none IN (1 / zero)", None), ("s LIKE 'b'", True), ("s LIKE '_'", True),
     ("s LIKE '%'", True), ("s LIKE '__'", False), ("s NOT LIKE 'c%'", True),
     ("'%' LIKE '!%' ESCAPE '!'", True), ("s LIKE '!%' ESCAPE '!'", False), ("i LIKE '3'", None),
@@ -182,148 +177,6 @@ def spelled(value: object) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return str(value).upper() if isinstance(value, bool) else repr(value)
-
-
-# Another evaluation, written from the rules: what an expression is, is a tuple of an operator and its parts.
-
-
-def worth(node: tuple, headers: dict) -> object:
-    """Return the value of an expression; None is unknown (QT-16, RF-35)."""
-    kind, *parts = node
-    if kind == "value":
-        return parts[0]
-    if kind == "name":
-        return headers.get(parts[0])
-    if kind in ("AND", "OR"):
-        ends = kind == "OR"
-        seen = [left := worth(parts[0], headers)]
-        if left is not ends:
-            seen.append(worth(parts[1], headers))
-        known = [one for one in seen if isinstance(one, bool)]
-        return ends if ends in known else (not ends if len(known) == 2 else None)
-    if kind in ("IN", "NOT IN"):
-        return among(worth(parts[0], headers), parts[1:], kind == "IN", headers)
-    values = [worth(part, headers) for part in parts]
-    if kind == "NOT":
-        return None if not isinstance(values[0], bool) else not values[0]
-    if kind == "IS NULL":
-        return values[0] is None
-    if kind == "negative":
-        return calculated("-", 0 if isinstance(values[0], int) else -0.0, values[0])
-    if kind == "BETWEEN":
-        if None in values:
-            return None
-        value, low, high = values
-        return compared(">=", value, low) and compared("<=", value, high)
-    return calculated(kind, *values) if kind in "+-*/" else compared(kind, *values)
-
-
-def among(value: object, choices: list, is_positive: bool, headers: dict) -> object:
-    if value is None:
-        return None
-    answer: object = not is_positive
-    for choice in choices:
-        other = worth(choice, headers)
-        if other is None:
-            answer = None
-        elif compared("=", value, other):
-            return is_positive
-        elif not is_positive and answer and not compared("<>", value, other):
-            answer = False
-    return answer
-
-
-SIGNS = {"=": "eq", "<>": "ne", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
-
-
-def is_number(value: object) -> bool:
-    return type(value) in (int, float)
-
-
-def compared(sign: str, left: object, right: object) -> object:
-    if left is None or right is None:
-        return None
-    if is_number(left) and is_number(right):
-        if float in (type(left), type(right)):
-            left, right = float(left), float(right)
-        return getattr(operator, SIGNS[sign])(left, right)
-    if type(left) is not type(right) or sign not in ("=", "<>"):
-        return False
-    return (left == right) is (sign == "=")
-
-
-def calculated(sign: str, left: object, right: object) -> object:
-    if not (is_number(left) and is_number(right)):
-        return None
-    work = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}[sign]
-    if type(left) is type(right) is int:
-        exact = int(Fraction(left, right)) if sign == "/" else work(left, right)
-        return ctypes.c_int64(exact).value
-    with numpy.errstate(all="ignore"):
-        return float(work(numpy.float64(left), numpy.float64(right)))
-
-
-def written(node: tuple) -> str:
-    """Return an expression as text."""
-    kind, *parts = node
-    if kind == "value":
-        return spelled(parts[0])
-    if kind == "name":
-        return parts[0]
-    texts = [written(part) for part in parts]
-    first = texts[0]
-    if kind == "NOT":
-        return f"(NOT {first})"
-    if kind == "negative":
-        return f"(-({first}))"
-    if kind == "IS NULL":
-        return f"({first} IS NULL)"
-    if kind == "BETWEEN":
-        return f"({first} BETWEEN {texts[1]} AND {texts[2]})"
-    if kind in ("IN", "NOT IN"):
-        return f"({first} {kind} ({', '.join(texts[1:])}))"
-    return f"({first} {kind} {texts[1]})"
-
-
-NUMBERS = (
-    st.integers(-3, 3)
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.sampled_from((0.0, 0.5, 1.0, 2.5, -1.5, 1e16, 1e308))
-)
-PLAIN = NUMBERS | st.booleans() | st.sampled_from(("", "a", "it's", "1"))
-LEAVES = PLAIN.map(lambda value: ("value", value)) | st.sampled_from("abc").map(lambda name: ("name", name))
-
-
-def wider(nodes: st.SearchStrategy) -> st.SearchStrategy:
-    pairs = st.sampled_from(("AND", "OR", "+", "-", "*", "/", "=", "<>", "<", ">", "<=", ">="))
-    return (
-        st.tuples(pairs, nodes, nodes)
-        | st.tuples(st.sampled_from(("NOT", "IS NULL", "negative")), nodes)
-        | st.tuples(st.just("BETWEEN"), nodes, nodes, nodes)
-        | st.tuples(st.sampled_from(("IN", "NOT IN")), nodes, nodes, nodes)
-    )
-
-
-NODES = st.recursive(LEAVES, wider, max_leaves=12)
-QUOTIENT = ("/", ("value", 100), ("name", "a"))
-
-
-@settings(max_examples=150)
-@given(node=NODES, headers=st.dictionaries(st.sampled_from("abc"), PLAIN))
-@example(node=("+", ("value", 1.5), ("value", 1)), headers={})
-@example(node=("OR", ("=", ("name", "a"), ("value", 0)), (">", QUOTIENT, ("value", 3))), headers={"a": 0})
-def test_rf_35_any_expression_is_worth_what_the_rules_say(node, headers):
-    """Whether it is true, and whether it is unknown; where an integer is divided by 0 it matches nothing."""
-    try:
-        value = worth(node, headers)
-    except ZeroDivisionError:
-        assert not holds(written(node), headers)
-        assert not holds(f"NOT {written(node)}", headers)
-        return
-    assert holds(written(node), headers) is (value is True)
-    assert holds(f"{written(node)} IS NULL", headers) is (value is None)
-    if is_number(value) and abs(value) < 1e300:
-        assert holds(f"{written(node)} = {spelled(value)}", headers)
 
 
 NAMED = [
