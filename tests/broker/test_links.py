@@ -1,4 +1,7 @@
-"""Links of AMQP 1.0 on the engine alone: what each rule says beyond its recordings (LNK)."""
+"""Links of AMQP 1.0 on the engine alone: what each rule says beyond its recordings (LNK).
+
+tests/live/test_scenarios10 plays those, and says which rule each is of.
+"""
 
 import pytest
 
@@ -60,22 +63,6 @@ def bench():
     return made
 
 
-def test_held_outcomes_come_one_by_one_and_then_together():
-    """LNK-02, LNK-03: a third of a stop of 2 is held; its own dequeue frees it, then the resume the rest."""
-    bench = Bench({"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 2})
-    bench.attach_sender()
-    made = bench.send(5)
-    assert [transfer.is_complete for transfer in made] == [True, True, False, False, False]
-    assert bench.sender.held == made[2:]
-    session = bench.receiver(credit=5)
-    numbers = [record.id for record in bench.got]
-    session.message_accept([numbers[3]])
-    assert bench.outcomes == [made[3].number]
-    session.message_accept(numbers[:3])
-    assert bench.outcomes == [made[number].number for number in (3, 2, 4)]
-    assert bench.replays()
-
-
 def test_the_size_that_counts_is_that_of_the_encoded_message():
     """LNK-04: nothing is added to it, whatever headers there are."""
     bench = Bench({"qpid.max_size": 250, "qpid.flow_stop_size": 0})
@@ -85,38 +72,6 @@ def test_the_size_that_counts_is_that_of_the_encoded_message():
     with pytest.raises(ResourceLimitExceededException):
         bench.send(1, size=25)
     assert bench.send(1, size=24)[0].is_complete
-
-
-def test_a_released_transfer_may_be_on_other_queues():
-    """LNK-05, LP-08: the session and its links live on."""
-    bench = Bench({"qpid.max_count": 1, "qpid.flow_stop_count": 0})
-    bench.broker.management.create("queue", "other")
-    for queue in ("q", "other"):
-        bench.broker.management.create("binding", f"amq.fanout/{queue}/")
-    bench.attach_sender("amq.fanout")
-    bench.send(1)
-    with pytest.raises(ResourceLimitExceededException):
-        bench.send(1)
-    assert bench.broker.queue("other").message_depth == 2
-    assert bench.sender.is_attached
-    assert bench.replays()
-
-
-@pytest.mark.parametrize("ends", ["detach", "session"])
-def test_a_sender_that_goes_has_no_outcomes_and_leaves_its_messages(ends):
-    """LNK-07: what is held is never completed afterwards."""
-    bench = Bench({"qpid.flow_stop_count": 1})
-    bench.attach_sender()
-    bench.send(3)
-    if ends == "detach":
-        bench.sender.link_detach("out", "sender")
-    else:
-        bench.sender.close()
-    bench.broker.management.purge("q")
-    assert bench.outcomes == []
-    assert bench.sender.held == []
-    assert bench.broker.queue("q").counters.msgTotalEnqueues == 3
-    assert bench.replays()
 
 
 def test_a_deleted_queue_closes_links_at_once_or_when_they_give_credit():
@@ -170,29 +125,6 @@ def test_one_old_delivery_blocks_the_ring(bench):
     assert bench.taken() == [(7, 0), (8, 0), (9, 0)]
 
 
-OUTCOMES = [
-    (lambda s: s.message_release([0]), [(1, 0)], 1),
-    (lambda s: s.message_modify([0]), [(1, 0)], 1),
-    (lambda s: s.message_modify([0], True), [(1, 1)], 1),
-    (lambda s: s.message_modify([0], False, True), [(2, 0)], 1),
-    (lambda s: s.message_reject([0]), [(2, 0)], 0),
-    (lambda s: s.message_accept([0]), [(2, 0)], 0),
-]
-
-
-@pytest.mark.parametrize(("settle", "next_seen", "releases"), OUTCOMES)
-def test_outcomes_and_the_delivery_count(bench, settle, next_seen, releases):
-    """LNK-12: which message the same link gets next, and at which count."""
-    bench.send(2)
-    session = bench.receiver(credit=1)
-    bench.taken()
-    settle(session)
-    session.message_flow("in", 0, 1)
-    assert bench.taken() == next_seen
-    assert bench.broker.queue("q").counters.releases == releases
-    assert bench.replays()
-
-
 def test_undeliverable_here_is_for_one_link_only(bench):
     """LNK-12: another link of the same client does get it, with the annotations."""
     bench.send(1)
@@ -218,22 +150,6 @@ def test_a_browser_s_outcomes_change_nothing(bench):
     browser.message_accept([1])
     assert bench.broker.queue("q").message_depth == 3
     assert browser.consuming.records == {}
-
-
-@pytest.mark.parametrize("ends", ["detach", "close"])
-def test_what_a_receiver_has_not_settled_comes_back_with_its_count_raised(bench, ends):
-    """LNK-13: first delivery first, at the old places."""
-    bench.send(3)
-    session = bench.receiver("first", credit=3)
-    session.message_accept([1])
-    bench.taken()
-    if ends == "detach":
-        session.link_detach("in", "receiver")
-    else:
-        session.close()
-    bench.receiver("second", credit=5)
-    assert bench.taken() == [(1, 1), (3, 1)]
-    assert bench.replays()
 
 
 def test_a_subject_filter_on_a_queue_is_a_pattern_and_a_selector_looks_at_headers(bench):
@@ -471,24 +387,6 @@ def test_a_transaction_s_transfers_are_never_held():
     assert bench.broker.queue("q").message_depth == 4
     assert bench.broker.queue("q").statistics().flowStopped
     assert not bench.send(1)[0].is_complete
-    assert bench.replays()
-
-
-@pytest.mark.parametrize(("ends", "depth", "count"), [("tx_commit", 1, 0), ("tx_rollback", 3, 1)])
-def test_accepts_in_a_transaction(bench, ends, depth, count):
-    """LNK-22: those outside of it are not touched."""
-    bench.send(3)
-    session = bench.receiver(credit=3)
-    session.tx_select()
-    session.message_accept([0, 1], transactional=True)
-    assert bench.broker.queue("q").message_depth == 3
-    getattr(session, ends)()
-    assert bench.broker.queue("q").message_depth == depth
-    assert list(session.consuming.records) == [2]
-    bench.taken()
-    session.close()
-    bench.receiver("next", credit=1)
-    assert bench.taken() == [(3, 1)] if ends == "tx_commit" else [(1, count)]
     assert bench.replays()
 
 
