@@ -10,31 +10,20 @@ from qflow.trace.replaying import Replay, record
 
 BARE = {"content_size": 1, "routing_key": "ab"}
 SIZES = [
-    pytest.param({}, "", 13, id="DQ-08 bare"),
-    pytest.param({"content_size": 0}, "", 12, id="DQ-08 empty body"),
-    pytest.param({"priority": 4}, "", 14, id="DQ-08 priority"),
-    pytest.param({"ttl": 1000}, "", 21, id="DQ-08 ttl"),
-    pytest.param({"headers": {}}, "", 29, id="DQ-08 empty headers"),
-    pytest.param({"headers": {"a": 1}}, "", 40, id="DQ-08 an integer header"),
-    pytest.param({"headers": {"a": "b"}}, "", 35, id="DQ-08 a string header"),
-    pytest.param({}, "amq.direct", 23, id="DQ-06 DQ-08 through amq.direct"),
-    pytest.param({"routing_key": None}, "", 10, id="DQ-07 no routing key"),
-    pytest.param({"routing_key": ""}, "", 11, id="DQ-07 an empty routing key"),
-    pytest.param({"durable": True}, "", 14, id="DQ-07 delivery mode"),
-    pytest.param({"timestamp": 1}, "", 21, id="DQ-07 timestamp"),
-    pytest.param({"priority": 0, "durable": True, "ttl": 1, "timestamp": 1}, "", 31, id="DQ-07 four of them"),
-    pytest.param({"message_id": UUID(int=7)}, "", 37, id="DQ-07 message id"),
-    pytest.param({"correlation_id": "xyz"}, "", 26, id="DQ-07 correlation id"),
-    pytest.param({"content_type": "t"}, "", 23, id="DQ-07 content type"),
-    pytest.param({"user_id": "u"}, "", 24, id="DQ-07 user id"),
-    pytest.param({"app_id": "a"}, "", 24, id="DQ-07 app id"),
-    pytest.param({"user_id": "u", "app_id": "a"}, "", 27, id="DQ-07 two properties share one struct"),
-    pytest.param({"headers": {"a": True}}, "", 33, id="DQ-07 a boolean header"),
-    pytest.param({"headers": {"a": 1.5}}, "", 40, id="DQ-07 a double header"),
-    pytest.param({"headers": {"a": None}}, "", 32, id="DQ-07 a void header"),
-    pytest.param({"headers": {"key": "value", "n": 3}}, "", 29 + 12 + 11, id="DQ-07 two headers"),
-    pytest.param({"routing_key": "ä"}, "", 13, id="DQ-07 lengths are those of the encoded text"),
-]
+    ({}, "", 13), ({"content_size": 0}, "", 12), ({"priority": 4}, "", 14), ({"ttl": 1000}, "", 21),
+    ({"headers": {}}, "", 29), ({"headers": {"a": 1}}, "", 40), ({"headers": {"a": "b"}}, "", 35),
+    ({}, "amq.direct", 23), ({"routing_key": None}, "", 10), ({"routing_key": ""}, "", 11),
+    ({"durable": True}, "", 14), ({"timestamp": 1}, "", 21),
+    ({"priority": 0, "durable": True, "ttl": 1, "timestamp": 1}, "", 31),
+    ({"message_id": UUID(int=7)}, "", 37), ({"correlation_id": "xyz"}, "", 26),
+    ({"content_type": "t"}, "", 23), ({"user_id": "u"}, "", 24), ({"app_id": "a"}, "", 24),
+    # Two properties share one struct.
+    ({"user_id": "u", "app_id": "a"}, "", 27),
+    ({"headers": {"a": True}}, "", 33), ({"headers": {"a": 1.5}}, "", 40), ({"headers": {"a": None}}, "", 32),
+    ({"headers": {"key": "value", "n": 3}}, "", 29 + 12 + 11),
+    # Lengths are those of the encoded text.
+    ({"routing_key": "ä"}, "", 13),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("properties", "exchange", "size"), SIZES)
@@ -96,15 +85,15 @@ def test_content_only_accounting():
 
 
 BODIES = [
-    pytest.param(None, {}, 10, None, id="DQ-08 none"),
-    pytest.param("ä", {}, 12, None, id="DQ-08 text counts as UTF-8"),
-    pytest.param(b"\xff" * 7, {}, 17, None, id="DQ-08 bytes"),
-    pytest.param({"index": 0}, {}, 10 + 23 + 8 + 9, "amqp/map", id="DQ-07 a map names its type"),
-    pytest.param([], {"content_type": "x"}, 10 + 8 + 8 + 2, "x", id="DQ-07 another type"),
-    pytest.param("", {"reply_to": ("", "q")}, 10 + 8 + 4 + 1 + 2, None, id="DQ-07 reply-to alone"),
-    pytest.param("", {"reply_to": (None, "q"), "headers": {}}, 10 + 16 + 4 + 2, None, id="DQ-07 reply-to"),
-    pytest.param("", {"content_encoding": "utf-8"}, 10 + 8 + 6, None, id="DQ-07 content encoding"),
-    pytest.param({"a": "b"}, {"size": 113}, 113, "amqp/map", id="DQ-05 a size that the sender gives"),
+    (None, {}, 10, None),
+    ("ä", {}, 12, None),
+    (b"\xff" * 7, {}, 17, None),
+    ({"index": 0}, {}, 10 + 23 + 8 + 9, "amqp/map"),
+    ([], {"content_type": "x"}, 10 + 8 + 8 + 2, "x"),
+    ("", {"reply_to": ("", "q")}, 10 + 8 + 4 + 1 + 2, None),
+    ("", {"reply_to": (None, "q"), "headers": {}}, 10 + 16 + 4 + 2, None),
+    ("", {"content_encoding": "utf-8"}, 10 + 8 + 6, None),
+    ({"a": "b"}, {"size": 113}, 113, "amqp/map"),
 ]
 
 
