@@ -231,31 +231,3 @@ def test_range_set_of_thousands():
         ranges.add(number)
     assert (str(ranges), ranges.front) == ("0-4999", 5_000)
     assert ranges == RangeSet.of([(0, 4_999)])
-
-
-@pytest.mark.parametrize(
-    ("numbers", "text"),
-    [
-        pytest.param([], "", id="CM-04 empty"),
-        pytest.param([1, 0], "0-1", id="CM-04 SessionState testCompleted: 1, then 0"),
-        pytest.param([0, 1, 3, 4], "0-1 3-4", id="CM-04 a hole"),
-        pytest.param([0, 1, 3, 4, 2], "0-4", id="CM-04 the hole filled"),
-        pytest.param([5, 3, 1], "1 3 5", id="CM-04 descending"),
-        pytest.param([2, 2, 2], "2", id="CM-04 twice the same"),
-        pytest.param([4, 0, 2, 1], "0-2 4", id="CM-04 joined from the left"),
-        pytest.param([4, 0, 2, 3], "0 2-4", id="CM-04 joined from the right"),
-    ],
-)
-def test_range_set(numbers, text):
-    """CM-04: disjoint ranges, in ascending order."""
-    ranges = RangeSet()
-    for number in numbers:
-        ranges.add(number)
-    assert str(ranges) == text
-    assert list(ranges) == sorted(set(numbers))
-    assert len(ranges) == len(set(numbers))
-    assert [number in ranges for number in range(8)] == [number in numbers for number in range(8)]
-    assert RangeSet.of(ranges.ranges()) == ranges
-    for other in ([(0, 1)], [(0, 4)], [(2, 4)]):
-        members = {number for first, last in other for number in range(first, last + 1)}
-        assert (RangeSet.of(other) == ranges) is (members == set(numbers))

@@ -189,3 +189,6 @@ def test_range_set_against_a_set(numbers):
         assert (list(ranges), len(ranges)) == (sorted(members), len(members))
         pairs = ranges.ranges()
         assert all(last + 1 < first for (_, last), (first, _) in zip(pairs, pairs[1:], strict=False))
+        assert str(ranges) == " ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in pairs)
+        assert [one in ranges for one in range(32)] == [one in members for one in range(32)]
+        assert RangeSet.of(pairs) == ranges != RangeSet.of([*pairs, (40, 40)])
