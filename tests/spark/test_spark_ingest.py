@@ -10,6 +10,7 @@ from qflow.kit import RefusalError
 from qflow.logs.components import Splitter
 from qflow.logs.log_file import COLUMNS
 from qflow.spark.ingest import _log_files, _split
+from qflow.spark.lake import pack
 from qflow.trace import LogRow
 from qflow.trace.files import QuarantinedRow
 from qflow.workload import Consumer, Workload
@@ -98,6 +99,14 @@ def test_names_of_logs_tell_them_apart(tmp_path):
         _log_files([tmp_path])
     with pytest.raises(RefusalError, match="no client log is there"):
         _log_files([tmp_path / "notes.txt"])
+
+
+def test_buckets_are_within_5_percent_of_each_other():
+    events = {f"c{n:02}": 1 + n * n for n in range(40)}
+    loads = [0] * 5
+    for component, bucket in pack(events, 5).items():
+        loads[bucket] += events[component]
+    assert max(loads) < 1.05 * min(loads)
 
 
 def test_a_consumer_that_a_log_shows_at_another_queue_joins_both():
