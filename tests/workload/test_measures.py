@@ -45,15 +45,10 @@ DISTANT = READ.with_producer("p", network=Network(latency=0.004))
 
 
 def test_p99_of_a_queue_that_stopped_and_that_nobody_reads_is_what_was_waited():
-    """It was 9.76 s in ``design`` and 0.0 in ``predict``, of the same run."""
-    run = simulate(STALLED)
-    end = 10 * SECOND
-    predicted = _predicted_sections(run, STALLED, end)["producers"]["p"]
+    """It was 9.76 s in ``design`` and 0.0 in ``predict``, of one run; the next test compares all ways."""
+    measured = _predicted_sections(simulate(STALLED), STALLED, 10 * SECOND)["producers"]["p"]
     # The eleventh message is held at 0.11 s, the fifteenth and last at 0.15 s.
-    assert predicted["latency_p99"] == pytest.approx(9.89) and predicted["latency_p50"] == 0
-    assert _meter_of(run).costs(["q"], ["p"]).latency_p99 == predicted["latency_p99"]
-    log = ClientLog("stalled", _rows_of_run(run.events, STALLED.producers))
-    assert recorded_sections(STALLED, log, end)["producers"]["p"] == predicted
+    assert measured["latency_p99"] == pytest.approx(9.89) and measured["latency_p50"] == 0
 
 
 def test_a_log_that_does_not_say_what_is_complete_has_no_latency():
@@ -76,7 +71,7 @@ def test_nobody_waits_once_the_session_has_ended():
     "workload", [STALLED, READ, DEAD, DISTANT], ids=["stalled", "read", "dead", "distant"]
 )
 def test_all_ways_give_the_same(workload):
-    """Run, prediction, recorded rows, design, the map's quick run, a trace's summary, the audit."""
+    """Run, prediction, recorded rows, design, a trace's summary, the audit."""
     run, end = simulate(workload), 10 * SECOND
     names = [producer.name for producer in workload.producers]
     queue = queue_measures(run.events, workload, end)["q"]
@@ -97,11 +92,6 @@ def test_all_ways_give_the_same(workload):
     if len(names) == 1:
         assert designed.latency_p50 == predicted["producers"]["p"]["latency_p50"]
         assert designed.latency_p99 == predicted["producers"]["p"]["latency_p99"]
-    quick = measure(set_up(workload), workload)
-    assert quick.max_depth == queue["max_depth"]
-    assert quick.sessions_ended == tuple(name for name in names if name in run.errors)
-    if not run.errors:
-        assert quick.blocked_share == pytest.approx(blocked)
     trace = Trace("same")
     for event in run.events:
         if event.time <= end:
@@ -194,15 +184,6 @@ def test_a_wait_is_from_when_a_message_is_due_to_its_transfer(workload):
     assert measured["wait_max"] > 0
 
 
-def test_who_stalls_waits_until_the_end():
-    """Of 1000 messages 15 were sent; the sixteenth was due at 0.16 s."""
-    run, end = simulate(STALLED), 10 * SECOND
-    measures = meters_of(run.events, STALLED, end)["p"].measures(end)
-    assert measures["wait_max"] == pytest.approx(9.84) and measures["wait_p50"] == pytest.approx(
-        4.84, abs=0.02
-    )
-
-
 def test_nobody_waits_for_what_was_due_after_the_session_died():
     run, end = simulate(DEAD), 10 * SECOND
     died = next(event.time for event in run.events if event.kind == "exception")
@@ -253,7 +234,10 @@ def by_events(workload, messages):
         (flow_workload(stop=20, resume=10), 300),
         (fanout_workload(stop=10, resume=5), 200),
         (STALL, 100),
+        (READ, 300),
+        (DISTANT, 300),
         (REAL_WINDOWS, 60),
+        (DEAD, 300),
     ],
 )
 def test_measures_are_those_of_the_events(workload, messages):

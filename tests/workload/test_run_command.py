@@ -93,12 +93,6 @@ def test_a_very_long_time_in_which_little_happens_passes(run):
     assert status == 0 < made["producers"]["p"]["sent"] == made["consumers"]["c"]["accepts"] < 50
 
 
-def test_a_run_too_large_for_the_memory_is_refused_by_the_command_too(run):
-    status, _, said = run(SMALL | {"duration": 1_000_000})
-    assert status == 2
-    assert "about 100,000,000 messages fall due in 1e+06 s, more than the 1,000,000" in said
-
-
 ENDLESS = {
     "what is released comes again": {
         "consumers": (Consumer("c", "q", 5, ("const", 1e-6), release=1.0),),

@@ -69,11 +69,7 @@ def of_kind(run, *kinds, **columns):
     ("stop", "capacities", "depth"),
     [
         (10, (5,), 15),
-        (10, (1,), 11),
-        (10, (2,), 12),
-        (10, (3,), 13),
         (1, (7,), 8),
-        (100, (50, 15), 165),
         (100, (15, 50), 165),
         (100, (1, 1, 1), 103),
     ],
@@ -392,13 +388,6 @@ def test_short_spells_send_no_more_than_the_rate(burst, arrival):
         assert all(time % period <= spell for time in due)
 
 
-def test_what_is_expected_of_a_part_of_a_period_is_what_falls_due_in_it():
-    """The second spell is passed whole, the first second of a new period is no hundredth of it."""
-    bursts = producer(rate=1_000_000, burst=(1, 99))
-    with pytest.raises(WorkloadError, match="about 2,000,000 messages fall due in 102 s"):
-        simulate(Workload("long", 102, {"q": {}}, producers=(bursts,)))
-
-
 DIGEST = """
 import hashlib, sys
 from qflow.workload import Workload, simulate
@@ -488,17 +477,6 @@ def test_the_agenda_orders_by_time_then_priority_then_entry():
         agenda.enter(time, priority, lambda number=number: seen.append((broker.now, number)))
     agenda.run(broker)
     assert seen == [(3, 2), (5, 3), (5, 1), (5, 4), (5, 0), (100, 5)]
-
-
-def test_the_agenda_stops_where_it_is_told_and_goes_on_from_there():
-    agenda, seen = Agenda(end=100), []
-    for time in (10, 20, 30):
-        agenda.enter(time, SEND, lambda time=time: seen.append(time))
-    broker = Broker()
-    agenda.run(broker, until=20)
-    assert seen == [10, 20]
-    agenda.run(broker)
-    assert seen == [10, 20, 30]
 
 
 class Due(TimerTask):
@@ -758,30 +736,6 @@ def test_changing_what_is_not_there_or_not_allowed(change, sentence):
 # Windows, sessions, networks, and clients that come and go
 
 
-def stall(window, seeds, rates=(20_000, 10_000)):
-    to = ("", "q")
-    made = workload(
-        {"qpid.flow_stop_count": 100, "qpid.flow_resume_count": 50},
-        producers=(
-            Producer("C1", to, rates[0], 50, 100, window=window, seed=seeds),
-            Producer("C2", to, rates[1], 15, 100, window=window, seed=seeds + 100),
-        ),
-    )
-    return len(of_kind(simulate(made), "enqueued"))
-
-
-def test_the_qpid_cpp_window_stalls_lower_when_it_sends_faster_than_answers_come():
-    """CAP-02: it forgets completed transfers late; bounds: stop + senders, stop + capacities."""
-    depths = {stall("qpid-cpp", seed, (rate, rate)) for seed in range(6) for rate in (8_000, 20_000, 50_000)}
-    assert 102 <= min(depths) < 140
-    assert max(depths) == 165
-
-
-def test_the_qpid_python_window_stalls_within_the_same_bounds():
-    """CAP-07."""
-    assert all(102 <= stall("qpid-python", seed) <= 165 for seed in range(6))
-
-
 def test_a_qpid_cpp_sender_waits_for_the_other_senders_of_its_session():
     """CAP-09: x has a held transfer, so y cannot sync once its window is full; on its own session it can."""
 
@@ -926,7 +880,7 @@ def test_slices_of_a_run_are_the_run():
     run, is_whole = simulate_in_slices(made, lambda time, count: reported.append((time, count)))
     assert is_whole
     assert run.events == simulate(made).events
-    assert reported[-1] == (run.end, len(run.events))
+    assert reported[-1] == (run.end, len(run.events)) and reported[0][1] < len(run.events)
 
 
 def test_other_seeds_are_other_chances_and_each_its_own():
@@ -949,6 +903,10 @@ def test_a_run_that_would_not_end_is_refused_before_it_fills_the_memory():
         simulate(long)
     assert len(simulate(long, message_limit=3).events) > 3
     simulate(long.replace(duration=1))
+    # Of bursts the second spell is passed whole, the first second of a new period is no hundredth of it.
+    rare = Workload("rare", 102, {"q": {}}, producers=(producer(rate=1_000_000, burst=(1, 99)),))
+    with pytest.raises(WorkloadError, match="about 2,000,000 messages fall due in 102 s"):
+        simulate(rare)
 
 
 @pytest.mark.parametrize("network", [None, Network(latency=0.5, ack_delay=1.0)], ids=["without", "network"])
