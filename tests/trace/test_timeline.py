@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trace_commands import Cast, all_commands, fresh
 
 from qflow.broker import INFINITE, Broker, Event, Message
-from qflow.broker.events import COMMANDS
 from qflow.trace.files import read_trace, write_trace
 from qflow.trace.replaying import Replay, _steps_of, first_difference, give, record, trace_of
 from qflow.trace.schema import Trace, TraceError
@@ -74,39 +71,6 @@ def test_the_state_at_any_instant_is_that_of_the_uninterrupted_run(commands, dat
                 give(twin, step)
         assert first_difference(trace, continued) is None
         assert twin.state_hash() == broker.state_hash()
-
-
-def test_every_instant_has_the_depth_that_the_rows_tell(trace, timeline):
-    depth, places = 0, list(range(0, len(trace), 37))
-    depths = []
-    for kind, queue in zip(trace.kind, trace.queue, strict=True):
-        if queue == "orders":
-            depth += (kind == "enqueued") - (kind == "dequeued")
-        depths.append(depth)
-    Random(1).shuffle(places)
-    for place in places:
-        timeline.seek(place)
-        end = (
-            next((row for row in range(place + 1, len(trace)) if trace.kind[row] in COMMANDS), len(trace)) - 1
-        )
-        queues = timeline.broker.queues.queues
-        assert (queues["orders"].message_depth if queues else 0) == depths[end]
-
-
-def test_a_checkpoint_keeps_what_a_snapshot_keeps():
-    broker = Broker()
-    session = broker.session("c")
-    session.queue_declare("q", {"qpid.last_value_queue_key": "k"})
-    session.message_subscribe("q", "t", arguments={"x-apache-selector": "k = 'a'"})
-    session.message_flow("t", 1, INFINITE)
-    session.message_flow("t", 0, 3)
-    for key in "abab":
-        session.message_transfer(Message(10, "q", {"k": key}))
-    twin = Checkpoint(broker).restore()
-    assert twin.state_hash() == broker.state_hash()
-    for each in (broker, twin):
-        each.sessions["c"].message_transfer(Message(5, "q", {"k": "a"}))
-    assert twin.state_hash() == broker.state_hash()
 
 
 def test_a_long_queue_can_be_packed():

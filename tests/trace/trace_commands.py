@@ -15,6 +15,7 @@ QUEUES = {
     "size": {"qpid.max_size": 1000, "qpid.flow_stop_size": 400, "qpid.flow_resume_size": 200},
     "ring": {"qpid.policy_type": "ring", "qpid.max_count": 3},
     "team": {"qpid.group_header_key": "group", "qpid.shared_msg_group": 1},
+    "last": {"qpid.last_value_queue_key": "group"},
     "prio": {"qpid.priorities": 5, "qpid.alert_count": 3},
 }
 PRODUCERS, CONSUMERS = ("P1", "P2"), ("C1", "C2")
@@ -141,8 +142,9 @@ class Cast:
         session = self.session(client)
         with session.pipeline():
             session.message_accept(numbers)
+            session.message_transfer(Message(10, self.name(queue)), sync=True)
             session.message_flow(queue, 0, 1)
-            session.message_transfer(Message(10, self.name(queue)))
+            session.message_transfer(Message(10, self.name(queue)), sync=True)
         with session.pipeline():
             session.session_completed(numbers)
 
