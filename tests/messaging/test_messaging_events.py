@@ -1,11 +1,12 @@
 """Alerts and other events as messages: the cases of ``threshold.py`` and ``qmf_events.py`` (QT-13, CF-12)."""
 
-from messaging_support import Bench, drain, is_empty
+from messaging_support import Bench, address, drain, is_empty
 
 from qflow.broker import Event
 from qflow.messaging import Message, Receiver
 
 UP, DOWN = "queueThresholdCrossedUpward", "queueThresholdCrossedDownward"
+ALERTING = address("ttq", {"qpid.alert_count": 1})
 OVERHEAD = 29
 """Bytes the broker counts for a message on "ttq" beside its text (DQ-08)."""
 
@@ -13,13 +14,6 @@ OVERHEAD = 29
 def subscribe(bench: Bench, kind: str, link: str = "") -> Receiver:
     source = f"qmf.default.topic/agent.ind.event.org_apache_qpid_broker.{kind}.#"
     return bench.receiver(source + (f"; {{link: {link}}}" if link else ""))
-
-
-def declared(name: str, arguments: str) -> str:
-    return (
-        f"{name}; {{create:always, node: {{x-declare:{{auto_delete:True,exclusive:True,"
-        f"arguments:{{{arguments}}}}}}}}}"
-    )
 
 
 def values(event: Message, kind: str) -> dict[str, object]:
@@ -31,7 +25,7 @@ def values(event: Message, kind: str) -> dict[str, object]:
 def test_alert(bench: Bench) -> None:
     """QT-11 … QT-13, DQ-08: one event with the depths at that moment, and one on the way down."""
     up, down = (subscribe(bench, kind) for kind in (UP, DOWN))
-    sender = bench.sender(declared("ttq", "'qpid.alert_count': 5, 'qpid.alert_count_down': 3"))
+    sender = bench.sender(address("ttq", {"qpid.alert_count": 5, "qpid.alert_count_down": 3}))
     receiver, size = bench.receiver("ttq"), len("msg-0") + OVERHEAD
     for number in range(5):
         sender.send(Message(f"msg-{number}"))
@@ -42,15 +36,6 @@ def test_alert(bench: Bench) -> None:
     assert is_empty(up) and is_empty(down)
 
 
-def test_alert_on_alert_queue(bench: Bench) -> None:
-    """QT-13: the queue that alerts come to may raise one itself; that is all."""
-    up = subscribe(bench, UP, "{x-declare:{arguments:{'qpid.alert_count':1}}}")
-    bench.sender(declared("ttq", "'qpid.alert_count':1")).send(Message("my-message"))
-    names = [values(up.fetch(timeout=1), UP)["qName"] for _ in range(2)]
-    assert names == ["ttq", up.queue]
-    assert is_empty(up)
-
-
 def test_alerts_that_cause_alerts_end(bench: Bench) -> None:
     """QT-13: a ring of one, alerting on itself, would raise alerts for ever; it is cut short."""
     seen: list[Event] = []
@@ -58,7 +43,7 @@ def test_alerts_that_cause_alerts_end(bench: Bench) -> None:
     ring = "{x-declare:{arguments:{'qpid.alert_count':1,'qpid.policy_type':ring,'qpid.max_count':1}}}"
     alerts = bench.receiver(f"qmf.default.topic/agent.ind.event.#; {{link: {ring}}}")
     published = bench.stat(alerts.queue).msgTotalEnqueues
-    bench.sender(declared("ttq", "'qpid.alert_count':1")).send("one")
+    bench.sender(ALERTING).send("one")
     assert bench.stat(alerts.queue).msgDepth == 1
     assert bench.stat(alerts.queue).msgTotalEnqueues - published < 20
 
@@ -80,7 +65,7 @@ def test_an_observer_keeps_seeing_everything(bench: Bench) -> None:
     seen: list[Event] = []
     bench.broker.observe(seen.append)
     up = subscribe(bench, UP)
-    sender = bench.sender(declared("ttq", "'qpid.alert_count':1"))
+    sender = bench.sender(ALERTING)
     sender.send("one")
     assert len(drain(up)) == 1
     assert [event.queue for event in seen if event.kind == UP] == ["ttq"]
@@ -92,6 +77,6 @@ def test_an_observer_keeps_seeing_everything(bench: Bench) -> None:
 
 def test_nobody_listens_nothing_is_sent(bench: Bench) -> None:
     """Without a subscriber the agent sends nothing, so that nothing is unroutable."""
-    bench.sender(declared("ttq", "'qpid.alert_count':1")).send("one")
+    bench.sender(ALERTING).send("one")
     assert bench.broker.statistics().discardsNoRoute == 0
     assert "qmf.agent" not in bench.broker.sessions
