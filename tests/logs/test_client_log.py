@@ -9,7 +9,8 @@ import pytest
 from recordings import WORKLOADS, beginning, load
 
 from qflow.broker.errors import ResourceLimitExceededException
-from qflow.logs import audit
+from qflow.logs import Auditor, audit
+from qflow.logs.components import lake_of
 from qflow.trace import ClientLog, LogError, LogRow, replay, trace_of
 from qflow.trace.replaying import Replay
 from qflow.workload import CLIENT_EVENTS, Consumer, Producer, Workload
@@ -464,3 +465,17 @@ def test_a_producer_that_goes_on_without_an_error_is_a_finding_with_numbers():
     assert found.text().startswith("row 4, 0.04 s: sends on (LP-06), p, q, p-4: 197 messages left out")
     # What was on its way while the answer came is none.
     assert audit(logged(*sends[:8]), workload).findings == []
+
+
+def test_the_new_session_is_carried_on_as_text():
+    log = logged(
+        *((n, "p", "transfer", n) for n in range(1, 5)), died(10, "p"), (20, "p", "transfer", 5),
+        died(30, "c", "541 internal-error: gone"), (40, "c", "deliver", 1), (41, "c", "accept", 1),
+    )  # fmt: skip
+    (rows_,) = lake_of("log", small(**{"qpid.max_count": 2}).with_consumer("d", start=9), log.rows).values()
+    whole = Auditor("log/q").feed(rows_)
+    assert any(row.kind == "finding" for row in whole)
+    for cut in range(2, len(rows_)):
+        first = Auditor("log/q")
+        results = first.feed(rows_[:cut])
+        assert results + Auditor("log/q", first.state()).feed(rows_[cut:]) == whole

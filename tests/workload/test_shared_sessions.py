@@ -12,6 +12,7 @@ from qflow.labs.fold import fold
 from qflow.logs import Auditor, ClientLog, audit, replay
 from qflow.logs.client_log import client_rows
 from qflow.logs.components import lake_of
+from qflow.logs.findings import finding_of
 from qflow.logs.workload_file import workload_json
 from qflow.prediction import predict
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -105,7 +106,9 @@ def test_a_log_shows_both_producers_dead():
     (rows,) = lake_of("shared", FULL, log.rows).values()
     auditor = Auditor("shared/q")
     results = [row for part in (rows[:50], rows[50:]) for row in auditor.feed(part)]
-    assert [row.client for row in results if row.finding == "died"] == ["p1", "p2"]
+    died = [finding_of(row) for row in results if row.finding == "died"]
+    assert [one.client for one in died] == ["p1", "p2"]
+    assert all("resource-limit-exceeded" in one.sentence() for one in died)
 
 
 def test_what_is_held_is_held_of_its_producer():
