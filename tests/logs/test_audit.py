@@ -59,6 +59,12 @@ def sends(count, group=""):
 
 
 GROUPED = {"qpid.group_header_key": "group", "qpid.shared_msg_group": 1}
+TAKEN_EARLY = [
+    *sends(2, "g"),
+    (5, "c", "deliver", 1, "g"),
+    (6, "d", "deliver", 2, "g"),
+    (9, "c", "accept", 1, "g"),
+]
 DOCTORED = [
     ("never sent", [(1, "c", "deliver", 9, "")], None),
     ("never sent", [(1, "p", "complete", 9, "")], None),
@@ -70,16 +76,7 @@ DOCTORED = [
     ("before it was sent", [(1, "c", "deliver", 1, ""), (900_000, "p", "transfer", 1, "")], None),
     ("order", [*sends(2), (5, "c", "deliver", 2, ""), (6, "c", "deliver", 1, "")], None),
     ("group order", [*sends(2, "g"), (5, "c", "deliver", 2, "g"), (6, "c", "deliver", 1, "g")], GROUPED),
-    (
-        "group owned by another",
-        [
-            *sends(2, "g"),
-            (5, "c", "deliver", 1, "g"),
-            (6, "d", "deliver", 2, "g"),
-            (9, "c", "accept", 1, "g"),
-        ],
-        GROUPED,
-    ),
+    ("group owned by another", TAKEN_EARLY, GROUPED),
     ("credit exceeded", [*sends(6), *[(10 + n, "c", "deliver", n, "") for n in range(1, 7)]], None),
     ("not held", [*sends(1), (5, "c", "deliver", 1, ""), (9, "d", "accept", 1, "")], None),
     # One finding only: what was delivered is held (CN-13), though it was never sent.
@@ -124,13 +121,7 @@ def test_a_delivery_before_its_consumer_subscribes_is_found():
 
 
 def test_a_group_taken_too_early_within_the_clocks_difference_is_no_finding():
-    items = [
-        *sends(2, "g"),
-        (5, "c", "deliver", 1, "g"),
-        (6, "d", "deliver", 2, "g"),
-        (9, "c", "accept", 1, "g"),
-    ]
-    assert kinds(log_of(*items), small(GROUPED), Tolerance(skew=10, lag=0)) == []
+    assert kinds(log_of(*TAKEN_EARLY), small(GROUPED), Tolerance(skew=10, lag=0)) == []
 
 
 def test_clocks_that_differ_are_told_from_single_messages_that_come_too_early():

@@ -59,11 +59,6 @@ def log_of(workload):
     return ClientLog("small", list(client_rows(simulate(workload).events, workload.producers)))
 
 
-def test_there_are_as_many_replays_as_are_worth_their_time_unless_a_number_is_asked_for():
-    workload = small().replace(duration=1)
-    assert predict(workload, log_of(workload), compare_models=False)["replays"]["number"] == REPLAYS
-
-
 def test_the_replay_in_the_middle_is_shown():
     """The log's own instants say nothing of another day."""
     log, workload = beginning("capacity-165", 10)

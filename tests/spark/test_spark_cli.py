@@ -27,6 +27,8 @@ def refused(capsys, *arguments):
 def test_what_is_missing_is_told_before_spark_is_started(capsys, tmp_path):
     assert "nowhere: no such file or folder" in refused(capsys, "audit", tmp_path / "nowhere")
     assert "name one log or more" in refused(capsys, "audit")
+    bad = refused(capsys, "synth", "--queues=none", "--events=5", "--out", tmp_path)
+    assert "must be a whole number from 1, got 'none'" in bad
     assert "no such file or folder" in refused(capsys, "stream", tmp_path / "in", "--out", tmp_path)
 
 
@@ -75,11 +77,6 @@ def test_a_synthetic_fleet_tells_what_its_workers_took(capsys, tmp_path, spark):
         r"200 events of 2 components in .*\nno worker took more than (\d+) MiB\n", capsys.readouterr().out
     )
     assert 10 < int(said[1]) < 1000
-
-
-def test_bad_numbers_and_settings_are_refused(capsys, tmp_path):
-    assert main(["spark", "synth", "--queues", "none", "--events", "5", "--out", str(tmp_path)]) == 2
-    assert "must be a whole number from 1, got 'none'" in capsys.readouterr().err
 
 
 def test_what_was_counted_of_a_clean_log_is_no_finding(spark):

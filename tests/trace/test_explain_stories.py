@@ -279,25 +279,6 @@ def g_18_stop(story):
 # Examples of the documents
 
 
-def flow_900_500(story):
-    """Producer Flow Control, 1.1.1: maximum 1000, stop 900, resume 500."""
-    story.queue("q", max_count=1000, max_size=0, flow_stop_count=900, flow_resume_count=500)
-    story.ask("queue:q")
-    story.send("P", *numbered("m", 1, 900))
-    story.ask("queue:q", "producer:P")
-    story.at(1)
-    story.send("P", "m-901")
-    story.ask("queue:q", "transfer:m-901")
-    story.at(2)
-    story.consume("c", credit="inf", mode=0)
-    story.at(3)
-    story.accept("c", *numbered("m", 1, 401))
-    story.ask("queue:q", "transfer:m-901")
-    story.at(4)
-    story.accept("c", "m-402")
-    story.ask("queue:q", "transfer:m-901", "producer:P")
-
-
 def flow_both_units(story):
     """Producer Flow Control, 1.1.2: 4000 messages or 8K bytes; 3000 messages and 6K bytes."""
     story.queue(
