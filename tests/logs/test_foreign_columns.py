@@ -266,8 +266,8 @@ def own(path, start, step, number=1200):
 def test_a_log_of_three_seconds_since_1970_is_three_seconds(tmp_path, capsys):
     """It became 2.9 million events and 1.7 billion seconds."""
     path = own(tmp_path / "log.csv", INSTANT * 1_000_000, 5_000)
-    assert status_of("trace", "import", path, "--workload", tmp_path / "made.json", "--json") == 0
-    facts = json.loads(capsys.readouterr().out)
+    words = "trace", "import", path, "--workload", tmp_path / "made.json", "--json"
+    facts = json.loads(output_of(capsys, *words))
     assert (facts["rows"], facts["events"] < 20_000) == (1200, True)
     assert facts["recognised"] == {
         "columns": None, "guessed": [], "unused": [], "unit": "us", "unit_guessed": True,
@@ -279,8 +279,8 @@ def test_a_log_of_three_seconds_since_1970_is_three_seconds(tmp_path, capsys):
 def test_own_times_from_anywhere_are_left_and_said(tmp_path, capsys):
     path = own(tmp_path / "log.csv", 5_000_000_000, 5_000, 20)
     assert ClientLog.load(path).rows[0].ts_us == 5_000_000_000
-    assert status_of("trace", "import", path) == 0
-    assert "times: the first row is 5000 s after the start, which is played too" in capsys.readouterr().out
+    said = output_of(capsys, "trace", "import", path)
+    assert "times: the first row is 5000 s after the start, which is played too" in said
     assert ClientLog.load(path, {"time": "ts_us"}).rows[0].ts_us == 0
 
 

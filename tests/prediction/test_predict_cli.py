@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import room_command, status_of
+from commands import output_of, room_command, status_of
 from recordings import paths
 
 from qflow.design import cli as design_cli
@@ -31,8 +31,7 @@ def test_predict_prints_one_json_object(capsys, beginning):
     workload, log = beginning
     words = ["--queue-arguments", '{"q": {"qpid.flow_stop_count": 60}}', "--settings", workload]
     words += ["--prefetch", "late=2", "--json", "--replays", "1", "--model", "closed"]
-    assert room_command(cli, "predict", workload, log, *words) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(output_of(capsys, "predict", workload, log, *words))
     assert report["model"] == "closed"
     assert report["settings"]["queue_arguments"]["q"]["qpid.flow_stop_count"] == 60
     assert report["settings"]["prefetch"] == {"late": 2}
@@ -71,8 +70,8 @@ def test_settings_of_a_file_with_other_clients_name_what_is_left_out(tmp_path, c
     }
     path = tmp_path / "other.json"
     path.write_text(json.dumps(other))
-    assert room_command(cli, "predict", *beginning, "--settings", str(path), "--json", "--replays", "1") == 0
-    report = json.loads(capsys.readouterr().out)
+    words = "--settings", path, "--json", "--replays", "1"
+    report = json.loads(output_of(capsys, "predict", *beginning, *words))
     assert report["settings"]["left_out"] == ["consumer late", "producer C2", "queue audit"]
     assert report["settings"]["capacity"] == {"C1": 4}
     said = "only one of the two files has them: consumer late, producer C2, queue audit"
@@ -82,11 +81,9 @@ def test_settings_of_a_file_with_other_clients_name_what_is_left_out(tmp_path, c
 def test_the_command_writes_a_receipt_and_scores_it(tmp_path, capsys, beginning):
     (workload, log), receipt = beginning, tmp_path / "receipt.json"
     words = "--replays", "3", "--receipt", str(receipt), "--detail", "constants"
-    assert room_command(cli, "predict", workload, log, *words) == 0
+    assert output_of(capsys, "predict", workload, log, *words)
     assert json.loads(receipt.read_text())["detail"] == "constants"
-    capsys.readouterr()
-    assert room_command(cli, "predict", "--score", str(receipt), log) == 0
-    text = capsys.readouterr().out
+    text = output_of(capsys, "predict", "--score", receipt, log)
     assert text.startswith("from capacity-165, ")
     assert "of 6 lie inside; 80 of 100 are to" in text
     assert status_of("predict", "--score", workload, log) == 2

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from commands import output_of, status_of
 from explain_story import story_of
 from test_explain_stories import flow_165
 
-from qflow.cli import main
 from qflow.trace.files import write_trace
 from qflow.trace.replaying import trace_of
 from qflow.workload import Producer, Workload, simulate
@@ -22,15 +22,13 @@ def file(tmp_path_factory):
 
 
 def test_the_chain_is_printed(file, capsys):
-    assert main(["trace", "why", file, "2.5s", "C1"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = output_of(capsys, "trace", "why", file, "2.5s", "C1").splitlines()
     assert lines[0].startswith("C1 is blocked: a message has been due since 1.14 s, and its window is full.")
     assert lines[-1].strip().startswith("← q has no consumer until late subscribes at 3 s")
 
 
 def test_the_chain_as_json(file, capsys):
-    assert main(["trace", "why", file, "605", "producer:C1", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = json.loads(output_of(capsys, "trace", "why", file, "605", "producer:C1", "--json"))
     assert data["seq"] == 605
     assert data["links"][0]["subject"] == {"kind": "producer", "name": "C1"}
 
@@ -47,30 +45,26 @@ def test_the_chain_as_json(file, capsys):
     ],
 )
 def test_a_wrong_question_ends_in_one_sentence(file, capsys, instant, subject, sentence):
-    assert main(["trace", "why", file, instant, subject]) == 2
+    assert status_of("trace", "why", file, instant, subject) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"qflow: {sentence}")
-    assert error.count("\n") == 1
-    assert len(error) < 200
+    assert error.count("\n") == 1 and len(error) < 200
 
 
 @pytest.mark.parametrize("instant", ["99s", "14.000001s", "812", "999999"])
 def test_an_instant_after_the_end_is_answered_for_the_end_and_says_so(file, capsys, instant):
-    assert main(["trace", "why", file, "811", "C1"]) == 0
-    at_the_end = capsys.readouterr().out
+    at_the_end = output_of(capsys, "trace", "why", file, "811", "C1")
     note = "The trace ends at 14 s (seq 811); this is the state at its end."
-    assert main(["trace", "why", file, instant, "C1"]) == 0
-    assert capsys.readouterr().out == f"{note}\n{at_the_end}"
-    assert main(["trace", "why", file, instant, "C1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["note"] == note
+    words = "trace", "why", file, instant, "C1"
+    assert output_of(capsys, *words) == f"{note}\n{at_the_end}"
+    assert json.loads(output_of(capsys, *words, "--json"))["note"] == note
 
 
 @pytest.mark.parametrize("instant", ["14s", "811", "0s"])
 def test_an_instant_of_the_trace_needs_no_such_note(file, capsys, instant):
-    assert main(["trace", "why", file, instant, "C1"]) == 0
-    assert "ends at 14 s (seq" not in capsys.readouterr().out
-    assert main(["trace", "why", file, instant, "C1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["note"] is None
+    words = "trace", "why", file, instant, "C1"
+    assert "ends at 14 s (seq" not in output_of(capsys, *words)
+    assert json.loads(output_of(capsys, *words, "--json"))["note"] is None
 
 
 def test_the_planned_time_after_the_last_row_belongs_to_the_trace(tmp_path, capsys):
@@ -88,5 +82,5 @@ def test_the_planned_time_after_the_last_row_belongs_to_the_trace(tmp_path, caps
     path = tmp_path / "short.jsonl"
     write_trace(trace_of(simulate(workload)), path)
     for instant, is_after in (("0.9s", False), ("1s", False), ("1.1s", True)):
-        assert main(["trace", "why", str(path), instant, "q"]) == 0
-        assert capsys.readouterr().out.startswith("The trace ends at") is is_after
+        said = output_of(capsys, "trace", "why", path, instant, "q")
+        assert said.startswith("The trace ends at") is is_after
