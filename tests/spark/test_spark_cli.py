@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from commands import output_of
 from spark_kit import fleet_results
 from waiting import wait_until
 
@@ -66,8 +67,7 @@ def test_ctrl_c_while_spark_works_is_one_line_and_nothing_is_there_by_halves(cap
     *progress, last = told.splitlines()
     assert last == "qflow: interrupted"
     assert progress and all(line.startswith("making a fleet [") for line in progress), told
-    assert main(["spark", *words, "6000"]) == 0
-    assert "6000 events of 2 components" in capsys.readouterr().out
+    assert "6000 events of 2 components" in output_of(capsys, "spark", *words, "6000")
     assert "needs a new folder, and this one holds other rows" in refused(capsys, *words, "9000")
 
 
