@@ -233,16 +233,12 @@ def test_next_receiver(bench: Bench) -> None:
     """CN-19, CN-20: messages come to three receivers in turn; fetched in the order in which they came."""
     receivers = [bench.receiver(Q, capacity=UNLIMITED) for _ in range(3)]
     send(bench, 10)
-    fetched = []
-    while True:
-        try:
-            receiver = bench.session.next_receiver(timeout=2)
-        except messaging.Empty:
-            break
-        assert receiver in receivers
-        assert receiver.available() > 0
-        fetched.append(receiver.fetch().content)
-    assert fetched == [f"m{number}" for number in range(1, 11)]
+    for number in range(1, 11):
+        receiver = bench.session.next_receiver(timeout=2)
+        assert receiver in receivers and receiver.available() > 0
+        assert receiver.fetch().content == f"m{number}"
+    with pytest.raises(messaging.Empty):
+        bench.session.next_receiver(timeout=2)
 
 
 @pytest.mark.parametrize("sync", [True, False])
@@ -279,17 +275,14 @@ def test_each_message_is_settled_by_its_own_disposition(bench: Bench) -> None:
     """CN-13 … CN-16: accepted, released with and without the flag, refused; and all at once."""
     send(bench, 5, "q; {create: always, node: {x-declare: {alternate-exchange: 'amq.topic'}}}")
     receiver, refused = bench.receiver("q"), bench.receiver("amq.topic")
-    for message, disposition in zip(
-        drain(receiver),
-        (
-            None,
-            Disposition(RELEASED, set_redelivered=True),
-            Disposition(RELEASED),
-            Disposition(REJECTED),
-            Disposition(REJECTED, code=0, text="test-reject"),
-        ),
-        strict=True,
-    ):
+    dispositions = (
+        None,
+        Disposition(RELEASED, set_redelivered=True),
+        Disposition(RELEASED),
+        Disposition(REJECTED),
+        Disposition(REJECTED, code=0, text="test-reject"),
+    )
+    for message, disposition in zip(drain(receiver), dispositions, strict=True):
         bench.session.acknowledge(message, disposition)
     assert (texts(receiver), texts(refused)) == ("m2* m3", "m4 m5")
     bench.session.acknowledge(disposition=Disposition(RELEASED))

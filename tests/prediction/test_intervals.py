@@ -205,11 +205,7 @@ def test_a_near_critical_queue_has_a_reason(rate, throughput, words):
 def test_sessions_that_end_now_and_then_are_the_reason():
     workload = Workload("w", 10, {"q": {}}, producers=(Producer("p", ("", "q"), 100, 10, 100),))
     sections = {"queues": {"q": {"throughput": 5.0}}}
-    replays = [
-        MeasuredReplay(sections, {"p": "506"}),
-        MeasuredReplay(sections, {}),
-        MeasuredReplay(sections, {}),
-    ]
+    replays = [MeasuredReplay(sections, errors) for errors in ({"p": "506"}, {}, {})]
     found = why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, replays)
     assert found.endswith("sessions end in some replays and not in others: p's in 1 of 3")
 

@@ -332,15 +332,12 @@ def test_a_bad_row_is_set_aside_with_row_column_and_reason_and_good_rows_are_kep
 
 
 def test_time_that_goes_back_is_seen(trace, tmp_path):
-    last = json.loads(lines_of(trace, tmp_path)[-1])
-    with (tmp_path / "good.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps({**last, "seq": last["seq"] + 1, "time": 0}) + "\n")
-    kept, quarantine = read_trace(tmp_path / "good.jsonl")
-    assert (
-        quarantine[0].text()
-        == f"row {len(trace) + 1}, column time: must not go back, got 0 after {last['time']}"
-    )
-    assert kept == trace
+    lines = lines_of(trace, tmp_path)
+    last = json.loads(lines[-1])
+    later = json.dumps({**last, "seq": last["seq"] + 1, "time": 0})
+    kept, quarantine = read_trace(write_lines(tmp_path / "later.jsonl", [*lines, later]))
+    sentence = f"row {len(trace) + 1}, column time: must not go back, got 0 after {last['time']}"
+    assert (quarantine[0].text(), kept) == (sentence, trace)
 
 
 def test_shuffled_rows_end_in_one_helpful_sentence(trace, tmp_path):
