@@ -33,11 +33,14 @@ _NO_FEDERATION = "links and bridges to other brokers are left out"
 Filter = Mapping[str, object] | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 
+METHODS: dict[str, Signature] = {}
+"""All methods by name, each with what it takes."""
+
 
 def _method(method: Method) -> Method:
     """Run a method to quiescence, shown to the observer; every AMQP refusal becomes status 7 (CF-08)."""
     name = method.__name__
-    signature = Signature(name, method)
+    signature = METHODS[name] = Signature(name, method)
 
     @functools.wraps(method)
     def run(self: Management, *args: Any, **kwargs: Any) -> Any:
@@ -191,6 +194,12 @@ class Management(Dependent):
         return sequence, body
 
     @_method
+    def close(self, connection: str) -> None:
+        """Close a client's connection: each of its sessions dies of 320, connection-forced."""
+        if not self.context.close_connection(connection):
+            raise _unknown_object("connection", connection)
+
+    @_method
     def getTimestampConfig(self) -> bool:
         """Return whether messages get the time of their arrival."""
         return self.context.stamps_arrivals
@@ -214,12 +223,6 @@ class Management(Dependent):
             if name not in _LOG_LEVELS:
                 raise ManagementError(EXCEPTION, f"Invalid log level name: {name}")
         self.log_level = ",".join(selectors)
-
-    @_method
-    def close(self, connection: str) -> None:
-        """Close a client's connection: each of its sessions dies of 320, connection-forced."""
-        if not self.context.close_connection(connection):
-            raise _unknown_object("connection", connection)
 
     def _find(self, name: str) -> Queue:
         queue = self.queues.queues.get(name)

@@ -30,15 +30,15 @@ class Signature:
         self._kind = kind
         self._signature = inspect.signature(method)
         parameters = list(self._signature.parameters.values())[1:]
-        self._names = tuple(parameter.name for parameter in parameters)
+        self.names = tuple(parameter.name for parameter in parameters)
         self._positional = sum(parameter.kind != parameter.KEYWORD_ONLY for parameter in parameters)
         self._required = {p.name for p in parameters if p.default is p.empty}
         self._optional = {p.name for p in parameters if p.default is None}
-        self._checks = {name: _CHECKS[name] for name in self._names}
+        self._checks = {name: _CHECKS[name] for name in self.names}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return a call's arguments by name, as plain copies; refuse what AMQP cannot carry."""
-        given = dict(zip(self._names, args, strict=False))
+        given = dict(zip(self.names, args, strict=False))
         is_plain = len(args) <= self._positional and given.keys().isdisjoint(kwargs)
         given.update(kwargs)
         if not is_plain or not self._required <= given.keys() or not given.keys() <= self._checks.keys():

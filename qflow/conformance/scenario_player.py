@@ -31,6 +31,7 @@ from qflow.broker import (
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, ManagementError, SessionException, StartupError
 from qflow.broker.events import Event
+from qflow.broker.management import METHODS
 from qflow.broker.queue import Queue
 from qflow.conformance.scenario import Scenario, load_scenarios, load_startups, pack, start, unpack
 from qflow.qflow_error import QflowError
@@ -316,16 +317,8 @@ _STEPS: dict[str, _Word] = {
 
 _EVERYWHERE = ("op", "expect", "session")
 
-METHODS = {
-    "purge": ("request", "filter"),
-    "reroute": ("request", "useAltExchange", "exchange", "filter"),
-    "queueMoveMessages": ("srcQueue", "destQueue", "qty", "filter"),
-    "create": ("type", "name", "properties", "strict"),
-    "delete": ("type", "name", "options"),
-    "query": ("type", "name"),
-    "queueRedirect": ("sourceQueue", "targetQueue"),
-}
-_OF_A_QUEUE = ("purge", "reroute")
+_CALLED = ("purge", "reroute", "queueMoveMessages", "create", "delete", "query", "queueRedirect")
+"""The management methods that scenarios call; the queue that a method is of is the step's object."""
 
 _EXPECT = (*_BY_NAME, "queues", "errors", "events")
 
@@ -356,13 +349,14 @@ def _check_method(step: Mapping[str, Any]) -> Iterator[str]:
     if step["op"] != "qmf" or "method" not in step:
         return
     method = step["method"]
-    if not isinstance(method, str) or method not in METHODS:
-        yield f"management method {method!r}; known are {', '.join(METHODS)}"
+    if method not in _CALLED:
+        yield f"management method {method!r}; known are {', '.join(_CALLED)}"
         return
-    if method in _OF_A_QUEUE and "object" not in step:
+    names = METHODS[method].names
+    if "queue" in names and "object" not in step:
         yield f"management method {method!r} without 'object'"
     for name in step.get("args") or ():
-        if name not in METHODS[method]:
+        if name == "queue" or name not in names:
             yield f"argument {name!r} of management method {method!r}"
 
 

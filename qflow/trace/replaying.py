@@ -26,6 +26,7 @@ from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException, ManagementError, SessionDetached
 from qflow.broker.events import COMMANDS, Event, EventTable
 from qflow.broker.links import LinkSession
+from qflow.broker.management import METHODS
 from qflow.broker.session import Session
 from qflow.broker.store import DelayedStore, MessageStore
 from qflow.progress import Progress
@@ -82,12 +83,6 @@ def trace_of(run: Run) -> Trace:
     trace.extend(events if isinstance(events, EventTable) else EventTable(events))
     return trace
 
-
-METHODS = (
-    "create", "delete", "query", "purge", "reroute", "queueMoveMessages", "queueRedirect", "echo", "close",
-    "getTimestampConfig", "setTimestampConfig", "getLogLevel", "setLogLevel",
-)  # fmt: skip
-"""The management methods that a trace may call."""
 
 _FLAGS = ("pipelined", "sync")
 """What a command's detail holds besides its arguments: how it was sent (RF-08, CM-05)."""
