@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from qflow.kit import RefusalError
 from qflow.labs.frames import Frames
@@ -32,6 +32,7 @@ class Question(Protocol):
     mark: str
     guess: Any
     sure: int | None
+    certainties: ClassVar[tuple[int, ...]]
 
     def keep(self, guess: Any, sure: int | None) -> None:
         """Take the learner's guess; None takes it back."""
@@ -155,6 +156,7 @@ class Asking:
         return {
             "question": question.question,
             "choices": question.choices,
+            "certainties": question.certainties,
             "word": _mark_of(question).word,
             "frame": self._found[number][0],
             "number": number + 1,

@@ -390,13 +390,7 @@ def _verdicts_beside(picture: Picture) -> Picture:
     """Return the picture with what each unit says beside its tank."""
     frames, size = picture.frames, picture.run.workload.producers[0].size
     verdicts = {"messages": _verdicts(frames, "depth", "count"), "bytes": _verdicts(frames, "bytes", "size")}
-    # Beside two tanks there is less room for words.
-    (c1,) = frames.topology.consumers
-    topology = replace(
-        frames.topology, consumers=(replace(c1, note=c1.note.replace("for each message", "each")),)
-    )
-    shown = replace(frames, topology=topology)
-    return replace(picture, frames=shown, drawing={"verdicts": verdicts, "size": size})
+    return replace(picture, drawing={"verdicts": verdicts, "size": size})
 
 
 def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:

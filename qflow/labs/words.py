@@ -78,6 +78,7 @@ MOODS = (
     "its session is dead",
     "asked to stop sending",
 )
+_BRIEF_MOODS = ("free to send", "window full", "waits", "session dead", "asked to stop")
 FREE: Final = 0
 FULL: Final = 1
 WAITING: Final = 2
@@ -88,8 +89,9 @@ FLOW = ("OFF", "ON")
 
 def vocabulary() -> dict[str, object]:
     """Return all templates, for the browser; those of a step bit by bit."""
-    templates = {"parts": list(STEP), "step": list(STEP.values()), "state": STATE}
-    return {**templates, "moods": list(MOODS), "flow": list(FLOW), "outlook": OUTLOOK}
+    step = {"parts": list(STEP), "step": list(STEP.values()), "state": STATE}
+    moods = {"moods": list(MOODS), "brief_moods": list(_BRIEF_MOODS)}
+    return {**step, **moods, "flow": list(FLOW), "outlook": OUTLOOK}
 
 
 # Claims

@@ -26,7 +26,7 @@ from qflow.labs.html_export import pack_text, script_json, to_fragment
 from qflow.teaching.cases import case_picture
 from qflow.teaching.checking import judge
 from qflow.teaching.exercise import Answer, Exercise, exercises, write_briefly
-from qflow.teaching.predictions import CERTAINTIES, ChapterQuestion, calibration_words, questions
+from qflow.teaching.predictions import ChapterQuestion, calibration_words, questions
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -85,7 +85,7 @@ def _place_predictions(book: NotebookNode, chapter: str) -> list[_Place]:
 
 def _pose(question: ChapterQuestion) -> dict[str, Any]:
     asked = {"id": f"{question.chapter}/{question.name}", "question": question.question}
-    return {**asked, "choices": question.choices, "certainties": CERTAINTIES}
+    return {**asked, "choices": question.choices, "certainties": question.certainties}
 
 
 def _answer(question: ChapterQuestion, printed: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from qflow.displays import has_kernel
 from qflow.kit import RefusalError, kit_path
@@ -41,9 +41,6 @@ from qflow.teaching.learner import Guess, make_plain
 
 if TYPE_CHECKING:
     from qflow.labs.lab import Lab
-
-CERTAINTIES = (50, 60, 70, 80, 90, 100)
-"""The certainties to choose from, in percent."""
 
 _FAIR = 15
 """Percentage points that certainty and success may differ by without a remark."""
@@ -58,6 +55,8 @@ _REVISIT = "Worth another look: {}."
 @dataclass
 class ChapterQuestion:
     """One question of a chapter, and the guess if there is one."""
+
+    certainties: ClassVar[tuple[int, ...]] = (50, 60, 70, 80, 90, 100)  # to choose from, in percent
 
     name: str
     question: str
@@ -189,13 +188,13 @@ def _field(asked: ChapterQuestion) -> Any:
         entry = widgets.Dropdown(options=options, value="", description="Your guess")
     else:
         entry = widgets.Text(placeholder="a number", description="Your guess", continuous_update=False)
-    certainties = [("not said", 0), *((f"{percent} %", percent) for percent in CERTAINTIES)]
+    certainties = [("not said", 0), *((f"{percent} %", percent) for percent in asked.certainties)]
     sure = widgets.Dropdown(options=certainties, value=0, description="How sure")
     said = widgets.HTML(value="")
     entry.tooltip = sure.tooltip = asked.question
     if asked.guess is not None:
         entry.value = str(asked.guess)
-        sure.value = asked.sure if asked.sure in CERTAINTIES else 0
+        sure.value = asked.sure if asked.sure in asked.certainties else 0
 
     def note(_change: Any) -> None:
         guess = (entry.value or None) if asked.choices else _number(entry.value)

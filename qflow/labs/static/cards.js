@@ -61,7 +61,7 @@ export function buildProducer(root, timeline, index, place, height, box, form, m
       cells[flights.cells[row]] = { state: held ? "held" : "full", group: sendings.get(row, "group"), why: `transfer:${label}`, title: label };
     }
     strip.paint(cells, seen.outstanding, seen.held);
-    write(mood, isBrief ? SHORT_MOODS[seen.mood] : moodOf(words.moods, seen, spot.capacity));
+    write(mood, isBrief ? words.brief_moods[seen.mood] : moodOf(words.moods, seen, spot.capacity));
     set(mood, { class: `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}` });
     write(counts, firstThatFits(wordsOf(seen, spot.capacity, form), room, 1.2));
     if (sent) write(sent, form.isTiny ? `${seen.sent} sent` : form.short ? firstThatFits([`${seen.held} held, ${seen.sent} sent`, `${seen.held} held`], room, 1.1) : `${seen.sent} sent so far`);
@@ -84,7 +84,6 @@ export function wordsOf({ outstanding, held }, capacity, form) {
 export const firstThatFits = (texts, room, factor) => texts.find((text) => factor * textWidth(text) <= room) ?? texts.at(-1);
 
 const DEAD = 3;
-const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "asked to stop"];
 
 export function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.consumers[index];

@@ -8,7 +8,6 @@ import { clamp } from "./numbers.js";
 import { bringIntoView, button, drag, html, isLive, set, stepsOf, svg, textWidth, write } from "./svg.js";
 
 const SNAP = 5;
-const CERTAINTIES = [50, 60, 70, 80, 90, 100];
 
 export class Guess {
   constructor(root, model, player, shown) {
@@ -21,8 +20,6 @@ export class Guess {
     this.field = html("input", { type: "number", min: 0, step: 1, "aria-describedby": this.question.id }, this.label);
     this.choices = html("span", { role: "radiogroup", class: "qf-ask-choices", "aria-labelledby": this.question.id }, this.form);
     this.sure = html("select", { "aria-label": "How sure" }, this.form);
-    html("option", { value: "" }, this.sure, "how sure?");
-    for (const percent of CERTAINTIES) html("option", { value: percent }, this.sure, `${percent} % sure`);
     this.go = html("button", { type: "submit", class: "qf-ask-go" }, this.form, "go");
     this.skip = button({ class: "qf-ask-skip" }, this.form, "no guess", () => this.send(null));
     this.told = html("p", { class: "qf-ask-told", "aria-live": "polite" }, this.box);
@@ -99,9 +96,12 @@ export class Guess {
     return isGoing;
   }
 
-  begin({ guess, sure, choices }) {
+  begin({ guess, sure, choices, certainties }) {
     this.value = guess ?? null;
     this.field.value = choices.length ? "" : (guess ?? "");
+    this.sure.replaceChildren();
+    html("option", { value: "" }, this.sure, "how sure?");
+    for (const percent of certainties) html("option", { value: percent }, this.sure, `${percent} % sure`);
     this.sure.value = sure ?? "";
     this.label.hidden = Boolean(choices.length);
     this.choices.hidden = !choices.length;
