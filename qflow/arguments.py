@@ -61,6 +61,16 @@ def whole_number(text: str, most: int | None = None) -> int:
     raise argparse.ArgumentTypeError(f"must be {allowed}, got {text[:100]!r}")
 
 
+def named_number(text: str, *, needs_name: bool = True) -> tuple[str, int]:
+    """Read ``NAME=N``, a number of things from 1; where N alone is for all, its name is empty."""
+    name, equals, digits = text.rpartition("=")
+    number = read_digits(digits)
+    if number and (name or not (equals or needs_name)):
+        return name, number
+    allowed = "NAME=N, N a whole number from 1" if needs_name else "a whole number from 1, or NAME=N"
+    raise argparse.ArgumentTypeError(f"must be {allowed}, got {text[:100]!r}")
+
+
 def port_number(text: str) -> int:
     """Read a TCP port to listen on."""
     number = read_digits(text)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from qflow.arguments import add_columns, add_json, add_seed, add_several, add_workload, read_digits
+from qflow.arguments import add_columns, add_json, add_seed, add_several, add_workload, named_number
 from qflow.colour import paint_states
 from qflow.kit import INTERRUPTED, RefusalError
 from qflow.writing import require_apart, write_file
@@ -29,9 +30,10 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "are blocked, how long completions take. Prints qpid-config lines with the reasons.",
     )
     add_workload(parser)
+    limit = partial(named_number, needs_name=False)
     for unit, what in (("count", "messages"), ("size", "bytes")):
         text = f"{what} a queue may hold, or each queue; default: what the workload declares"
-        add_several(parser, f"--max-{unit}", "[QUEUE=]N", text)
+        add_several(parser, f"--max-{unit}", "[QUEUE=]N", text, type=limit)
     parser.add_argument(
         "--log", metavar="LOG", help="design for the traffic in a client log: .parquet, .csv or .csv.gz"
     )
@@ -175,25 +177,20 @@ def _workload(namespace: argparse.Namespace) -> Workload:
 def _limits(namespace: argparse.Namespace, workload: Workload) -> dict[str, Limits]:
     from qflow.design.frontier import Limits
 
-    counts = _numbers("--max-count", namespace.max_count, workload)
-    sizes = _numbers("--max-size", namespace.max_size, workload)
+    counts = _limits_by_queue("--max-count", namespace.max_count, workload)
+    sizes = _limits_by_queue("--max-size", namespace.max_size, workload)
     return {queue: Limits(counts.get(queue), sizes.get(queue)) for queue in workload.queues}
 
 
-def _numbers(option: str, words: Sequence[str], workload: Workload) -> dict[str, int]:
-    numbers: dict[str, int] = {}
+def _limits_by_queue(option: str, given: Sequence[tuple[str, int]], workload: Workload) -> dict[str, int]:
+    limits: dict[str, int] = {}
     # What is said of one queue goes before what is said of all, in whatever order.
-    for word in sorted(words, key=lambda word: "=" in word):
-        name, equals, number = word.rpartition("=")
-        limit = read_digits(number)
-        if not limit or (equals and not name):
-            raise RefusalError(f"{option}: must be a whole number from 1, or QUEUE=N, got {word!r}")
+    for name, limit in sorted(given, key=lambda one: one[0] != ""):
         if name and name not in workload.queues:
             known = ", ".join(workload.queues) or "none"
             raise RefusalError(f"{option}: no queue {name!r} in the workload, which has {known}")
-        for queue in [name] if name else workload.queues:
-            numbers[queue] = limit
-    return numbers
+        limits |= dict.fromkeys([name] if name else workload.queues, limit)
+    return limits
 
 
 def _message_limit(messages: int | None) -> int | None:

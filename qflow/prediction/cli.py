@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from qflow.arguments import add_columns, add_json, add_seed, add_several, read_digits
+from qflow.arguments import add_columns, add_json, add_seed, add_several, named_number
 from qflow.colour import paint_states
 from qflow.kit import RefusalError
 
@@ -26,8 +26,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     )
     such = 'such as \'{"orders": {"qpid.flow_stop_count": 300}}\'; null removes an argument'
     add_several(parser, "--queue-arguments", "JSON", such)
-    add_several(parser, "--capacity", "CLIENT=N", "messages, a producer's window")
-    add_several(parser, "--prefetch", "CLIENT=N", "messages, a consumer's window")
+    add_several(parser, "--capacity", "CLIENT=N", "messages, a producer's window", type=named_number)
+    add_several(parser, "--prefetch", "CLIENT=N", "messages, a consumer's window", type=named_number)
     parser.add_argument(
         "--settings",
         metavar="OTHER.json",
@@ -153,12 +153,7 @@ def _settings(namespace: argparse.Namespace, workload: Any) -> Any:
         settings = Settings.of(Workload.load(namespace.settings), workload)
     for text in namespace.queue_arguments:
         settings = settings.and_then(Settings(_queue_arguments(text)))
-    return settings.and_then(
-        Settings(
-            capacity=_numbers("--capacity", namespace.capacity),
-            prefetch=_numbers("--prefetch", namespace.prefetch),
-        )
-    )
+    return settings.and_then(Settings(capacity=dict(namespace.capacity), prefetch=dict(namespace.prefetch)))
 
 
 def _queue_arguments(text: str) -> dict[str, dict[str, Any]]:
@@ -173,16 +168,3 @@ def _queue_arguments(text: str) -> dict[str, dict[str, Any]]:
             f"--queue-arguments: must be a JSON map of queue names to maps of arguments, got {text!r}"
         )
     return given
-
-
-def _numbers(option: str, words: Sequence[str]) -> dict[str, int]:
-    from qflow.workload import WorkloadError
-
-    numbers: dict[str, int] = {}
-    for word in words:
-        name, _, number = word.rpartition("=")
-        window = read_digits(number)
-        if not name or window is None:
-            raise WorkloadError(f"{option}: must be a client's name and a whole number, NAME=N, got {word!r}")
-        numbers[name] = window
-    return numbers

@@ -284,11 +284,11 @@ def test_the_command_takes_the_traffic_of_a_client_log(root, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--max-count", "many"], "--max-count: must be a whole number from 1, or QUEUE=N, got 'many'"),
+        (["--max-count", "many"], "--max-count: must be a whole number from 1, or NAME=N, got 'many'"),
         (["--max-count", "0"], "--max-count: must be a whole number from 1"),
-        (["--max-count", "=5"], "--max-count: must be a whole number from 1, or QUEUE=N, got '=5'"),
-        (["--max-count", "٣"], "--max-count: must be a whole number from 1, or QUEUE=N, got '٣'"),
-        (["--max-size", "-5"], "--max-size: must be a whole number from 1, or QUEUE=N, got '-5'"),
+        (["--max-count", "=5"], "--max-count: must be a whole number from 1, or NAME=N, got '=5'"),
+        (["--max-count", "٣"], "--max-count: must be a whole number from 1, or NAME=N, got '٣'"),
+        (["--max-size", "-5"], "--max-size: must be a whole number from 1, or NAME=N, got '-5'"),
         (["--max-size", "nope=5"], "--max-size: no queue 'nope' in the workload, which has orders"),
         (["--messages", "-1"], "--messages: must be a whole number from 0, got -1"),
         (["--max-count", "60", "--keep-capacities"], "no thresholds are safe"),

@@ -42,11 +42,8 @@ def test_predict_prints_one_json_object(capsys, beginning):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--capacity", "p1"], "--capacity: must be a client's name and a whole number, NAME=N, got 'p1'"),
-        (
-            ["--capacity", "C1=" + "9" * 5000],
-            "--capacity: must be a client's name and a whole number, NAME=N",
-        ),
+        (["--capacity", "p1"], "--capacity: must be NAME=N, N a whole number from 1, got 'p1'"),
+        (["--capacity", "C1=" + "9" * 5000], "--capacity: must be NAME=N, N a whole number from 1"),
         (["--capacity", "nobody=5"], "the producer to change must be one of C1, C2, got 'nobody'"),
         (["--queue-arguments", "5"], "--queue-arguments: must be a JSON map"),
         (["--queue-arguments", '{"q": {"qpid.flow_resume_count": 900}}'], "resume"),
