@@ -125,6 +125,12 @@ def install_command(extra: str = "", options: str = "") -> str:
     )
 
 
+def explain_missing(who: str, package: str, extra: str = "") -> str:
+    """Return the words for a package that is not installed: who needs it, and what brings it."""
+    cure = install_command(extra) if extra else f"pip install {package}"
+    return f"{who} needs {package}, which is not installed; this brings it: {cure}"
+
+
 def origin_folder() -> Path | None:
     """Return the checkout this package was installed from, if pip noted one and it is still there."""
     origin = _origin()

@@ -50,12 +50,11 @@ class Room(ModuleType):
         except ModuleNotFoundError as error:
             if (error.name or "qflow").partition(".")[0] == "qflow":
                 raise
-            from qflow.kit import install_command
+            from qflow.kit import explain_missing
 
             room = self._names()[name].split(".")[1]
-            cure = install_command(room if room in ("spark", "live") else "lab")
-            text = f"{name} needs {error.name}, which is not installed; this brings it: {cure}"
-            raise ImportError(text, name=error.name) from None
+            extra = room if room in ("spark", "live") else "lab"
+            raise ImportError(explain_missing(name, str(error.name), extra), name=error.name) from None
 
     def _load(self, name: str) -> object:
         module = self._names()[name]

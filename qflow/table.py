@@ -13,6 +13,8 @@ from html import escape
 from importlib import import_module
 from typing import Any, ClassVar
 
+from qflow.kit import explain_missing
+
 
 class Tabular:
     """What is a table: a class says what its columns hold, and is shown and handed on as one."""
@@ -69,9 +71,7 @@ def _package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise ImportError(
-            f"this needs {name}, which is not installed: pip install {name}", name=name
-        ) from None
+        raise ImportError(explain_missing("this", name), name=name) from None
 
 
 class Table(Tabular):

@@ -7,7 +7,7 @@ import ssl
 from pathlib import Path
 from typing import NamedTuple
 
-from qflow.kit import RefusalError, install_command
+from qflow.kit import RefusalError, explain_missing
 
 
 class Certificate(NamedTuple):
@@ -51,10 +51,7 @@ def make_certificate(folder: Path) -> Certificate:
     try:
         import trustme
     except ImportError:
-        raise RefusalError(
-            f"a throw-away certificate needs trustme, which is not installed; this brings it: "
-            f"{install_command('live')}"
-        ) from None
+        raise RefusalError(explain_missing("a throw-away certificate", "trustme", "live")) from None
     authority = trustme.CA()
     made = authority.issue_cert("localhost", "127.0.0.1", "::1")
     files = Certificate(*(str(folder / name) for name in ("cert.pem", "key.pem", "ca.pem")))

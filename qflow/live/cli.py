@@ -17,7 +17,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from qflow.arguments import add_json, add_several, port_number, whole_number, words_of
-from qflow.kit import INTERRUPTED, RefusalError, heed_interrupts, install_command
+from qflow.kit import INTERRUPTED, RefusalError, explain_missing, heed_interrupts
 from qflow.live.brakes import BRAKES, SILENCE
 from qflow.live.certificates import add_certificate, given_certificate, server_context
 from qflow.live.client_card import FACTS, Conditions
@@ -418,10 +418,7 @@ def _record(namespace: argparse.Namespace) -> int:
         import proton  # noqa: F401
         import pyarrow  # noqa: F401
     except ImportError as error:
-        cure = install_command("live")
-        raise RefusalError(
-            f"recording needs {error.name}, which is not installed; this brings it: {cure}"
-        ) from None
+        raise RefusalError(explain_missing("recording", str(error.name), "live")) from None
     from qflow.live.recording import Recording, Upstream
 
     tls = server_context(given_certificate(namespace.cert, namespace.key))

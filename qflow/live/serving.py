@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.broker import Broker, BrokerOptions
 from qflow.configuration.declaration import Declaration
-from qflow.kit import RefusalError, install_command
+from qflow.kit import RefusalError, explain_missing
 from qflow.live.certificates import Certificate, server_context
 from qflow.table import Table
 from qflow.trace.schema import Trace
@@ -36,9 +36,7 @@ def require_proton() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("proton", "cproton"):
             raise
-        raise RefusalError(
-            f"real clients need Proton, which is not installed; this brings it: {install_command('live')}"
-        ) from None
+        raise RefusalError(explain_missing("serving real clients", "Proton", "live")) from None
 
 
 class Serving:

@@ -30,6 +30,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple, get_type_hints
 
+from qflow.kit import explain_missing
 from qflow.logs.foreign_columns import FAR, ColumnMap, Recognised, own_clock
 from qflow.qflow_error import QflowError
 from qflow.trace.files import DAMAGE, QuarantinedRow, open_unpacked
@@ -508,9 +509,8 @@ def _parquet_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise LogError(
-            "reading Parquet needs pyarrow: pip install pyarrow, or give the log as .csv.gz"
-        ) from None
+        words = explain_missing("Parquet", "pyarrow", "trace")
+        raise LogError(f"{words}, or give the log as .csv.gz") from None
     parts = sorted(path.glob("part-*.parquet")) if path.is_dir() else [path]
     if not parts:
         raise LogError("a folder that is a log holds parts, part-*.parquet; this one holds none")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.arguments import add_columns, add_json, add_several, whole_number
 from qflow.colour import paint_states
-from qflow.kit import INTERRUPTED, RefusalError, install_command
+from qflow.kit import INTERRUPTED, RefusalError, explain_missing
 from qflow.wording import format_count
 from qflow.writing import write_file
 
@@ -164,7 +164,7 @@ def run(namespace: argparse.Namespace) -> int:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
     except ImportError:
-        raise RefusalError(f"this needs pyspark: {install_command('spark')}") from None
+        raise RefusalError(explain_missing("this", "pyspark", "spark")) from None
     actions = {"audit": _audit, "report": _report, "sweep": _sweep, "stream": _stream, "synth": _synth}
     _require_readable(namespace)
     try:

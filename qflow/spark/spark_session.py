@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.kit import RefusalError, install_command
+from qflow.kit import RefusalError, explain_missing, install_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +135,7 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
-        raise RefusalError(f"this needs pyspark: {install_command('spark')}") from None
+        raise RefusalError(explain_missing("this", "pyspark", "spark")) from None
     given = {name.replace("__", "."): value for name, value in settings.items()}
     there = SparkSession.getActiveSession()
     if there is None and (

@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple
 
 from qflow.broker.events import EFFECTS, WIDTH, EventTable
 from qflow.broker.options import BrokerOptions
-from qflow.kit import install_command
+from qflow.kit import explain_missing
 from qflow.progress import Progress
 from qflow.trace.schema import COLUMNS, KINDS, NAMES, Row, Trace, TraceError, decode_detail
 from qflow.workload.model import Workload
@@ -430,9 +430,8 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise TraceError(
-            f"Parquet needs pyarrow: {install_command('trace')}, or keep the trace as .jsonl"
-        ) from None
+        words = explain_missing("Parquet", "pyarrow", "trace")
+        raise TraceError(f"{words}, or keep the trace as .jsonl") from None
     return pyarrow, parquet
 
 

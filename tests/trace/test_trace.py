@@ -461,7 +461,7 @@ class TestParquet:
 
         monkeypatch.setattr(builtins, "__import__", without)
         with pytest.raises(
-            TraceError, match=r"t.parquet: Parquet needs pyarrow: pip install .*\[trace\]', or"
+            TraceError, match=r"t.parquet: Parquet needs pyarrow, .* pip install .*\[trace\]', or"
         ):
             write_trace(trace, tmp_path / "t.parquet")
 
