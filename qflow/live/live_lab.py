@@ -44,10 +44,10 @@ from qflow.labs.topology import (
     topology_of_events,
 )
 from qflow.workload import Run, Workload
+from qflow.workload.agenda import SECOND
 
-_SECOND = 1_000_000
 # Microseconds of one frame, of all frames that are sent, and for which a client that is gone stays.
-_GRAIN, _WINDOW, _LINGERS, _LATEST = 33_333, 2 * _SECOND, 3 * _SECOND, 2_000 * _SECOND
+_GRAIN, _WINDOW, _LINGERS, _LATEST = 33_333, 2 * SECOND, 3 * SECOND, 2_000 * SECOND
 _MOST_FRAMES = 2 * _WINDOW // _GRAIN
 # Seconds between two looks, and after which a picture is lost if the kernel could not hear that it is drawn.
 _INTERVAL, _PATIENCE = 0.1, 1.0

@@ -38,6 +38,7 @@ from qflow.live.encoded import Decoder, Encoded
 from qflow.live.peer import ClientLimits, Peer
 from qflow.messaging import qmf
 from qflow.trace.files import TraceLines
+from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
 from qflow.workload.simulate import set_up
 
@@ -49,7 +50,6 @@ _GRACE = 2.0
 _PAUSE = 0.5
 _LONGEST_WAIT = 0.5
 _TICK = 0.02
-_SECOND = 1_000_000
 
 
 class Server:
@@ -171,7 +171,7 @@ class Server:
 
     def advance_time(self) -> None:
         """Set the broker's time to the clock's."""
-        now = round((monotonic() - self._started) * _SECOND)
+        now = round((monotonic() - self._started) * SECOND)
         if now > self.broker.now:
             if self.stage is not None:
                 self.stage.run(now)
@@ -184,7 +184,7 @@ class Server:
         due = [_LONGEST_WAIT, *(time - now for time in self.ticking.values())]
         timer = self.broker.timers.next_due
         if timer is not None:
-            due.append(self._started + timer / _SECOND - now)
+            due.append(self._started + timer / SECOND - now)
         return max(0.0, min(due))
 
     def _accept(self) -> None:

@@ -14,6 +14,7 @@ from qflow.colour import paint_states
 from qflow.kit import RefusalError
 from qflow.progress import progress
 from qflow.wording import format_count
+from qflow.workload.agenda import SECOND
 from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _SHOWN = 20
 _MOST = 50_000
 """Rows of a log that thresholds are read from: of a long one the first."""
 _MILLISECOND = 1_000
-_SECOND = 1_000_000
 _LATE = 946_684_800
 """Microseconds: a log that begins so late may have times since 1970 in seconds or milliseconds."""
 
@@ -133,7 +133,7 @@ class _Seen(NamedTuple):
             return self.recognised.sentences(self.last)
         if self.first < _LATE:
             return []
-        late = f"{self.first / _SECOND:g} s after the start, which is played too"
+        late = f"{self.first / SECOND:g} s after the start, which is played too"
         return [f"times: the first row is {late}; --map time=ts_us makes it the start, and looks at the unit"]
 
 

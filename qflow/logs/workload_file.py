@@ -182,7 +182,7 @@ def workload_of(trace: Trace) -> Workload:
         elif event.kind == "message.transfer":
             _once(sends, event.session, (event.link, detail["message"].routing_key or ""), "sends to")
         elif event.kind == "message.subscribe" and event.session not in reads:
-            reads[event.session] = (event.queue, 1, event.time / 1_000_000)
+            reads[event.session] = (event.queue, 1, event.time / SECOND)
         elif event.kind == "message.subscribe":
             raise LogError(f"session {event.session!r} subscribes twice; a log's clients do one thing each")
         elif event.kind == "message.flow" and detail.get("unit") == 0 and event.session in reads:
@@ -195,7 +195,7 @@ def workload_of(trace: Trace) -> Workload:
         Consumer(name, queue, prefetch, ("const", 1.0), start=since)
         for name, (queue, prefetch, since) in reads.items()
     )
-    seconds = max(1.0, (trace.time[-1] if len(trace) else 0) / 1_000_000)
+    seconds = max(1.0, (trace.time[-1] if len(trace) else 0) / SECOND)
     return Workload(trace.run, seconds, queues, tuple(dict.fromkeys(binds)), producers, consumers)
 
 

@@ -20,13 +20,13 @@ from qflow.kit import RefusalError
 from qflow.logs import cli as importing
 from qflow.progress import progress
 from qflow.trace.explain.chain import seconds
+from qflow.workload.agenda import SECOND
 from qflow.writing import require_apart
 
 if TYPE_CHECKING:
     from qflow.trace.files import Quarantine
     from qflow.trace.schema import Trace
 
-_SECOND = 1_000_000
 # No more digits than 64 bits hold: a seq and a time in microseconds are columns.
 _ROW = re.compile(r"[0-9]{1,18}")
 _TIME = re.compile(r"([0-9]{1,12}(\.[0-9]*)?|\.[0-9]+)s")
@@ -234,7 +234,7 @@ def instant(text: str) -> tuple[int | None, int | None]:
     if _ROW.fullmatch(text):
         return int(text), None
     if _TIME.fullmatch(text):
-        return None, int(Decimal(text.removesuffix("s")) * _SECOND)
+        return None, int(Decimal(text.removesuffix("s")) * SECOND)
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     raise RefusalError(f"an instant is a row's seq, such as 1200, or a time, such as 2.5s; got {shown!r}")
 
@@ -243,7 +243,7 @@ def _past_the_end(trace: Trace, seq: int | None, time: int | None) -> str | None
     """Return a sentence if an instant is after the trace's end, and the answer about its end; else None."""
     # Where the workload lasts longer than the last row, that time is the trace's too: nothing happened in it.
     last = trace.time[-1]
-    planned = trace.workload.duration * _SECOND if trace.workload is not None else 0
+    planned = trace.workload.duration * SECOND if trace.workload is not None else 0
     if (seq is None or seq <= trace.seq[-1]) and (time is None or time <= max(last, planned)):
         return None
     return f"The trace ends at {seconds(last)} (seq {trace.seq[-1]}); this is the state at its end."
