@@ -44,25 +44,9 @@ function render({ model, el }) {
     button({ class: `qf-save-${format}`, title: `Save this chart as it is, as ${name}` }, bar, `save as ${name}`, () => save(format));
   }
 
-  // A click goes to its instant; a drag is plotly's, and zooms.
-  let pressed = null;
-  const press = (event) => {
-    pressed = event.button === 0 ? [event.clientX, event.clientY] : null;
-  };
-  const release = (event) => {
-    const axes = place._fullLayout;
-    if (!pressed || !axes || !scene || !model.get("has_time")) return;
-    const isClick = Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) < 4;
-    pressed = null;
-    const box = place.getBoundingClientRect();
-    const [x, y] = [event.clientX - box.left - axes.xaxis._offset, event.clientY - box.top - axes._size.t];
-    if (!isClick || x < 0 || x > axes.xaxis._length || y < 0 || y > axes._size.h) return;
-    const time = Math.max(0, Math.round(axes.xaxis.p2l(x) * 1e6));
-    scene.set("place", { time, back: 0, number: Math.random() });
-  };
-  place.addEventListener("pointerdown", press, true);
-  document.addEventListener("pointerup", release, true);
-
+  const leaveInstants = heedInstants(place, (seconds) => {
+    if (scene && model.get("has_time")) scene.set("place", { time: Math.max(0, Math.round(seconds * 1e6)), back: 0, number: Math.random() });
+  });
   const leaveTheme = heedTheme(draw);
   const size = new ResizeObserver(() => requestAnimationFrame(paint));
   size.observe(stage);
@@ -93,12 +77,32 @@ function render({ model, el }) {
     isGone = true;
     leaveModel();
     scene?.off("change:cursor", paint);
-    document.removeEventListener("pointerup", release, true);
+    leaveInstants();
     leaveTheme();
     size.disconnect();
     plotly?.purge(place);
     el.replaceChildren();
   };
+}
+
+// A click goes to its instant; a drag is plotly's, and zooms.
+function heedInstants(place, go) {
+  let pressed = null;
+  const press = (event) => {
+    pressed = event.button === 0 ? [event.clientX, event.clientY] : null;
+  };
+  const release = (event) => {
+    const axes = place._fullLayout;
+    if (!pressed || !axes) return;
+    const isClick = Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) < 4;
+    pressed = null;
+    const box = place.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left - axes.xaxis._offset, event.clientY - box.top - axes._size.t];
+    if (isClick && x >= 0 && x <= axes.xaxis._length && y >= 0 && y <= axes._size.h) go(axes.xaxis.p2l(x));
+  };
+  place.addEventListener("pointerdown", press, true);
+  document.addEventListener("pointerup", release, true);
+  return () => document.removeEventListener("pointerup", release, true);
 }
 
 // The page has one plotly.js, however many charts it shows: the first asks its kernel for it.

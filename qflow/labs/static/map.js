@@ -17,14 +17,10 @@ function render({ model, el }) {
   const words = html("ul", { class: "qf-map-words", "aria-live": "polite" }, root);
   const state = { view: "kind", cursor: -1, drawn: null, chosen: false };
 
-  const views = html("div", { class: "qf-map-views", role: "radiogroup", "aria-label": "what the colours show" }, bar);
-  for (const [name, label] of Object.entries(MAP_VIEWS)) {
-    button({ role: "radio", "aria-checked": name === state.view, "data-view": name }, views, label, () => {
-      state.view = name;
-      for (const one of views.children) set(one, { "aria-checked": one.dataset.view === name });
-      fill();
-    });
-  }
+  buildViews(bar, state.view, (name) => {
+    state.view = name;
+    fill();
+  });
   const done = html("progress", { class: "qf-map-progress", "aria-label": "cells that are run" }, bar);
   const head = html("span", { class: "qf-map-head" }, bar);
 
@@ -66,19 +62,16 @@ function render({ model, el }) {
   };
   root.addEventListener("keydown", (event) => {
     if (event.target !== root) return;
-    const width = model.get("axes").across.values.length;
-    const size = model.get("axes").safe.length;
     const at = state.cursor < 0 ? state.drawn.nearest(model.get("dot")) : state.cursor;
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
       choose(at);
       return;
     }
-    const goals = { ArrowRight: (at + 1) % width ? at + 1 : at, ArrowLeft: at % width ? at - 1 : at, ArrowUp: at + width, ArrowDown: at - width };
-    const goal = goals[event.key];
-    if (goal === undefined) return;
+    const next = cellBeside(at, event.key, model.get("axes"));
+    if (next === undefined) return;
     keep(event);
-    point(goal < 0 || goal >= size ? at : goal);
+    point(next);
   });
 
   const leave = listen(model, { axes: draw, cells: fill, dot: place, words: say });
@@ -90,6 +83,25 @@ function render({ model, el }) {
     leave();
     el.replaceChildren();
   };
+}
+
+// What the colours show, one of several.
+function buildViews(bar, chosen, choose) {
+  const views = html("div", { class: "qf-map-views", role: "radiogroup", "aria-label": "what the colours show" }, bar);
+  for (const [name, label] of Object.entries(MAP_VIEWS)) {
+    button({ role: "radio", "aria-checked": name === chosen, "data-view": name }, views, label, () => {
+      for (const one of views.children) set(one, { "aria-checked": one.dataset.view === name });
+      choose(name);
+    });
+  }
+}
+
+// Where an arrow key leads from a cell; at an edge it stays. Of another key, undefined.
+function cellBeside(at, key, { across, safe }) {
+  const width = across.values.length;
+  const goals = { ArrowRight: (at + 1) % width ? at + 1 : at, ArrowLeft: at % width ? at - 1 : at, ArrowUp: at + width, ArrowDown: at - width };
+  const goal = goals[key];
+  return goal < 0 || goal >= safe.length ? at : goal;
 }
 
 // Eight bytes a cell: kind, sessions that died, share of time blocked in 1/10,000, greatest depth.
@@ -139,30 +151,10 @@ function drawMap(field, axes, on) {
   root.onpointermove = (event) => placeAt(event) >= 0 && on.point(placeAt(event));
   root.onclick = (event) => placeAt(event) >= 0 && on.choose(placeAt(event));
 
-  const along = (values, value) => {
-    const next = values.findIndex((one) => one >= value);
-    if (next < 0) return values.length - 1;
-    if (next === 0) return 0;
-    return next - (values[next] - value) / (values[next] - values[next - 1]);
-  };
   return {
-    // A cell that is not run yet looks as the coarser one that holds it.
     fill(cells, view) {
       const deepest = limit || Math.max(1, ...cells.map((cell) => cell?.depth ?? 0));
-      rects.forEach((rect, place) => {
-        const [row, column] = [Math.floor(place / columns), place % columns];
-        const stride = MAP_STRIDES.find((one) => cells[(row - (row % one)) * columns + column - (column % one)]);
-        const cell = stride && cells[(row - (row % stride)) * columns + column - (column % stride)];
-        const guess = stride > 1 ? " qf-map-guess" : "";
-        // What the law says of a cell is known without its run, and a neighbour's luck is not its own.
-        const isOwn = cell && (stride === 1 || view !== "kind" || (!safe[place] && cell.kind !== "safe"));
-        if (!isOwn) set(rect, { class: safe[place] ? "qf-map-unknown qf-map-promised" : "qf-map-unknown", style: "" });
-        else if (view === "kind") set(rect, { class: `qf-map-cell qf-map-${cell.kind}${guess}`, style: "" });
-        else {
-          const share = view === "depth" ? cell.depth / deepest : cell.blocked;
-          set(rect, { class: `qf-map-cell qf-map-heat${guess}`, style: `fill-opacity:${(0.06 + 0.94 * Math.min(1, share)).toFixed(3)}` });
-        }
-      });
+      rects.forEach((rect, place) => set(rect, dressOf(cells, place, columns, safe[place], view, deepest)));
       panel.key(view, deepest);
     },
     point(place, cells) {
@@ -171,10 +163,33 @@ function drawMap(field, axes, on) {
       panel.show(across.values[column], up.values[row], cells[place], safe[place]);
     },
     place([stop, capacity]) {
-      set(dot, { cx: left + (along(across.values, stop) + 0.5) * w, cy: floor - (along(up.values, capacity) + 0.5) * h, "data-stop": stop, "data-capacity": capacity });
+      set(dot, { cx: left + (stepsTo(across.values, stop) + 0.5) * w, cy: floor - (stepsTo(up.values, capacity) + 0.5) * h, "data-stop": stop, "data-capacity": capacity });
     },
-    nearest: ([stop, capacity]) => Math.round(along(up.values, capacity)) * columns + Math.round(along(across.values, stop)),
+    nearest: ([stop, capacity]) => Math.round(stepsTo(up.values, capacity)) * columns + Math.round(stepsTo(across.values, stop)),
   };
+}
+
+// How a cell looks: one that is not run yet as the coarser one that holds it.
+function dressOf(cells, place, columns, isSafe, view, deepest) {
+  const [row, column] = [Math.floor(place / columns), place % columns];
+  const holder = (stride) => cells[(row - (row % stride)) * columns + column - (column % stride)];
+  const stride = MAP_STRIDES.find(holder);
+  const cell = stride && holder(stride);
+  const guess = stride > 1 ? " qf-map-guess" : "";
+  // What the law says of a cell is known without its run, and a neighbour's luck is not its own.
+  const isOwn = cell && (stride === 1 || view !== "kind" || (!isSafe && cell.kind !== "safe"));
+  if (!isOwn) return { class: isSafe ? "qf-map-unknown qf-map-promised" : "qf-map-unknown", style: "" };
+  if (view === "kind") return { class: `qf-map-cell qf-map-${cell.kind}${guess}`, style: "" };
+  const share = view === "depth" ? cell.depth / deepest : cell.blocked;
+  return { class: `qf-map-cell qf-map-heat${guess}`, style: `fill-opacity:${(0.06 + 0.94 * Math.min(1, share)).toFixed(3)}` };
+}
+
+// Where a value lies between those of an axis, in steps of it.
+function stepsTo(values, value) {
+  const next = values.findIndex((one) => one >= value);
+  if (next < 0) return values.length - 1;
+  if (next === 0) return 0;
+  return next - (values[next] - value) / (values[next] - values[next - 1]);
 }
 
 // Beside the map: the key of the shades, and the run of the cell that is pointed at.

@@ -11,10 +11,6 @@ function renderProse({ model, el }) {
   const terms = [];
   let scene = null;
   const send = (ask, setting, value) => scene?.send({ ask, setting, value });
-  const allowed = (setting, value) => {
-    const [low, high, step] = model.get("bounds")[setting];
-    return clamp(low + Math.round((value - low) / step) * step, low, high);
-  };
   const show = (setting, value) => {
     for (const number of numbers.get(setting)) {
       write(number, String(value));
@@ -25,37 +21,13 @@ function renderProse({ model, el }) {
     for (const name of ["pointerenter", "focus"]) element.addEventListener(name, () => scene?.set("lit", subject));
     for (const name of ["pointerleave", "blur"]) element.addEventListener(name, () => scene?.set("lit", ""));
   };
-  const handle = (number, setting) => {
-    const [low, high, step] = model.get("bounds")[setting];
-    set(number, { role: "slider", tabindex: 0, "aria-label": setting, "aria-valuemin": low, "aria-valuemax": high, title: "Drag sideways, or use the arrow keys" });
-    drag(number, ({ clientX }) => {
-      number.focus();
-      const from = model.get("values")[setting];
-      let held = from;
-      const move = (event) => {
-        const value = allowed(setting, from + Math.round((event.clientX - clientX) / STEP_PIXELS) * step);
-        if (value !== held) send("rest", setting, value);
-        held = value;
-        show(setting, value);
-      };
-      return { move, leave: () => held !== from && send("set", setting, held) };
-    });
-    number.addEventListener("keydown", (event) => {
-      const steps = stepsOf(event);
-      if (!steps) return;
-      keep(event);
-      const value = allowed(setting, Number(number.textContent) + steps * step);
-      show(setting, value);
-      send("set", setting, value);
-    });
-    lightUp(number, `setting:${setting}`);
-  };
   for (const part of model.get("parts")) {
     if (typeof part === "string") root.append(part);
     else if (part.length === 1) {
       const number = html("b", { class: "qf-prose-number", "data-setting": part[0] }, root);
       numbers.set(part[0], [...(numbers.get(part[0]) ?? []), number]);
-      handle(number, part[0]);
+      heedHand(number, part[0], model, show, send);
+      lightUp(number, `setting:${part[0]}`);
     } else {
       const term = html("span", { class: "qf-prose-term", tabindex: 0, "data-subject": part[1] }, root, part[0]);
       terms.push(term);
@@ -75,6 +47,33 @@ function renderProse({ model, el }) {
     scene?.off("change:over", over);
     el.replaceChildren();
   };
+}
+
+// A number is dragged sideways, or changed by the keyboard.
+function heedHand(number, setting, model, show, send) {
+  const [low, high, step] = model.get("bounds")[setting];
+  const allowed = (value) => clamp(low + Math.round((value - low) / step) * step, low, high);
+  set(number, { role: "slider", tabindex: 0, "aria-label": setting, "aria-valuemin": low, "aria-valuemax": high, title: "Drag sideways, or use the arrow keys" });
+  drag(number, ({ clientX }) => {
+    number.focus();
+    const from = model.get("values")[setting];
+    let held = from;
+    const move = (event) => {
+      const value = allowed(from + Math.round((event.clientX - clientX) / STEP_PIXELS) * step);
+      if (value !== held) send("rest", setting, value);
+      held = value;
+      show(setting, value);
+    };
+    return { move, leave: () => held !== from && send("set", setting, held) };
+  });
+  number.addEventListener("keydown", (event) => {
+    const steps = stepsOf(event);
+    if (!steps) return;
+    keep(event);
+    const value = allowed(Number(number.textContent) + steps * step);
+    show(setting, value);
+    send("set", setting, value);
+  });
 }
 
 export default { render: renderProse };

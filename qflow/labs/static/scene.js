@@ -14,120 +14,143 @@ import { View, buildKey } from "./view.js";
 import { WhyPanel, light } from "./why.js";
 
 export function render({ model, el }) {
-  const id = `qf-${crypto.getRandomValues(new Uint32Array(1))[0].toString(36)}`;
-  const root = html("div", { class: "qflow-scene", tabindex: 0, role: "group", "data-lm-suppress-shortcuts": "true" }, el);
-  const keys = KEYS.filter(([key]) => isLive(model) || !KERNEL_KEYS.includes(key)).map(([key, does]) => `${key}: ${does}`).join("; ");
-  set(root, { "aria-label": `Picture of a run. Keys: ${keys}` });
-  const refuse = buildRefusal(root, model);
-  const waiting = buildWaiting(root, model);
-  const top = html("div", { class: "qf-top" }, root);
-  const shown = [];
-  let paintTransport = null;
+  const scene = new Scene(model, el);
+  return () => scene.leave();
+}
 
-  const paint = (now) => {
+class Scene {
+  constructor(model, el) {
+    const id = `qf-${crypto.getRandomValues(new Uint32Array(1))[0].toString(36)}`;
+    const root = html("div", { class: "qflow-scene", tabindex: 0, role: "group", "data-lm-suppress-shortcuts": "true" }, el);
+    const keys = KEYS.filter(([key]) => isLive(model) || !KERNEL_KEYS.includes(key)).map(([key, does]) => `${key}: ${does}`).join("; ");
+    set(root, { "aria-label": `Picture of a run. Keys: ${keys}` });
+    const shown = [];
+    Object.assign(this, { model, el, id, root, shown, pictures: null, loading: Promise.resolve() });
+    this.refuse = buildRefusal(root, model);
+    this.waiting = buildWaiting(root, model);
+    const top = html("div", { class: "qf-top" }, root);
+    const player = new Player((now) => this.paint(now));
+    this.player = player;
+    this.guess = new Guess(root, model, player, shown);
+    this.views = html("div", { class: "qf-views" }, root);
+    this.story = new Story(root, player, shown, this.views);
+    // What a page's script may read: how many marks of each kind were shown, and where the picture is.
+    root.scene = { player, get shown() { return shown[0].drawn.motion.shown.counts; }, get marks() { return shown[0].drawn.motion.shown.now; } };
+    this.paintTransport = buildTransport(top, player, root);
+    Object.assign(this, buildTools(root, model, player, keys, shown));
+    this.live = new Live(root, model, id);
+    root.classList.toggle("qf-is-saved", !isLive(model));
+    this.heedReader();
+    this.heedKernel();
+  }
+
+  heedReader() {
+    const { model, root, views, player, shown, live } = this;
+    const leaveStage = () => document.fullscreenElement !== root && setStage(root, player, false);
+    root.addEventListener("fullscreenchange", leaveStage);
+    heedClicks(views, model, player, this.why);
+    heedButtons(views, model, player);
+    heedArrows(views);
+    views.addEventListener("pointerover", (event) => model.set("over", event.target.closest("[data-why]")?.dataset.why ?? ""));
+    this.leaveSliders = heedSliders(this.el, player, model);
+    this.leaveTheme = heedTheme(() => [...shown, ...(live.view ? [live.view] : [])].forEach((view) => view.recolour()));
+  }
+
+  heedKernel() {
+    const { model, shown, player, live, sharing, why, waiting, guess } = this;
+    const load = () => this.load();
+    // A refusal is an answer to the hand, too.
+    const refused = () => {
+      this.refuse();
+      for (const view of shown) view.hand.refused(Boolean(model.get("refusal")));
+    };
+    // An instant is of the run that came with it, which may still be on its way into the picture.
+    const go = async () => {
+      await this.loading;
+      this.show();
+    };
+    this.leaveModel = listen(model, {
+      run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refused, answer: () => why.answer(model.get("answer")), place: go, plays: () => this.play(),
+      progress: waiting, token: sharing.token, actions: sharing.load, is_followed: () => live.load(player),
+      // A text beside the lab and the picture light each other up (prose.js).
+      lit: () => shown.forEach((view) => light(view.root, model.get("lit"))),
+    });
+    this.load();
+    this.refuse();
+    waiting();
+    live.load(player);
+  }
+
+  paint(now) {
     if (!now.track) return;
-    shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
-    paintTransport(now);
+    this.shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
+    this.paintTransport(now);
     // Charts on this page follow; nothing of it is saved, so the kernel never hears of it.
-    model.set("cursor", Math.round(now.time));
-  };
-  const player = new Player(paint);
-  const guess = new Guess(root, model, player, shown);
-  const views = html("div", { class: "qf-views" }, root);
-  const story = new Story(root, player, shown, views);
-  // What a page's script may read: how many marks of each kind were shown, and where the picture is.
-  root.scene = { player, get shown() { return shown[0].drawn.motion.shown.counts; }, get marks() { return shown[0].drawn.motion.shown.now; } };
-  paintTransport = buildTransport(top, player, root);
-  const leaveStage = () => document.fullscreenElement !== root && setStage(root, player, false);
-  root.addEventListener("fullscreenchange", leaveStage);
-  const { tools, why, sharing } = buildTools(root, model, player, keys, shown);
-  heedClicks(views, model, player, why);
-  heedButtons(views, model, player);
-  heedArrows(views);
-  root.classList.toggle("qf-is-saved", !isLive(model));
-  const leaveSliders = heedSliders(el, player, model);
-  const live = new Live(root, model, id);
-  const leaveTheme = heedTheme(() => [...shown, ...(live.view ? [live.view] : [])].forEach((view) => view.recolour()));
-  let pictures = null;
-  let loading = Promise.resolve();
-  const load = () => {
-    root.classList.toggle("qf-is-empty", model.get("run") === 0 && !model.get("is_followed"));
+    this.model.set("cursor", Math.round(now.time));
+  }
+
+  load() {
+    const { model } = this;
+    this.root.classList.toggle("qf-is-empty", model.get("run") === 0 && !model.get("is_followed"));
     // Several of a run's values change at once; its pictures are new ones each time.
-    if (model.get("run") === 0 || pictures === model.get("pictures")) return;
-    pictures = model.get("pictures");
-    loading = draw(pictures, model.get("run"));
-  };
-  const draw = async (wanted, run) => {
+    if (model.get("run") === 0 || this.pictures === model.get("pictures")) return;
+    this.pictures = model.get("pictures");
+    this.loading = this.draw(this.pictures, model.get("run"));
+  }
+
+  async draw(wanted, run) {
+    const { model, root, player, shown, why, guess } = this;
     const timelines = await Promise.all(wanted.map((picture) => timelineOf(picture, run)));
     const before = player.track;
-    if (wanted !== pictures || before?.isAsNewAs(run)) return;
+    if (wanted !== this.pictures || before?.isAsNewAs(run)) return;
     const track = new Track(timelines);
     track.isNarrow = timelines.length > 1 || root.clientWidth < NARROW;
     // The beginning of a run is drawn for the instant that is looked at, or not at all.
     if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
     for (const timeline of timelines) timeline.handles = model.get("handles") ?? [];
-    loadViews(views, shown, track, id, player, model);
-    el.closest(".qflow-lab")?.classList.toggle("qf-is-partial", !track.isWhole);
-    tools.inert = !track.isWhole;
+    loadViews(this.views, shown, track, this.id, player, model);
+    this.el.closest(".qflow-lab")?.classList.toggle("qf-is-partial", !track.isWhole);
+    this.tools.inert = !track.isWhole;
     why.load(timelines, isLive(model));
-    sharing.load();
+    this.sharing.load();
     player.load(track);
     for (const view of shown) view.hand.loaded();
     guess.loaded();
-    story.load();
+    this.story.load();
     if (before || guess.asks) return;
-    show();
-    play();
-  };
-  const play = () => {
+    this.show();
+    this.play();
+  }
+
+  play() {
+    const { model, player, story } = this;
     if (!player.track || !model.get("plays")) return;
     player.show(0);
     if (story.beats.length) story.begin();
     else if (!player.isPlaying) player.toggle();
     // A page keeps its place.
-    if (isLive(model)) requestAnimationFrame(() => bringIntoView(root));
-  };
-  const show = () => {
-    const place = model.get("place");
-    if (player.track && place && place.time !== undefined) {
-      player.show(player.track.at(place.time) - (place.back ?? 0));
-      if (!place.plays) player.land();
-      else if (!player.isPlaying) player.toggle();
-    }
-  };
-  // An instant is of the run that came with it, which may still be on its way into the picture.
-  const go = async () => {
-    await loading;
-    show();
-  };
-  const answer = () => why.answer(model.get("answer"));
-  // A refusal is an answer to the hand, too.
-  const refused = () => {
-    refuse();
-    for (const view of shown) view.hand.refused(Boolean(model.get("refusal")));
-  };
-  const changes = {
-    run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refused, answer, place: go, plays: play,
-    progress: waiting, token: sharing.token, actions: sharing.load, is_followed: () => live.load(player),
-  };
-  // A text beside the lab and the picture light each other up (prose.js).
-  changes.lit = () => shown.forEach((view) => light(view.root, model.get("lit")));
-  views.addEventListener("pointerover", (event) => model.set("over", event.target.closest("[data-why]")?.dataset.why ?? ""));
-  const leaveModel = listen(model, changes);
-  load();
-  refuse();
-  waiting();
-  live.load(player);
-  return () => {
+    if (isLive(model)) requestAnimationFrame(() => bringIntoView(this.root));
+  }
+
+  show() {
+    const { player } = this;
+    const place = this.model.get("place");
+    if (!player.track || place?.time === undefined) return;
+    player.show(player.track.at(place.time) - (place.back ?? 0));
+    if (!place.plays) player.land();
+    else if (!player.isPlaying) player.toggle();
+  }
+
+  leave() {
     // A run that is still being unpacked is not drawn, and does not begin to play.
-    pictures = null;
-    player.pause();
-    live.leave();
-    leaveTheme();
-    leaveSliders();
-    leaveModel();
-    el.replaceChildren();
-  };
+    this.pictures = null;
+    this.player.pause();
+    this.live.leave();
+    this.leaveTheme();
+    this.leaveSliders();
+    this.leaveModel();
+    this.el.replaceChildren();
+  }
 }
 
 // Why there is no new picture, in the broker's words.

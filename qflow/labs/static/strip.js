@@ -96,41 +96,20 @@ export function buildSession(root, timeline, id, isNarrow) {
   const cell = (number) => [left + (number + 0.5) * pitch, top + STRIP.tall / 2 + 6];
   const spot = (queue, place) => [STRIP.from + (place + 0.5) * (isNarrow ? 42 : 54), below + queue * STRIP.row + 40];
   svg("text", { x: 8, y: top + 36, class: "qf-count" }, root, "commands");
-  const cells = commands.map(([number, what]) => {
-    const x = left + number * pitch + 3;
-    const middle = x + (pitch - 6) / 2;
-    const group = svg("g", { class: "qf-command" }, root);
-    svg("rect", { x, y: top, width: pitch - 6, height: STRIP.tall, rx: 6 }, group);
-    svg("text", { x: x + 6, y: top + 15, class: "qf-number" }, group, String(number));
-    svg("text", { x: middle, y: top + STRIP.tall + 16, class: "qf-note qf-middle" }, group, what);
-    const word = svg("text", { x: middle, y: top + 42, class: "qf-note qf-middle qf-held-word" }, group);
-    return { group, word };
-  });
-  const sets = [["complete", bars, "go"], ["reported", bars + 40, "blue"]].map(([word, y, colour]) => {
-    const group = svg("g", { class: `qf-ranges qf-ranges-${word}` }, root);
-    svg("text", { x: 8, y: y + 12, class: "qf-count" }, group, word);
-    svg("line", { x1: left, x2: left + commands.length * pitch, y1: y + 12, y2: y + 12, class: "qf-rail" }, group);
-    const marks = commands.map(([number]) => svg("rect", { x: left + number * pitch, y: y + 7, width: pitch, height: 10, style: `fill:var(--qf-${colour})` }, group));
-    const text = svg("text", { x: 8, y: y + 28, class: "qf-note" }, group);
-    return { group, marks, text };
-  });
+  const cells = commands.map(([number, what]) => buildCommand(root, number, what, left + number * pitch + 3, top, pitch - 6));
+  const rail = { x: left, pitch, numbers: commands.map(([number]) => number) };
+  const complete = buildRanges(root, "complete", "go", rail, bars);
+  const reported = buildRanges(root, "reported", "blue", rail, bars + 40);
   const queues = topology.queues.map((queue, index) => buildRow(root, timeline, queue, index, below + index * STRIP.row, width));
   const takes = svg("g", { class: "qf-takes", tabindex: 0, role: "group", "aria-label": "Messages on the queues. Arrow down: the first" }, root);
-  const spots = Array.from({ length: timeline.stays.count }, (_, row) => {
-    const label = timeline.labelOf(row);
-    const words = `${label} on ${topology.queues[timeline.stays.get(row, "queue")].name}: a consumer takes and accepts it`;
-    const group = svg("g", { class: "qf-take", tabindex: -1, role: "button", "aria-label": words, "data-ask": JSON.stringify({ ask: "do", what: "take", name: label }) }, takes);
-    svg("title", {}, group, words);
-    svg("rect", { x: -21, y: -21, width: 42, height: 42, rx: 9, class: "qf-spot" }, group);
-    return group;
-  });
+  const spots = Array.from({ length: timeline.stays.count }, (_, row) => buildTake(takes, timeline.labelOf(row), topology.queues[timeline.stays.get(row, "queue")].name));
   const places = { width, height, cell, spot, queues, tanks: [], sources: [], sinks: [], reach: pitch / 2 - 5 };
   const motion = new StripMotion(timeline, places);
   const paint = (frame) => {
     const shown = timeline.messages(frame);
     paintCells(cells, commands, frame);
-    paintRanges(sets[0], picture.complete, frame);
-    paintRanges(sets[1], picture.reports, frame);
+    paintRanges(complete, picture.complete, frame);
+    paintRanges(reported, picture.reports, frame);
     for (const one of spots) set(one, { visibility: "hidden" });
     shown.queued.forEach((rows, queue) => {
       queues[queue](timeline.seen("queue", queue, frame));
@@ -154,6 +133,36 @@ function buildMoves(root, timeline, width, isNarrow) {
     x += buildButton(root, x, y, words, { what }) + 10;
   }
   return y + 24;
+}
+
+// One command of the session: its number, what it is, and the word "held" while it is not complete.
+function buildCommand(root, number, what, x, top, width) {
+  const middle = x + width / 2;
+  const group = svg("g", { class: "qf-command" }, root);
+  svg("rect", { x, y: top, width, height: STRIP.tall, rx: 6 }, group);
+  svg("text", { x: x + 6, y: top + 15, class: "qf-number" }, group, String(number));
+  svg("text", { x: middle, y: top + STRIP.tall + 16, class: "qf-note qf-middle" }, group, what);
+  const word = svg("text", { x: middle, y: top + 42, class: "qf-note qf-middle qf-held-word" }, group);
+  return { group, word };
+}
+
+// A set of command numbers below them: a bar a command, and its ranges in words.
+function buildRanges(root, word, colour, { x, pitch, numbers }, y) {
+  const group = svg("g", { class: `qf-ranges qf-ranges-${word}` }, root);
+  svg("text", { x: 8, y: y + 12, class: "qf-count" }, group, word);
+  svg("line", { x1: x, x2: x + numbers.length * pitch, y1: y + 12, y2: y + 12, class: "qf-rail" }, group);
+  const marks = numbers.map((number) => svg("rect", { x: x + number * pitch, y: y + 7, width: pitch, height: 10, style: `fill:var(--qf-${colour})` }, group));
+  const text = svg("text", { x: 8, y: y + 28, class: "qf-note" }, group);
+  return { group, marks, text };
+}
+
+// A message on a queue, as a button: a consumer takes it.
+function buildTake(parent, label, queue) {
+  const words = `${label} on ${queue}: a consumer takes and accepts it`;
+  const group = svg("g", { class: "qf-take", tabindex: -1, role: "button", "aria-label": words, "data-ask": JSON.stringify({ ask: "do", what: "take", name: label }) }, parent);
+  svg("title", {}, group, words);
+  svg("rect", { x: -21, y: -21, width: 42, height: 42, rx: 9, class: "qf-spot" }, group);
+  return group;
 }
 
 function paintCells(cells, commands, frame) {
