@@ -38,10 +38,7 @@ export function buildSharing(parent, root, model, player, shown) {
     filmed.disabled = false;
   };
   model.on("msg:custom", (message, buffers) => message.page && keep(new Blob(buffers, { type: "text/html" }), message.page));
-  const fields = html("div", { class: "qf-shared", hidden: "" }, bar);
-  const link = buildCopy(fields, "link", "A link to this run at this instant");
-  const line = buildCopy(fields, "cell", "A line for a cell of a notebook, which opens this run at this instant");
-  const note = html("p", {}, fields, "For a link, build a site (qflow site build), and name its address in the variable QFLOW_SITE.");
+  const showToken = buildShared(bar, model);
   const can = (what) => (model.get("offers") ?? []).includes(what);
 
   return {
@@ -59,16 +56,25 @@ export function buildSharing(parent, root, model, player, shown) {
       save.hidden = !can("html");
       filmed.hidden = !canFilm();
     },
+    token: showToken,
+  };
+}
+
+// What opens a token elsewhere: a link, if there is a site, and a line for a cell.
+function buildShared(bar, model) {
+  const fields = html("div", { class: "qf-shared", hidden: "" }, bar);
+  const link = buildCopy(fields, "link", "A link to this run at this instant");
+  const line = buildCopy(fields, "cell", "A line for a cell of a notebook, which opens this run at this instant");
+  const note = html("p", {}, fields, "For a link, build a site (qflow site build), and name its address in the variable QFLOW_SITE.");
+  return () => {
+    const text = model.get("token");
+    const site = siteOf(model);
     // What a page without a kernel shares is a link itself.
-    token() {
-      const text = model.get("token");
-      const site = siteOf(model);
-      const isLink = text.includes("#");
-      fields.hidden = !text;
-      link.show(isLink ? text : site && text ? `${site}#${text}` : "");
-      line.show(isLink || !text ? "" : `qf.labs.open_token("${text}")`);
-      note.hidden = isLink || Boolean(site);
-    },
+    const isLink = text.includes("#");
+    fields.hidden = !text;
+    link.show(isLink ? text : site && text ? `${site}#${text}` : "");
+    line.show(isLink || !text ? "" : `qf.labs.open_token("${text}")`);
+    note.hidden = isLink || Boolean(site);
   };
 }
 
