@@ -10,6 +10,7 @@ import pytest
 from messaging_support import Bench, address
 
 from qflow.broker import Broker
+from qflow.broker.management import METHODS
 from qflow.messaging import ConnectError, refuse, sleep
 from qflow.messaging.console import Console, Event, MethodResult, Object, ObjectId, SchemaClass, Session
 from qflow.messaging.qmf import find_objects
@@ -112,6 +113,11 @@ def test_methods_have_their_arguments() -> None:
         "echo": [("sequence", "IO", 3), ("body", "IO", 7)],
         "query": [("type", "I", 6), ("name", "I", 6), ("results", "O", 15)],
     }
+    for schema in schemas().values():
+        for method in schema.methods:
+            # The engine takes the name of the object besides.
+            taken = [name for name in METHODS[method.name].names if name != schema.classKey.name]
+            assert method.names("I") == taken
 
 
 def test_events_hold_what_their_class_says(bench: Bench) -> None:
