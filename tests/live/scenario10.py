@@ -12,7 +12,7 @@ import re
 import select
 import socket
 import time
-from itertools import groupby
+from collections import Counter
 
 from proton import (
     UNDESCRIBED,
@@ -31,6 +31,7 @@ from proton import (
 )
 
 STATES = {0: "none", 0x24: "accepted", 0x25: "rejected", 0x26: "released", 0x27: "modified", 0x33: "declared"}
+NUMBERED = re.compile(rf"((?:(?:{'|'.join(STATES.values())}) )?[^\s\d]+)(\d+)( .*)?")
 STATISTICS = [
     "msgDepth",
     "flowStopped",
@@ -74,7 +75,7 @@ class Client:
         self.session.open()
         self.is_gone = self.is_known_gone = False
         self.seen, self.links, self.names, self.asked = {}, {}, {}, {}
-        self.held, self.sent, self.last, self.bodies, self.replies = {}, {}, {}, {}, {}
+        self.held, self.sent, self.last, self.bodies, self.replies = {}, Counter(), {}, {}, {}
         self.tags = 0
         self.transaction = None
         world.clients.append(self)
@@ -335,7 +336,7 @@ class Player(World):
 
     def play(self, scenario):
         """Return what is seen at each step."""
-        self.by_name, self.home, self.counts, self.name = {}, {}, {}, scenario["name"]
+        self.by_name, self.home, self.name = {}, {}, scenario["name"]
         made = [(s.get("kind", "queue"), s["name"]) for s in scenario["steps"] if s["do"] == "create"]
         made += [("queue", name) for s in scenario["steps"] for name in s.get("cleanup", [])]
         try:
@@ -372,7 +373,7 @@ class Player(World):
         for name, client in sorted(self.home.items()):
             link = client.links[name]
             if link.is_sender and not client.is_gone:
-                now = (client.sent.get(name, 0) + link.credit, link.queued)
+                now = (client.sent[name] + link.credit, link.queued)
                 before = client.last.get(name, (0, 0))
                 for what, new, old in zip(("granted", "waiting for credit"), now, before, strict=True):
                     if new != old:
@@ -386,21 +387,20 @@ class Player(World):
     def do_create(self, name, kind="queue", args=None):
         return self.call("create", type=kind, name=name, properties=args or {}, strict=True)
 
-    def do_bind(self, exchange, queue, key, args=None):
-        name = f"{exchange}/{queue}/{key}"
-        return self.call("create", type="binding", name=name, properties=args or {}, strict=True)
+    def do_bind(self, exchange, queue, key):
+        return self.do_create(f"{exchange}/{queue}/{key}", "binding")
 
     def do_delete(self, name, kind="queue"):
         return self.call("delete", type=kind, name=name, options={})
 
-    def do_purge(self, name, n=0):
-        self.call("purge", QUEUE + name, request=n, filter={})
+    def do_purge(self, name):
+        self.call("purge", QUEUE + name, request=0, filter={})
 
-    def do_stats(self, name, also=()):
+    def do_stats(self, name):
         found = self.statistics(name)
         if found is None:
             return "no such queue"
-        return {key: found[key] for key in [*STATISTICS, *also] if found.get(key)}
+        return {key: found[key] for key in STATISTICS if found.get(key)}
 
     def do_connect(self, c, idle=0, sasl=True, container=None):
         self.by_name[c] = Client(self, container or f"{self.name}-{c}", idle, sasl)
@@ -421,8 +421,6 @@ class Player(World):
         terminus.durability = given.get("durable") or 0
         if given.get("expiry"):
             terminus.expiry_policy = EXPIRY[given["expiry"]]
-        if given.get("timeout"):
-            terminus.timeout = given["timeout"]
 
     def make_link(self, role, c, name, wire, address, given):
         client = self.home[name] = self.by_name[c]
@@ -440,14 +438,9 @@ class Player(World):
         made = self.make_link("receiver", c, link, wire or link, source, given)
         if given.get("copy"):
             made.source.distribution_mode = Terminus.DIST_MODE_COPY
-        wanted = dict(given.get("filters") or {})
-        if given.get("selector"):
-            wanted["selector"] = ("apache.org:selector-filter:string", given["selector"])
         if given.get("subject"):
-            wanted["subject"] = ("apache.org:legacy-amqp-topic-binding:string", given["subject"])
-        if wanted:
-            filters = {symbol(key): Described(symbol(of), value) for key, (of, value) in wanted.items()}
-            made.source.filter.put_object(filters)
+            wanted = Described(symbol("apache.org:legacy-amqp-topic-binding:string"), given["subject"])
+            made.source.filter.put_object({symbol("subject"): wanted})
         made.open()
         if credit:
             made.flow(credit)
@@ -463,27 +456,21 @@ class Player(World):
         receiver.drain_mode = False
         return {"credit left": left}
 
-    def do_send(self, link, n, settled=False, start=None, tx=None, **given):
+    def do_send(self, link, n, settled=False, tx=None, **given):
         client, sender = self.home[link], self.link(link)
         for index in range(n):
-            number = self.counts.get(link, 0) if start is None else start + index
-            self.counts[link] = number + 1
+            body = f"{link}{client.sent[link]}"
             client.tags += 1
-            tag = str(client.tags)
-            delivery = sender.delivery(tag)
-            client.bodies[link, tag] = f"{link}{number}"
+            client.sent[link] += 1
+            delivery = sender.delivery(str(client.tags))
+            client.bodies[link, delivery.tag] = body
             if tx:
                 delivery.local.data = [client.transaction]
                 delivery.update(0x34)
-            sender.send(message_of(f"{link}{number}", index, **given).encode())
+            sender.send(message_of(body, index, **given).encode())
             sender.advance()
-            client.sent[link] = client.sent.get(link, 0) + 1
             if settled:
                 delivery.settle()
-            if index % 50 == 49:
-                for one in self.clients:
-                    one.handle()
-                    one.write()
 
     def settle_some(self, link, which, outcome):
         held = self.home[link].held.get(link, [])
@@ -496,18 +483,14 @@ class Player(World):
             outcome(item[1])
         return None if chosen else "nothing held"
 
-    def do_accept(self, link, which="all", tx=None, settle=True):
+    def do_accept(self, link, which="all", tx=None):
         def accept(delivery):
             if tx:
                 delivery.local.data = [self.home[link].transaction, Described(ulong(0x24), [])]
             delivery.update(0x34 if tx else 0x24)
-            if settle:
-                delivery.settle()
+            delivery.settle()
 
         return self.settle_some(link, which, accept)
-
-    def do_settle(self, link, which="all"):
-        return self.settle_some(link, which, lambda delivery: delivery.settle())
 
     def do_release(self, link, which="all", state=0x26):
         return self.settle_some(link, which, lambda d: (d.update(state), d.settle()))
@@ -515,11 +498,9 @@ class Player(World):
     def do_reject(self, link, which="all"):
         return self.do_release(link, which, 0x25)
 
-    def do_modify(self, link, which="all", failed=False, undeliverable=False, annotations=None):
+    def do_modify(self, link, which="all", failed=False):
         def modify(delivery):
-            delivery.local.failed, delivery.local.undeliverable = failed, undeliverable
-            if annotations:
-                delivery.local.annotations = {symbol(key): value for key, value in annotations.items()}
+            delivery.local.failed = failed
             delivery.update(0x27)
             delivery.settle()
 
@@ -573,30 +554,21 @@ class Player(World):
         declare = Message(body=Described(symbol("amqp:declare:list"), [None]))
         client.transaction = self.control(client, declare.encode()) or client.transaction
 
-    def do_discharge(self, c, fail=False, tx=None):
+    def do_discharge(self, c, fail=False):
         client = self.by_name[c]
-        identity = client.transaction if tx is None else tx.encode()
-        self.control(
-            client, Message(body=Described(symbol("amqp:discharge:list"), [identity, fail])).encode()
-        )
+        discharge = Described(symbol("amqp:discharge:list"), [client.transaction, fail])
+        self.control(client, Message(body=discharge).encode())
 
 
-def message_of(body, index, size=0, **given):
+def message_of(body, index, **given):
     """Return the message that a step sends; of what is given as a list, each has the next."""
     own = {key: one[index % len(one)] if isinstance(one, list) else one for key, one in given.items()}
-    message = Message(body=body + "." * max(0, size - len(body)))
-    properties = dict(own.get("props") or {})
-    if own.get("groups") is not None:
-        properties["group"] = own["groups"]
-    message.properties = properties or None
-    if own.get("group_ids"):
-        message.group_id = own["group_ids"]
-    if own.get("ttl"):
-        message.ttl = own["ttl"] / 1000
-    message.durable = own.get("durable", False)
-    if own.get("priority") is not None:
+    groups = own.get("groups")
+    message = Message(body=body, properties=None if groups is None else {"group": groups})
+    message.subject, message.address, message.group_id = map(own.get, ("subject", "to", "group_ids"))
+    message.ttl = own.get("ttl", 0) / 1000
+    if "priority" in own:
         message.priority = own["priority"]
-    message.subject, message.address = own.get("subject"), own.get("to")
     return message
 
 
@@ -606,31 +578,23 @@ def in_short(items):
     Outcomes are put in the order of the sends: the real broker's own order is that of memory addresses.
     """
     words = [_parts(item) for item in items]
-    places = [place for place, word in enumerate(words) if word and word[0]]
-    for place, word in zip(places, sorted((words[p] for p in places), key=lambda w: w[1:3]), strict=True):
+    places = [place for place, (head, number, _) in enumerate(words) if number is not None and " " in head]
+    in_order = sorted((words[place] for place in places), key=lambda word: (word[0].split()[1], word[1]))
+    for place, word in zip(places, in_order, strict=True):
         words[place] = word
-    numbered = [(word, word[2] - place if word else None) for place, word in enumerate(words)]
-    shown = []
-    pairs = zip(numbered, items, strict=True)
-    for key, run in groupby(enumerate(pairs), key=_series):
-        run = [item for _, item in run]
-        if key[0] is None:
-            shown += [item for _, item in run]
+    runs = []
+    for head, number, rest in words:
+        if number is not None and runs and runs[-1][:3] == [head, rest, number - 1]:
+            runs[-1][2] = number
         else:
-            (first, _), (last, _) = run[0][0], run[-1][0]
-            span = f"{first[2]}" if first[2] == last[2] else f"{first[2]}..{last[2]}"
-            shown.append(f"{first[0]}{first[1]}{span}{first[3]}")
-    return shown
+            runs.append([head, rest, number, number])
+    return [
+        head if first is None else f"{head}{first}{'' if first == last else f'..{last}'}{rest}"
+        for head, rest, last, first in runs
+    ]
 
 
 def _parts(item):
-    """Take ``accepted s12 unsettled`` or ``s12 first`` apart: outcome, name, number, the rest; or None."""
-    if not isinstance(item, str):
-        return None
-    found = re.fullmatch(rf"((?:{'|'.join(STATES.values())}) )?([^\s\d]+)(\d+)( .*)?", item)
-    return None if found is None else (found[1] or "", found[2], int(found[3]), found[4] or "")
-
-
-def _series(entry):
-    place, ((word, offset), _) = entry
-    return (None, place) if word is None else (word[0], word[1], word[3], offset)
+    """Take ``accepted s12 unsettled`` or ``s12 first`` apart at its number."""
+    found = NUMBERED.fullmatch(item) if isinstance(item, str) else None
+    return (item, None, "") if found is None else (found[1], int(found[2]), found[3] or "")

@@ -337,15 +337,10 @@ def fuzz(served, count, seed):
     assert is_alive(served)
 
 
-def test_random_and_mutated_frames_leave_nothing_behind():
+@pytest.mark.parametrize(("count", "seed"), [(400, 19), pytest.param(100_000, 7, marks=pytest.mark.release)])
+def test_random_and_mutated_frames_leave_nothing_behind(count, seed):
     with serve("q", is_traced=False) as served:
-        fuzz(served, 400, seed=19)
-
-
-@pytest.mark.release
-def test_a_hundred_thousand_random_and_mutated_frames():
-    with serve("q", is_traced=False) as served:
-        fuzz(served, 100_000, seed=7)
+        fuzz(served, count, seed)
 
 
 def pass_through(out, into, count):
