@@ -395,21 +395,12 @@ class TestSpoiltInput:
     FILE = "default-flow-stop-threshold=90\n# no\ndefault-queue-limit=1000\n"
 
     def spoilt(self, chance: random.Random, text: str) -> str:
-        letters = list(text)
         for _ in range(chance.choice((1, 1, 2, 3, 8))):
-            first, second = sorted(chance.randrange(len(letters) + 1) for _ in range(2))
-            what = chance.randrange(5)
-            if what == 0:
-                letters[first:first] = chance.choice(self.LETTERS)
-            elif what == 1:
-                letters[first : first + 1] = chance.choice(self.LETTERS)
-            elif what == 2:
-                del letters[first:second]
-            elif what == 3:
-                letters[second:second] = letters[first:second]
-            else:
-                del letters[second:]
-        return "".join(letters)
+            first, second = sorted(chance.randrange(len(text) + 1) for _ in range(2))
+            second = chance.choice((first, first + 1, second, len(text)))
+            new = chance.choice(("", chance.choice(self.LETTERS), 2 * text[first:second]))
+            text = text[:first] + new + text[second:]
+        return text
 
     @pytest.mark.parametrize("what", GIVEN)
     def test_a_hundred_times(self, what, tmp_path, capsys, monkeypatch):

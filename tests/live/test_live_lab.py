@@ -21,9 +21,9 @@ from qflow.trace.files import write_trace
 QUEUE = "orders --flow-stop-count=3 --flow-resume-count=2 --max-queue-count=6 --limit-policy=reject"
 
 
-def send(broker, count, name="laptop-0"):
+def send(broker, count):
     """Return a client that has sent messages, one after the other."""
-    client = broker.client(name)
+    client = broker.client("laptop-0")
     out = client.sender("orders")
     for _ in range(count):
         out.send("x")
@@ -80,19 +80,6 @@ def test_a_window_is_drawn_as_large_as_it_is(looks):
             moods = content["picture"]["words"]["moods"]
             assert moods[column(content, numbers, "producer.mood")[-1]] == "window full"
         client.close()
-
-
-def test_many_clients_are_named_and_the_queue_alone_is_drawn():
-    with qf.serve("orders") as broker:
-        follower = _Follower(broker)
-        follower.look()
-        made = [send(broker, 1, f"laptop-{number}") for number in range(8)]
-        content, numbers = follower.look()
-        assert content["is_crowd"] and content["picture"]["topology"]["producers"] == ()
-        assert sorted(client["name"] for client in content["clients"]) == [f"laptop-{n}" for n in range(8)]
-        assert column(content, numbers, "queue.depth")[-1] == 8
-        for client in made:
-            client.close()
 
 
 def test_a_picture_does_not_grow_with_the_run():
