@@ -47,13 +47,6 @@ def chapters_to_run() -> list[str]:
     return [name for name in names if not Path(name).name.startswith(site.EXECUTED_ONLY)]
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
-
-    def log_message(self, *arguments):
-        pass
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The site, built as `qflow site build` does."""
@@ -67,7 +60,8 @@ def built(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(built, tmp_path_factory):
     """The site on a port of its own."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(built))) as listening:
+    files = partial(SimpleHTTPRequestHandler, directory=str(built))
+    with ThreadingHTTPServer(("127.0.0.1", 0), files) as listening:
         threading.Thread(target=listening.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{listening.server_port}"
         yield LabServer(url, built, tmp_path_factory.mktemp("log") / "none")

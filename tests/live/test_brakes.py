@@ -24,13 +24,11 @@ def send(out, client, count):
 @pytest.mark.parametrize(
     ("brake", "sent", "depth", "outcomes"),
     [
-        # LNK-01, LNK-02: credit plays no part, and the broker is silent; LNK-05 at the limit.
-        ("silence", 40, 30, {"accepted": 10, "no outcome yet": 20, "released": 10}),
         ("credit", 11, 11, {"accepted": 11}),
         ("reject", 40, 11, {"accepted": 11, "rejected": 29}),
     ],
 )
-def test_a_stopped_queue_says_so_by_silence_credit_or_rejection(brake, sent, depth, outcomes):
+def test_a_stopped_queue_says_so_by_credit_or_rejection(brake, sent, depth, outcomes):
     with serve(QUEUE, brake=brake) as broker:
         shop, reader = broker.client("shop"), broker.client("reader")
         out = shop.sender("orders")

@@ -43,26 +43,6 @@ def column(content, numbers, name):
     return rows[at : at + picture["count"]].tolist()
 
 
-def test_a_picture_is_made_of_who_is_there_and_what_waits():
-    """The fourth transfer waits; it is its client's whole window, which is measured."""
-    with qf.serve(QUEUE) as broker:
-        follower = _Follower(broker)
-        content, _ = follower.look()
-        assert content["picture"]["topology"]["producers"] == () and content["clients"] == []
-        client = send(broker, 4)
-        content, numbers = follower.look()
-        (spot,) = content["picture"]["topology"]["producers"]
-        assert (spot["name"], spot["capacity"], spot["is_measured"]) == ("laptop-0", 1, True)
-        assert column(content, numbers, "producer.outstanding")[-1] == 1
-        assert column(content, numbers, "queue.depth")[-1] == 4
-        assert column(content, numbers, "queue.flow")[-1] == 1
-        assert content["clients"][0]["container"] == "laptop-0" and not content["is_crowd"]
-        client.close()
-        wait_until(lambda: not broker.snapshot()["clients"], "all have gone")
-        content, _ = follower.look()
-        assert content["clients"][0]["is_gone"] and content["outcomes"]["lost"] == 1
-
-
 @pytest.mark.parametrize("looks", [(60,), (1, 53, 60), (7, 59, 60)])
 def test_a_window_is_drawn_as_large_as_it_is(looks):
     """A client that is stopped with 60 transfers in flight has a full window of 60."""
@@ -77,9 +57,13 @@ def test_a_window_is_drawn_as_large_as_it_is(looks):
             content, numbers = follower.look()
             (spot,) = content["picture"]["topology"]["producers"]
             assert (column(content, numbers, "producer.outstanding")[-1], spot["capacity"]) == (look, look)
+            assert spot["is_measured"]
             moods = content["picture"]["words"]["moods"]
             assert moods[column(content, numbers, "producer.mood")[-1]] == "window full"
         client.close()
+        wait_until(lambda: not broker.snapshot()["clients"], "it has gone")
+        (gone,) = follower.look()[0]["clients"]
+        assert (gone["container"], gone["is_gone"]) == ("laptop", True)
 
 
 def test_a_picture_does_not_grow_with_the_run():
