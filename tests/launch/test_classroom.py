@@ -147,15 +147,6 @@ class TestALaptopThatLeaves:
         assert room.receive(report(1))["seat"] == 1
         assert [is_here for _, is_here in room.report()["seats"]] == [True, True]
 
-    def test_what_it_reports_again_counts_once(self):
-        room = _Classroom()
-        for _ in range(5):
-            room.receive(report(1, guesses=[guess(900)], checks=[check(7)]))
-        shown = room.report()
-        assert shown["questions"][0]["answers"] == {1: 900}
-        one = {"state": "at it", "failed": [7], "message": "Reached is not enough."}
-        assert shown["exercises"][0]["seats"][1] == one
-
     def test_one_that_breaks_off_in_the_middle_harms_nobody(self, server, capfd):
         connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
         connection.putrequest("POST", "/class/said")
