@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -36,6 +39,12 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: object, status: in
     """Run ``qflow`` with these arguments to a status that is expected; return what it printed."""
     assert status_of(*arguments) == status
     return capsys.readouterr().out
+
+
+def run_python(*arguments: object, **given: Any) -> subprocess.CompletedProcess[str]:
+    """Run a fresh Python with these arguments; return its status and what it printed."""
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **given)
 
 
 def room_command(room: ModuleType, *words: object) -> object:

@@ -7,6 +7,7 @@ import sys
 import tomllib
 
 import pytest
+from commands import run_python
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -68,17 +69,13 @@ def test_scripts_can_be_started(root, name):
 
 
 def test_start_hands_over(root):
-    done = subprocess.run(
-        [
-            str(root / "binder" / "start"),
-            sys.executable,
-            "-c",
-            "import os; print(os.environ['SPARK_LOCAL_IP'])",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [
+        root / "binder" / "start",
+        sys.executable,
+        "-c",
+        "import os; print(os.environ['SPARK_LOCAL_IP'])",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "127.0.0.1\n"
 
 
@@ -97,8 +94,7 @@ class TestLinks:
         return tmp_path
 
     def run(self, checkout, *arguments):
-        command = [sys.executable, str(checkout / "binder" / "links"), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return run_python(checkout / "binder" / "links", *arguments)
 
     def test_badges_stand_between_the_marks(self, checkout):
         assert self.run(checkout, "someone/qflow").returncode == 0

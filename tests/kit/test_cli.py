@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from browser import get, serve_chapters
-from commands import output_of, refusal, status_of
+from commands import output_of, refusal, run_python, status_of
 
 from qflow import __version__, cli
 from qflow.kit import RefusalError, install_command
@@ -123,10 +123,8 @@ class TestRefusals:
 
 
 def test_version_and_module_entry():
-    asked = subprocess.run(
-        [sys.executable, "-m", "qflow", "--version"], capture_output=True, text=True, check=True
-    )
-    assert re.fullmatch(rf"qflow {re.escape(__version__)} \((compiled|pure Python)\)\n", asked.stdout)
+    said = run_python("-m", "qflow", "--version").stdout
+    assert re.fullmatch(rf"qflow {re.escape(__version__)} \((compiled|pure Python)\)\n", said)
 
 
 class TestLabArguments:

@@ -6,13 +6,12 @@ import inspect
 import json
 import pkgutil
 import re
-import subprocess
-import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from commands import run_python
 
 import qflow as qf
 from qflow.rooms import Room
@@ -32,8 +31,7 @@ def loaded_by(statement: str) -> set[str]:
         f"import sys, json; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules)\n"
         f"{statement}\nprint(json.dumps(sorted(set(sys.modules) - before)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(json.loads(done.stdout))
+    return set(json.loads(run_python("-c", code).stdout))
 
 
 def of_the_kit(modules: set[str]) -> set[str]:
@@ -99,10 +97,9 @@ def test_where_a_package_is_missing_the_cure_is_named(package, name, extra):
     # In a process of its own: what is imported without the package would stay so for other tests.
     script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.modules[{package!r}] = None\n"
     script += f"import qflow as qf\nimport qflow.live\n{name}"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    last = run.stderr.splitlines()[-1]
+    *_, last = run_python("-c", script).stderr.splitlines()
     name = name.rpartition(".")[2]
-    assert re.match(rf"ImportError: {name} needs c?\w+, .*: pip install .*\[{extra}\]", last), run.stderr
+    assert re.match(rf"ImportError: {name} needs c?\w+, .*: pip install .*\[{extra}\]", last)
 
 
 def test_the_table_of_the_face_names_everything():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from browser import get, serve_chapters
+from commands import run_python
 
 import qflow
 
@@ -54,13 +55,10 @@ def test_rooms_without_third_party_packages(room):
         "print(*(set(sys.modules) - before))"
     )
     # Without site-packages nothing but the standard library can be imported.
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
-    )
+    done = run_python("-I", "-S", "-c", code)
     assert done.returncode == 0, done.stderr
-    assert {name.partition(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names) == {
-        "qflow"
-    }
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded - set(sys.stdlib_module_names) == {"qflow"}
 
 
 def test_an_older_python_is_told_so_in_a_sentence(root, monkeypatch):
@@ -117,14 +115,7 @@ def test_a_wheel_built_again_elsewhere_has_the_same_bytes(root, wheel, tmp_path)
 @pytest.mark.release
 def test_the_wheel_finds_its_own_kit(installed, tmp_path):
     code = "from qflow import kit; print(kit.checkout_root(), kit.kit_path('notebooks'))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-c", code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(installed)})
     assert done.stdout.strip() == f"None {installed / 'qflow' / '_kit' / 'notebooks'}"
 
 

@@ -1,11 +1,10 @@
 """What the README and the project's other files say is so: links, commands, example, numbers, version."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import run_python
 
 from qflow import __version__, cli
 from qflow.conformance import load_scenarios
@@ -56,7 +55,7 @@ def test_its_table_names_commands_that_are_there_and_every_room():
 
 @pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL))
 def test_each_example_prints_what_its_comment_says(example):
-    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, cwd=ROOT)
+    done = run_python("-c", example, cwd=ROOT)
     (said,) = re.findall(r"# (.*)", example)
     assert (done.stdout, done.stderr) == (f"{said}\n", "")
 

@@ -4,13 +4,11 @@ import errno
 import json
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
-from commands import refusal
+from commands import refusal, run_python
 from recordings import WORKLOADS
 
 from qflow.logs.workload_file import write_workload
@@ -216,5 +214,5 @@ def test_a_command_that_ends_hears_no_further_interrupt():
         "signal.raise_signal(signal.SIGINT)\n"
         "sys.exit(status)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = run_python("-c", program)
     assert (done.returncode, done.stderr) == (130, "qflow: interrupted\n")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import nbformat
 import pytest
 from browser import chromium_page
+from commands import run_python
 from test_front_door import unpacked as unpack_text
 from test_front_door import write_book
 
@@ -170,9 +169,8 @@ print(wrong)
 """
     asked = [theme for theme in themes() if theme not in book_questions._NO_ENGINE]
     # Without site-packages nothing else can be imported.
-    command = [sys.executable, "-I", "-S", "-c", code, str(ROOT), *asked]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "[]\n"
+    done = run_python("-I", "-S", "-c", code, ROOT, *asked, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,11 @@
 import json
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from commands import refusal
+from commands import refusal, run_python
 from test_front_door import Links
 
 from qflow.kit import RefusalError
@@ -29,11 +28,6 @@ def room(tmp_path_factory) -> Path:
         )
         assert asked == [("here", "3.11"), ("here", "3.12"), ("windows", "3.11"), ("windows", "3.12")]
     return folder
-
-
-def start(room: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(room / "start.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.release
@@ -224,12 +218,12 @@ class TestStart:
         assert "Ask your teacher for the address of the site" in said
 
     def test_an_unknown_argument(self, room):
-        done = start(room, "--fast")
+        done = run_python(room / "start.py", "--fast")
         assert (done.returncode, done.stdout) == (2, "start.py takes --check or nothing, got --fast\n")
 
     def test_a_package_that_is_missing_on_the_stick(self, room):
         # Nothing was fetched, so JupyterLab is not among the wheels.
-        done = start(room, "--check")
+        done = run_python(room / "start.py", "--check")
         assert done.returncode == 1
         assert "Show these lines to your teacher." in done.stdout
         assert "Traceback" not in done.stdout + done.stderr
