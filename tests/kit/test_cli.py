@@ -302,14 +302,6 @@ class TestTerminalManners:
             assert command.communicate()[1] == "qflow: No space left on device\n"
         assert command.returncode == 2
 
-    def test_ctrl_c_leaves_one_line(self, capsys, monkeypatch):
-        def interrupt(*given):
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(cli, "_answer", interrupt)
-        assert cli.main(["rules"]) == 130
-        assert capsys.readouterr() == ("", "qflow: interrupted\n")
-
     def test_progress_in_a_file_is_lines(self):
         """A carriage return means nothing to a file, nor to who reads it."""
         told = io.StringIO()

@@ -215,4 +215,4 @@ def test_a_command_that_ends_hears_no_further_interrupt():
         "sys.exit(status)"
     )
     done = run_python("-c", program)
-    assert (done.returncode, done.stderr) == (130, "qflow: interrupted\n")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "qflow: interrupted\n")
