@@ -7,7 +7,6 @@ steps, and what was seen at each of them when it was recorded (``data/recordings
 
 from __future__ import annotations
 
-import json
 import re
 import select
 import socket
@@ -189,9 +188,7 @@ class Client:
         what = str(message.body)
         what += f" count={message.delivery_count}" if message.delivery_count else ""
         what += " first" if message.first_acquirer else ""
-        if message.annotations:
-            known = {str(key): value for key, value in message.annotations.items()}
-            what += f" annotations={json.dumps(known, sort_keys=True, default=str)}"
+        what += f" annotations={message.annotations}" if message.annotations else ""
         name = self.names.get(link.name, link.name)
         if name == "(replies)":
             self.world.answers.append(message)
