@@ -37,7 +37,7 @@ def test_alert(bench: Bench) -> None:
 
 
 def test_alerts_that_cause_alerts_end(bench: Bench) -> None:
-    """QT-13: a ring of one, alerting on itself, would raise alerts for ever; it is cut short."""
+    """QT-13: a ring of one that alerts on itself raises one with each, without end; it is cut short."""
     seen: list[Event] = []
     bench.broker.observe(seen.append)
     ring = "{x-declare:{arguments:{'qpid.alert_count':1,'qpid.policy_type':ring,'qpid.max_count':1}}}"
@@ -45,7 +45,7 @@ def test_alerts_that_cause_alerts_end(bench: Bench) -> None:
     published = bench.stat(alerts.queue).msgTotalEnqueues
     bench.sender(ALERTING).send("one")
     assert bench.stat(alerts.queue).msgDepth == 1
-    assert bench.stat(alerts.queue).msgTotalEnqueues - published < 20
+    assert 1 < bench.stat(alerts.queue).msgTotalEnqueues - published < 20
 
 
 def test_other_events_and_filter_by_key(bench: Bench) -> None:

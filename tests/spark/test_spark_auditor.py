@@ -129,6 +129,12 @@ def test_an_unknown_event_kind_changes_nothing_but_is_told():
     assert "unknown" in found(audit({"log/q": rows}))
 
 
+def test_the_engine_agrees_with_what_the_broker_reported_of_the_fleet():
+    reports = [finding_of(row) for row in fleet_results() if row.finding == "reports"]
+    assert len(reports) == 27
+    assert sum(one.seen for one in reports) >= 0.99 * sum(one.expected for one in reports)
+
+
 def test_components_are_those_of_the_fleet_and_each_has_its_part_of_the_workload():
     workload, _ = fleet()
     components = components_of(touches_of("fleet", workload))
