@@ -36,6 +36,15 @@ def test_alert(bench: Bench) -> None:
     assert is_empty(up) and is_empty(down)
 
 
+def test_alert_on_alert_queue(bench: Bench) -> None:
+    """QT-13: the queue that alerts come to may raise one itself; that is all."""
+    up = subscribe(bench, UP, "{x-declare:{arguments:{'qpid.alert_count':1}}}")
+    bench.sender(ALERTING).send(Message("my-message"))
+    names = [values(up.fetch(timeout=1), UP)["qName"] for _ in range(2)]
+    assert names == ["ttq", up.queue]
+    assert is_empty(up)
+
+
 def test_alerts_that_cause_alerts_end(bench: Bench) -> None:
     """QT-13: a ring of one that alerts on itself raises one with each, without end; it is cut short."""
     seen: list[Event] = []
