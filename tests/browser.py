@@ -343,10 +343,12 @@ def _await_answer(told: Path, process: subprocess.Popen[bytes]) -> str:
     """Return the address that a server prints, once it answers there."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        address = re.search(r"^http://127\.0\.0\.1:\d+(?=/)", told.read_text(errors="replace"), re.MULTILINE)
+        # JupyterLab by itself begins its lines with when and what it logs.
+        where = r"(?m)(?:^|ServerApp\] )(http://127\.0\.0\.1:\d+)/"
+        address = re.search(where, told.read_text(errors="replace"))
         with suppress(OSError):
-            if address and get(f"{address[0]}/api/status")[0] == 200:
-                return address[0]
+            if address and get(f"{address[1]}/api/status")[0] == 200:
+                return address[1]
         time.sleep(0.2)
     pytest.fail(f"qflow lab did not come up:\n{told.read_text(errors='replace')[-4000:]}")
 
