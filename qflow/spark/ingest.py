@@ -307,8 +307,8 @@ def make_lake(
             first = aside.orderBy("source", "row").limit(_SHOWN).collect()
             count = len(first) if len(first) < _SHOWN else aside.count()
             # A client that a workload lacks is set aside, as one bad row is; a log without a row is refused.
-            is_bad = bool(first) and aside.where(aside.reason.startswith(_STRANGER)).isEmpty()
-            if is_bad and lake.where(~lake.event.isin(BEGIN, END)).isEmpty():
+            has_rows = not first or not lake.where(~lake.event.isin(BEGIN, END)).isEmpty()
+            if not has_rows and aside.where(aside.reason.startswith(_STRANGER)).isEmpty():
                 raise RefusalError(f"{first[0].source}: {first[0].reason}")
             events |= write_lake(lake, folder, buckets, made_of, day, form)
         finally:
