@@ -49,14 +49,18 @@ so that most messages do not meet them; the last is as fast but for one or two p
 
 
 class CompileHook(BuildHookInterface):
-    """Adds the compiled modules to a wheel, beside their sources."""
+    """Adds to a wheel the compiled modules, beside their sources, and the function pages."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, unless this is an editable install or the switch says no."""
+        """Write the function pages and compile, unless this is an editable install or the switch says no."""
         choice = os.environ.get(SWITCH, "")
-        if self.target_name != "wheel" or version == "editable" or choice == "0":
+        if self.target_name != "wheel" or version == "editable":
+            return
+        self._folder = Path(tempfile.mkdtemp(prefix="qflow-build-"))
+        self._write_function_pages(build_data)
+        if choice == "0":
             return
         problem = what_is_missing()
         if not problem:
@@ -77,8 +81,18 @@ class CompileHook(BuildHookInterface):
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def _write_function_pages(self, build_data: dict[str, Any]) -> None:
+        """Add the pages that Git does not keep; they are read off the source, so nothing else is needed."""
+        sys.path.insert(0, self.root)
+        from qflow.launch.function_pages import write_pages
+
+        pages, reference = self._folder / "pages", Path("notebooks", "reference")
+        write_pages((Path(self.root) / reference / "functions.md").read_text(encoding="utf-8"), pages)
+        for path in pages.rglob("*.md"):
+            target = "qflow/_kit" / reference / path.relative_to(pages)
+            build_data["force_include"][str(path)] = target.as_posix()
+
     def _compile(self, build_data: dict[str, Any]) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="qflow-build-"))
         self.app.display_info("Compiling the engine; with two cores this takes about half a minute.")
         for path in compile_modules(Path(self.root), self._folder):
             build_data["force_include"][str(path)] = path.relative_to(self._folder / "out").as_posix()

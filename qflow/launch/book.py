@@ -97,8 +97,7 @@ class Page:
 def list_contents() -> Iterator[tuple[str, Path]]:
     """Yield each file of chapters and exercises that readers get, with its place in a checkout first."""
     for room in ("notebooks", "exercises"):
-        folder = kit_path(room)
-        yield from ((f"{room}/{name}", folder / name) for name in list_files(folder))
+        yield from ((f"{room}/{name}", path) for name, path in list_files(kit_path(room)).items())
 
 
 def _list_pages() -> list[Page]:

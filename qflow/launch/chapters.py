@@ -24,6 +24,7 @@ from typing import Any
 
 from qflow.arguments import port_number
 from qflow.kit import RefusalError, install_command, kit_path, nearest_checkout
+from qflow.launch.function_pages import find_pages
 from qflow.wording import format_names
 from qflow.writing import write_file
 
@@ -66,10 +67,10 @@ def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> _Layout:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         register = _read_register(folder)
-        names = list_files(source)
-        for name in sorted(names):
-            register[name] = _place(source / name, folder / name, name, register.get(name), layout)
-        for name in sorted(set(register).difference(names)):
+        files = list_files(source)
+        for name in sorted(files):
+            register[name] = _place(files[name], folder / name, name, register.get(name), layout)
+        for name in sorted(set(register).difference(files)):
             _withdraw(folder / name, name, register.pop(name), layout)
         write_file(folder / _REGISTER, json.dumps(register, indent=1, sort_keys=True) + "\n")
     except OSError as problem:
@@ -142,10 +143,14 @@ def inner_links(text: str) -> str:
     return text
 
 
-def list_files(source: Path) -> list[str]:
-    """Return the files of a folder of chapters or exercises that readers get."""
+def list_files(source: Path) -> dict[str, Path]:
+    """Return the files of a folder of chapters or exercises that readers get, by their names there."""
     paths = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
-    return [path.as_posix() for path in sorted(paths) if not _NOT_FOR_LEARNERS.intersection(path.parts)]
+    names = [path.as_posix() for path in sorted(paths) if not _NOT_FOR_LEARNERS.intersection(path.parts)]
+    # A checkout lacks the pages that are made from the source; a wheel has them.
+    return {name: source / name for name in names} | {
+        f"reference/{name}": path for name, path in find_pages(source / "reference").items()
+    }
 
 
 def _read_register(folder: Path) -> dict[str, str]:

@@ -2,23 +2,19 @@
 
 A page that repeats what the code says goes stale unless it is made from it. These are; a test compares them.
 What is written by hand of a page is a text in ``pages``, beside this module, with gaps for what is made.
-The page of a room names every public function and class; that of a module has them with their docstrings.
+The pages of functions are not among them: :mod:`qflow.launch.function_pages` makes these for who opens them.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
 import inspect
-import pkgutil
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import ModuleType
 
 from qflow.broker.settings import KEYS, LEGACY_LVQ_ARGUMENTS
+from qflow.launch.function_pages import markdown
 from qflow.launch.sections import anchor
 from qflow.live.client_card import known_clients
 from qflow.maintain import checkout
@@ -34,148 +30,11 @@ from qflow.teaching.rules import (
 )
 from qflow.trace.explain.chain import AREAS
 
-ROOMS = (
-    "broker", "messaging", "configuration", "workload", "logs", "trace", "prediction", "design",
-    "conformance", "labs", "teaching",
-)  # fmt: skip
-"""The rooms that have a page."""
-
-_WIDTH = 78
-"""How long a line with all parameters may be."""
-
-_SECTION = re.compile(r"(Attributes|Fields|Parameters|Raises|Returns|Yields):")
-_ENTRY = re.compile(r" {4}(\S.*?)(?:: (.*))?")
-_ROLE = re.compile(r":[a-z]+:`~?([^`]+)`")
-
 
 def _fill(page: str, **gaps: Iterable[str]) -> str:
     """Return a page: its text, with lines in its gaps."""
     filled = {name: "\n".join(lines).strip("\n") for name, lines in gaps.items()}
     return (_TEXTS / f"{page}.md").read_text("utf-8").format(**filled)
-
-
-def _room_page(room: str) -> str:
-    """Return the page of a room: its modules, and what each holds."""
-    package = importlib.import_module(f"qflow.{room}")
-    lines = [f"# qflow.{room}", "", *docstring(package)]
-    for module in _modules(package):
-        page = f"functions/{_page_name(module)}"
-        lines += ["", f"## [{module.__name__}]({page})", "", _first_paragraph(module), ""]
-        lines += [
-            f"- [`{name}`]({page}#{anchor(name)}): {_first_paragraph(one)}" for name, one in _members(module)
-        ]
-    return "\n".join([*lines, ""])
-
-
-def _module_page(module: ModuleType) -> str:
-    """Return the page of a module: its theory, and each of its functions and classes."""
-    room = module.__name__.split(".")[1]
-    lines = [
-        f"# {module.__name__}",
-        "",
-        f"Of [qflow.{room}](../functions-{room}.md).",
-        "",
-        *docstring(module),
-    ]
-    for name, member in _members(module):
-        lines += ["", f"## `{name}`", "", "```python", *_declaration(name, member), "```", ""]
-        lines += docstring(member)
-        if inspect.isclass(member):
-            lines += _methods(member)
-    return "\n".join([*lines, ""])
-
-
-def _page_name(module: ModuleType) -> str:
-    return f"{module.__name__.removeprefix('qflow.')}.md"
-
-
-def _first_paragraph(member: object) -> str:
-    return _prose((inspect.getdoc(member) or "").split("\n\n")[0].replace("\n", " "), "")
-
-
-def _declaration(name: str, member: object) -> list[str]:
-    """Return how something is called, on one line or with a line for each parameter."""
-    parameters = _parameters(member)
-    line = f"{name}({', '.join(parameters)})"
-    return [line] if len(line) <= _WIDTH else [f"{name}(", *(f"    {one}," for one in parameters), ")"]
-
-
-def _modules(package: ModuleType) -> Iterator[ModuleType]:
-    names = sorted(found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
-    for name in names:
-        if not any(part.startswith("_") or part == "cli" for part in name.split(".")):
-            module = importlib.import_module(name)
-            if any(_members(module)):
-                yield module
-
-
-def _members(module: ModuleType) -> Iterator[tuple[str, object]]:
-    for name, member in sorted(vars(module).items()):
-        if name.startswith("_") or not (inspect.isclass(member) or inspect.isfunction(member)):
-            continue
-        if member.__module__ == module.__name__ and inspect.getdoc(member):
-            yield name, member
-
-
-def _methods(owner: type) -> list[str]:
-    lines = []
-    for name, member in vars(owner).items():
-        if isinstance(member, classmethod | staticmethod):
-            member = member.__func__
-        if name.startswith("_") or not inspect.isfunction(member) or not member.__doc__:
-            continue
-        lines.append(f"- `{name}({', '.join(_parameters(member))})`: {_first_paragraph(member)}")
-    return ["", *lines] if lines else []
-
-
-def _parameters(member: object) -> list[str]:
-    if dataclasses.is_dataclass(member):
-        return [
-            _format_parameter(field.name, field.type) for field in dataclasses.fields(member) if field.init
-        ]
-    try:
-        parameters = inspect.signature(member).parameters.values()  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return []
-    # Without defaults, so that no object's address is printed.
-    marks: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    shown = [one for one in parameters if one.name != "self"]
-    return [_format_parameter(marks.get(one.kind, "") + one.name, one.annotation) for one in shown]
-
-
-def _format_parameter(name: str, annotation: object) -> str:
-    return f"{name}: {annotation}" if isinstance(annotation, str) else name
-
-
-def docstring(member: object) -> list[str]:
-    """Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code."""
-    lines: list[str] = []
-    section, is_code = "", False
-    for line in (inspect.getdoc(member) or "").splitlines():
-        if found := _SECTION.fullmatch(line):
-            section = found[1]
-            lines += [f"**{section}**", ""]
-            continue
-        if line and not line.startswith(" "):
-            section = ""
-        if line.startswith(">>>") and not is_code:
-            lines.append("```python")
-            is_code = True
-        if is_code and not line.strip():
-            lines.append("```")
-            is_code = False
-        lines.append(line if is_code else _prose(line, section))
-    return [*lines, "```"] if is_code else lines
-
-
-def _prose(line: str, section: str) -> str:
-    plain = _ROLE.sub(r"`\1`", line).replace("``", "`")
-    if not section or not plain:
-        return plain
-    entry = None if section in ("Returns", "Yields") else _ENTRY.fullmatch(plain)
-    if entry is None:
-        return f"  {plain.strip()}" if section not in ("Returns", "Yields") else plain.strip()
-    return f"- `{entry[1]}`" + (f": {entry[2]}" if entry[2] else "")
 
 
 FOLDER = "notebooks/reference"
@@ -191,17 +50,13 @@ def pages(kind: str = "reference") -> dict[str, Callable[[], str]]:
     """Return the pages of a kind: the path of each in a checkout, and what makes it."""
     if kind == "glossary":
         return {_GLOSSARY: _glossary_page}
-    made: dict[str, Callable[[], str]] = {
+    made = {
         "rules.md": _rules_page,
         "clients.md": _clients_page,
         "left-out.md": _left_out_page,
         "trace-format.md": _trace_page,
         "workload-format.md": _workload_page,
     }
-    for room in ROOMS:
-        made[f"functions-{room}.md"] = partial(_room_page, room)
-        for module in _modules(importlib.import_module(f"qflow.{room}")):
-            made[f"functions/{_page_name(module)}"] = partial(_module_page, module)
     return {f"{FOLDER}/{name}": page for name, page in made.items()}
 
 
@@ -267,7 +122,7 @@ def _workload_page() -> str:
 
     parts = []
     for part in (Workload, Producer, Consumer, Network):
-        parts += [f"## {part.__name__}", "", *docstring(part), ""]
+        parts += [f"## {part.__name__}", "", *markdown(inspect.getdoc(part)), ""]
     return _fill("workload-format", parts=parts)
 
 
@@ -293,15 +148,11 @@ def _clients_page() -> str:
     return _fill("clients", clients=_table(head, rows), cures=cures, programs=programs)
 
 
-def _find_changes(kind: str, root: Path) -> dict[str, str | None]:
-    """Return what generated pages that differ have to hold, by their path; None for one that has to go."""
+def _find_changes(kind: str, root: Path) -> dict[str, str]:
+    """Return the text of each generated page that differs from what is there, by its path."""
     wanted = {name: page() for name, page in pages(kind).items()}
-    # A module that was taken away or renamed leaves its page behind.
-    made = (root / FOLDER / "functions").glob("*.md") if kind == "reference" else ()
-    left = sorted({page.relative_to(root).as_posix() for page in made} - wanted.keys())
     there = {name: (root / name).read_text("utf-8") for name in wanted if (root / name).exists()}
-    changed = {name: text for name, text in wanted.items() if there.get(name) != text}
-    return {**changed, **dict.fromkeys(left)}
+    return {name: text for name, text in wanted.items() if there.get(name) != text}
 
 
 def build(kind: str = "reference", top: Path | None = None) -> list[str]:
@@ -309,12 +160,8 @@ def build(kind: str = "reference", top: Path | None = None) -> list[str]:
     root = top or checkout()
     changes = _find_changes(kind, root)
     for name, text in changes.items():
-        path = root / name
-        if text is None:
-            path.unlink()
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="\n")
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8", newline="\n")
     return list(changes)
 
 

@@ -111,8 +111,7 @@ def test_what_no_other_module_uses_begins_with_an_underscore(root):
     """Callers of a function use the types it names; chapters, pages and the build are users, not tests."""
     files = [*root.glob("*/sources/**/*.py"), *root.glob("*.py")]
     files += [root / "README.md", root / ".ci" / "run", *root.glob("qflow/maintain/pages/*.md")]
-    # Pages written by hand; the others list all that is public.
-    files += [page for page in root.glob("notebooks/reference/*.md") if "functions-" not in page.name]
+    files += root.glob("notebooks/reference/*.md")
     used = Counter(
         word
         for file in [*modules(root).values(), *files]

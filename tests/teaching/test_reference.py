@@ -1,4 +1,7 @@
-"""The reference inside the kit: generated pages are what the code says, and every link leads somewhere."""
+"""The reference inside the kit: generated pages are what the code says, and every link leads somewhere.
+
+The pages of functions, which Git does not keep, have tests/launch/test_function_pages.py.
+"""
 
 import pkgutil
 import re
@@ -7,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from qflow import maintain
-from qflow.conformance import scenario
 from qflow.kit import form
 from qflow.maintain import __main__ as command
 from qflow.maintain import reference
-from qflow.maintain.reference import _module_page, anchor, docstring
 from qflow.teaching.rules import cited_in_chapters
 
 KINDS = ("reference", "glossary")
@@ -91,69 +92,6 @@ def test_a_page_that_changed_is_written_anew(root, tmp_path):
     left_out = f"{reference.FOLDER}/left-out.md"
     (tmp_path / left_out).write_text("old")
     assert reference.build(top=tmp_path) == [left_out]
-    gone = tmp_path / reference.FOLDER / "functions" / "broker.of_before.md"
-    gone.write_text("a module that was")
-    assert reference.build(top=tmp_path) == [f"{reference.FOLDER}/functions/{gone.name}"]
-    assert not gone.exists()
-
-
-def test_a_module_page_shows_examples_as_code():
-    page = _module_page(scenario)
-    assert page.count("```python") == page.count("\n```\n") > 7
-    assert ":func:" not in page
-
-
-@pytest.mark.parametrize("room", reference.ROOMS)
-def test_a_room_page_leads_to_every_function_of_its_modules(root, room):
-    folder = root / reference.FOLDER
-    held = re.findall(r"^- \[`\w+`\]\((.+)#(.+)\): \S", (folder / f"functions-{room}.md").read_text(), re.M)
-    there = {
-        (f"functions/{page.name}", anchor(name))
-        for page in (folder / "functions").glob(f"{room}.*.md")
-        for name in re.findall(r"^## `(.+)`$", page.read_text(), re.M)
-    }
-    assert set(held) == there != set()
-
-
-def test_a_page_of_functions_can_be_read(root):
-    """The engine's was 69 screens long."""
-    assert {
-        page.name: page.stat().st_size
-        for page in (root / reference.FOLDER).rglob("functions*/*.md")
-        if page.stat().st_size > 15_000
-    } == {}
-
-
-def test_a_docstring_becomes_markdown():
-    def member():
-        """Return it.
-
-        Parameters:
-            size: Bytes; see :func:`qflow.other`. It says so in a sentence that takes another line: it is
-                as long as that.
-            kind
-
-        Returns:
-            Something else: it.
-
-        >>> 1
-        1
-
-        Afterwards.
-        """
-
-    # Empty lines, which separate paragraphs, are left out here.
-    assert [line for line in docstring(member) if line] == [
-        "Return it.",
-        "**Parameters**",
-        "- `size`: Bytes; see `qflow.other`. It says so in a sentence that takes another line: it is",
-        "  as long as that.",
-        "- `kind`",
-        "**Returns**",
-        "Something else: it.",
-        *("```python", ">>> 1", "1", "```"),
-        "Afterwards.",
-    ]
 
 
 def test_away_from_a_checkout(monkeypatch, capsys):
