@@ -38,10 +38,10 @@ class Question(Protocol):
         """Take the learner's guess; None takes it back."""
 
     def comment(self, answer: Any) -> str:
-        """Return what to say to the learner about the guess."""
+        """Return the comment on the learner's guess."""
 
     def sayings(self, answer: Any) -> dict[str, str]:
-        """Return what to say about each guess: see :meth:`.ChapterQuestion.sayings`."""
+        """Return the comment on each possible guess: see :meth:`.ChapterQuestion.sayings`."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ MARKS = {
 
 
 class Asking:
-    """The questions of a lab, in the order in which its run answers them; RefusalError if it does not."""
+    """The questions of a lab, in the order in which its run answers them; RefusalError for another order."""
 
     def __init__(self, picture: Picture, asked: Sequence[Question]) -> None:
         self._asked = list(asked)
@@ -141,11 +141,11 @@ class Asking:
         self._number = 0
 
     def answers(self) -> dict[str, int | str]:
-        """Return what the run answers, by question."""
+        """Return the run's answers, by question."""
         return {asked.name: answer for asked, (_, _, answer) in zip(self._asked, self._found, strict=True)}
 
     def state(self) -> dict[str, Any]:
-        """Return what the scene is to ask now; empty when all is answered."""
+        """Return the open question for the scene; empty when all are answered."""
         if self._number == len(self._asked):
             return {}
         question = self._asked[self._number]
@@ -164,7 +164,7 @@ class Asking:
         }
 
     def to_store(self) -> list[dict[str, Any]]:
-        """Return what a page without a kernel needs: each question, where it is answered, what to say."""
+        """Return the questions for a page without a kernel: place, answering frame and comments of each."""
         return [
             {
                 "asking": self._pose(number),
@@ -177,7 +177,7 @@ class Asking:
         ]
 
     def receive(self, content: dict[str, Any]) -> dict[str, Any]:
-        """Take a guess (None for none), or go on to the next question; return what the scene is to show."""
+        """Take a guess, or None to move on to the next question; return the scene's next state."""
         if content["ask"] == "next":
             self._number += 1
             return self.state()
@@ -195,7 +195,7 @@ def _mark_of(question: Question) -> Mark:
 
 
 def _find_answer(picture: Picture, question: Question) -> tuple[int, int, int | str]:
-    """Return where to pause for a question, and the frame that answers, with the answer."""
+    """Return the frames of a question, the one to pause at and the one that answers, with the answer."""
     kind, _, of = question.mark.partition(" ")
     if kind not in MARKS:
         known = ", ".join(MARKS)

@@ -1,4 +1,4 @@
-"""Charts: quantities of a run over time, drawn by plotly, with the sentences that say what they show.
+"""Charts: quantities of a run over time, drawn by plotly, each with sentences that state its content.
 
 A chart has lines with their levels, hatched bands, bars, or rows of spans. It is drawn once, as a plotly
 figure. JupyterLab, the site, a saved page and a chart linked to a lab show the figure; GitHub, a printed
@@ -46,13 +46,13 @@ _LETTERS = {ord(letter): f"&#{ord(letter)};" for letter in "<>&{$"}
 
 
 def plain(text: str) -> str:
-    """Return a text that plotly shows letter for letter, whatever it contains."""
+    """Return a text escaped so that plotly shows it letter for letter."""
     return text.translate(_LETTERS)
 
 
 @dataclass(frozen=True, repr=False)
 class Chart:
-    """A plotly figure, to change or export, and what it shows in sentences."""
+    """A plotly figure, to change or export, and its claims in sentences."""
 
     figure: go.Figure
     claims: tuple[str, ...]
@@ -264,7 +264,7 @@ def ownership_chart(picture: Picture) -> Chart:
 
 
 def _steps_of(frames: Frames, channel: str) -> _Points:
-    """Return a channel over time, in seconds: of each slice the first, lowest, highest and last value."""
+    """Return a channel sampled over time, in seconds: first, lowest, highest and last value of each slice."""
     slices: dict[int, list[tuple[float, float]]] = {}
     end = max(frames.topology.end, 1)
     for time, value in zip(frames.column("time"), frames.column(channel), strict=True):
@@ -293,7 +293,7 @@ def _in_seconds(spans: Sequence[Span]) -> _Points:
 
 
 def _on_bands(frames: Frames, queues: Sequence[QueueSpot]) -> dict[str, _Points]:
-    """Return when each queue that turned ON was so."""
+    """Return the ON spells of each queue that turned ON."""
     spans = {f"{spot.name} ON": _in_seconds(frames.spans(f"queue.{spot.name}.flow")) for spot in queues}
     return {name: found for name, found in spans.items() if found}
 
@@ -362,7 +362,7 @@ def _draw_owner(name: str, rows: Sequence[tuple[str, int, int]], index: int, *, 
 
 
 def _ink_on(color: str) -> str:
-    """Return black or white: what is read more easily on a colour."""
+    """Return black or white, the text colour with the better contrast on a background."""
     red, green, blue = (int(color[place : place + 2], 16) for place in (1, 3, 5))
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 105 else "#ffffff"
 
@@ -410,7 +410,7 @@ def _chart(
 
 
 def _bands(on: Mapping[str, _Points], real: _Points, top: float) -> list[_Trace]:
-    """Return what is hatched while a queue was ON, and below it when the real broker's was."""
+    """Return the hatched areas of a queue's ON spells, with the real broker's own below them."""
     hatch = {"shape": "/", "fgcolor": _STOP, "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.25}
     bands = [
         _area(name, [(*span, 0.0, top) for span in spans], fillpattern=hatch) for name, spans in on.items()

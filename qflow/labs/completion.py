@@ -38,7 +38,7 @@ _OWN_STEPS = frozenset({"execution.sync", "session.flush"})
 
 
 class SessionTable:
-    """A producer's session, two queues, and a consumer that takes what it is asked to."""
+    """A producer's session, two queues, and a consumer that acts on demand."""
 
     def __init__(self, moves: Iterable[Sequence[str]] = (), *, stop: int = 2) -> None:
         self.broker = Broker()
@@ -111,7 +111,7 @@ class SessionTable:
         return [message.transfer.label for queue in QUEUES for message in self.broker.queue(queue).store]
 
     def picture(self) -> Picture:
-        """Return the picture of everything so far."""
+        """Return the picture of the run up to now."""
         sent = max(1, len(self._known))
         workload = Workload(
             "a session by hand",
@@ -171,7 +171,7 @@ class _Strip(Narration):
         self._done = RangeSet()
 
     def receive(self, event: Event) -> None:
-        """Note what one event does to the commands of ``p1``."""
+        """Record the effect of one event on the commands of ``p1``."""
         detail: Any = event.detail or {}
         match event.kind:
             case "message.transfer":

@@ -135,7 +135,7 @@ class ConfigPicture:
 
 
 def config_run(text: str = EXAMPLE, *, broker_options: Sequence[str] = ()) -> ConfigPicture:
-    """Return what a queue's configuration comes to, however it is spelled.
+    """Return the settings that a queue's configuration amounts to, in any of its spellings.
 
     Parameters:
         text: Options of ``qpid-config add queue``, an address string, or declare arguments as JSON.

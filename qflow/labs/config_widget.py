@@ -66,7 +66,7 @@ class ConfigLab(AnyLab):
         return {"text": self._read[0], "broker_options": self._read[1]}
 
     def go_to(self, token: Token) -> None:
-        """Say what differs here from where the token was made."""
+        """Describe the differences between this environment and the token's."""
         if token.difference():
             self._refuse(token.difference(), "")
 

@@ -123,7 +123,7 @@ def _one_queue(
 
 
 def _first_death(frames: Frames) -> str:
-    """Return when the first session died, in words."""
+    """Return the time of the first session's death, in words."""
     return seconds(frames.column("time")[frames.deaths[0][0]])
 
 
@@ -387,14 +387,14 @@ def bytes_workload(
 
 
 def _verdicts_beside(picture: Picture) -> Picture:
-    """Return the picture with what each unit says beside its tank."""
+    """Return the picture with each unit's state beside its tank."""
     frames, size = picture.frames, picture.run.workload.producers[0].size
     verdicts = {"messages": _verdicts(frames, "depth", "count"), "bytes": _verdicts(frames, "bytes", "size")}
     return replace(picture, drawing={"verdicts": verdicts, "size": size})
 
 
 def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:
-    """Return what one unit says of ON or OFF, wherever that changes."""
+    """Return one unit's ON and OFF turns as captions."""
     (queue,) = frames.topology.queues
     stop, resume = getattr(queue, f"stop_{unit}"), getattr(queue, f"resume_{unit}")
     found: list[tuple[int, str]] = []
@@ -412,7 +412,7 @@ def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:
 
 
 def turns_by_unit(picture: Picture) -> tuple[dict[str, int], dict[str, int]]:
-    """Return how often each unit turned the queue ON, and was the last below its resume threshold."""
+    """Count, for each unit, its ON turns and the times that it was last below its resume threshold."""
     frames = picture.frames
     (queue,) = frames.topology.queues
     on, last = ({"messages": 0, "bytes": 0} for _ in range(2))
@@ -428,7 +428,7 @@ def turns_by_unit(picture: Picture) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _units(picture: Picture) -> list[str]:
-    """Say which unit turned the queue ON, and which was the last to be below its resume threshold."""
+    """Describe which unit turned the queue ON, and which was the last below its resume threshold."""
     on, last = (
         [f"{unit} {times(number)}" for unit, number in turns.items()] for turns in turns_by_unit(picture)
     )
@@ -700,7 +700,7 @@ def policy_run(*, messages: int = POLICY.messages, **settings: float) -> Compari
 
 
 def policy_lab(*, messages: int = POLICY.messages, **settings: float) -> SliderLab:
-    """Open the policy lab: what a full queue does, five ways side by side, with the same messages.
+    """Open the policy lab: five ways to treat a full queue, side by side, with equal messages.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`policy_workload`;
     :func:`policy_run` needs no widgets.
@@ -801,7 +801,7 @@ def history_run(*, messages: int = HISTORY.messages, **settings: float) -> Compa
 
 
 def history_lab(*, messages: int = HISTORY.messages, **settings: float) -> SliderLab:
-    """Open the history lab: what shipped, what was before, and what was proposed, on one workload.
+    """Open the history lab: the shipped design, its predecessor and the proposals, on one workload.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`history_workload`;
     :func:`history_run` needs no widgets.

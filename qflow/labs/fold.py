@@ -126,7 +126,7 @@ _DISCARDS = ("ring", "reject", "lvq", "queue-deleted")
 
 
 class _Producer:
-    """A producer: its index among them, its first column, its window, and what it waits for."""
+    """A producer: its index, its first column, its window, and the reason why it waits."""
 
     def __init__(self, index: int, at: int, capacity: int) -> None:
         self.index, self.at, self.capacity = index, at, capacity
@@ -233,7 +233,7 @@ class Fold:
             self._finish(self._time, self.seen - 1)
 
     def so_far(self, end: int) -> Frames:
-        """Return the frames of all finished steps, with room up to an instant; a run may go on."""
+        """Return the frames of all finished steps, with room up to an instant; the run may continue."""
         topology = replace(self.topology, routes=tuple(sorted(self._routes)), end=end)
         tables = (
             ("sendings", SENDINGS, self._sendings),
@@ -267,7 +267,7 @@ class Fold:
         return replace(frames, topology=replace(frames.topology, end=last["time"]))
 
     def renew(self, topology: Topology, first: int) -> Fold:
-        """Return a fold that goes on from a frame, for other clients and queues."""
+        """Return a fold that continues from a frame, for other clients and queues."""
         new = Fold(topology, self.grain, self._own_steps)
         shift = _Shift(self.topology, topology, first)
         self._lay_down()
@@ -290,7 +290,7 @@ class Fold:
         return new
 
     def _hand_over(self, new: Fold, shift: _Shift) -> None:
-        """Give a fold that goes on the spans that still last, and where they are."""
+        """Copy the open spans and their places into the fold that continues this one."""
         producer, queue, sender, reader = shift.producer, shift.queue, shift.sender, shift.reader
         sendings, new._sendings = shift.keep(self._sendings, SENDINGS, {"producer": producer})
         for session in self._sent.keys() & new._sent.keys():
@@ -315,7 +315,7 @@ class Fold:
     # Steps
 
     def add(self, cells: Cells, start: int = 0) -> None:
-        """Count events that follow those seen, in the cells of a table, from a place there on."""
+        """Count a table's events, from an offset on, after those already seen."""
         first, width, detail, kinds = start * WIDTH, WIDTH, DETAIL, _KINDS
         place, time = self.seen - 1, self._time
         moments: list[int] = cells[first::width]
@@ -364,19 +364,19 @@ class Fold:
         self._newest_rows.clear()
 
     def _note(self, part: str) -> None:
-        """Note what the current step did, as a key of :data:`qflow.labs.words.STEP`."""
+        """Record the current step's caption, as a key of :data:`qflow.labs.words.STEP`."""
         self._now[PARTS] |= BITS[part]
         self._is_dirty = True
 
     def _note_many(self, part: str, number: int) -> None:
-        """Note what the current step did, in the words for one or in those for many."""
+        """Record the current step's caption, in its singular or plural form."""
         if number > 1:
             self._now[PARTS] &= ~BITS[part]
             part = f"{part}_many"
         self._note(part)
 
     def _message(self, label: str) -> Sender:
-        """Return whose message that is, and which."""
+        """Return the producer and number of a message."""
         found = self._known.get(label)
         if found is None:
             sender, _, number = label.rpartition("-")
@@ -389,7 +389,7 @@ class Fold:
         return self._groups.setdefault(group, len(self._groups) + 1) if group else 0
 
     def _producer(self, session: str, label: str) -> _Producer | None:
-        """Return whose transfer an event is about."""
+        """Return the producer of the transfer that an event is about."""
         return self._producers.get(self._senders.of(session, label))
 
     # Producers
@@ -483,7 +483,7 @@ class Fold:
         return next((queue for one, queue in self._routes if one == producer), 0)
 
     def _link_ended(self, cells: Cells, at: int, values: Values) -> None:
-        """End what has no outcome and will have none: its messages stay where they are (LNK-07)."""
+        """Close the transfers that will have no outcome: their messages stay on their queues (LNK-07)."""
         session, link = cells[at + 3], cells[at + 4]
         links = self._links.get(session, {})
         for tag in [link] if link else list(links):
@@ -648,7 +648,7 @@ class Fold:
             now[producer.at + P_HELD] = len(holds)
 
     def _count_held(self, cells: Cells, at: int, by: int, column: int) -> _Producer | None:
-        """Count a completion that a queue holds or lets go of; return whose it is."""
+        """Count a completion that a queue holds or releases; return its producer."""
         queue, label = self._queues[cells[at + 2]], cells[at + 5]
         self._now[queue.at + Q_HELD] += by
         start = queue.newest.get(label)
@@ -738,7 +738,7 @@ class Fold:
     # Consumers
 
     def _reader(self, session: str, tag: str) -> _Consumer | None:
-        """Return whose subscription this is."""
+        """Return the consumer of a subscription."""
         tags = self._by_tag[session]
         if tag not in tags:
             tags[tag] = self._by_link.get(f"{session}::{tag}")
@@ -847,7 +847,7 @@ _KINDS = {kind: _Kind(None, (), True) for kind in COMMANDS} | {
 
 
 class _Shift:
-    """What moves where when a fold goes on with another topology from a frame on."""
+    """Index maps that carry a fold over to another topology, from a frame on."""
 
     def __init__(self, before: Topology, after: Topology, first: int) -> None:
         self.first = first
@@ -925,12 +925,12 @@ def _names(topology: Topology) -> tuple[list[str], list[str], list[str]]:
 
 
 def _move(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int]:
-    """Return where the rows begin that were kept."""
+    """Return the index of the first row of each kind that was kept."""
     return {key: where[start] for key, start in starts.items() if start in where}
 
 
 def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] = ()) -> Frames:
-    """Return the frames of a run; of all clients and queues of its workload, if no topology is given."""
+    """Return the frames of a run, for its workload's clients and queues unless a topology is given."""
     folding = Fold(topology or Topology.of(run.workload, run.end), own_steps=own_steps)
     folding.follow(run.events)
     folding.end()
@@ -941,7 +941,7 @@ _CHANNELS = {"producer": PRODUCER_CHANNELS, "queue": QUEUE_CHANNELS, "consumer":
 
 
 def places_of(topology: Topology) -> dict[str, tuple[int, tuple[str, ...]]]:
-    """Return where the columns of each kind begin in a frame, and in which order they follow."""
+    """Return the first column and the column order of each kind in a frame."""
     places, at = {}, AFTER_STEP
     for (kind, channels), names in zip(_CHANNELS.items(), _names(topology), strict=True):
         places[kind] = at, channels

@@ -66,7 +66,7 @@ class Spans:
         return self._by_name[name]
 
     def alive(self, frame: int) -> Iterator[int]:
-        """Yield the numbers of the rows that last over a frame, in the order in which they began."""
+        """Yield the numbers of the rows alive during a frame, in the order of their start."""
         for row, (start, end) in enumerate(zip(self.column("start"), self.column("end"), strict=True)):
             if start > frame:
                 return
@@ -95,7 +95,7 @@ class Frames:
     deaths: tuple[tuple[int, int, str], ...] = ()
 
     def column(self, channel: str) -> array[int]:
-        """Return one column, top to bottom; KeyError if there is none of that name."""
+        """Return one column, top to bottom; KeyError for an unknown name."""
         if channel not in self.channels:
             raise KeyError(f"no channel {channel!r}; there are {', '.join(self.channels)}")
         return self.columns[self.channels.index(channel)]
@@ -191,7 +191,7 @@ _SIGN = bytes([0, *[1] * 255])
 
 
 def _switches(column: array[int]) -> list[int]:
-    """Return where numbers begin to be other than 0, and where they are 0 again, in turns."""
+    """Return the indices at which a column turns from 0 to non-zero and back, alternating."""
     numbers = column.tobytes()
     bits = 0
     for place in range(4):

@@ -53,7 +53,7 @@ _NAME = re.compile(r"[A-Za-z0-9]{1,8}")
 
 
 class GroupTable:
-    """One queue, a shop that sends, and consumers that do as they are asked, or work at their paces."""
+    """One queue, a shop that sends, and consumers that act on demand or at their own pace."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class GroupTable:
         session.session_completed((record.id,))
 
     def leave(self, consumer: str) -> None:
-        """Let a consumer go away; what it holds comes back to the queue."""
+        """Disconnect a consumer: the messages it holds return to the queue."""
         self._pause()
         self._held[consumer].clear()
         self._consumers.pop(consumer).close()
@@ -168,7 +168,7 @@ class GroupTable:
         self._shop.queue_purge(QUEUE)
 
     def work(self, until: int | None = None) -> None:
-        """Let each consumer accept what it has held longest, at its pace, until an instant or all wait."""
+        """Let each consumer accept its oldest message, at its pace, until an instant or until all wait."""
         while self._paces:
             due = [
                 (max(self._got[name][first], self._free[name]) + round(1e6 * pace), name)
@@ -184,7 +184,7 @@ class GroupTable:
             self.broker.advance(max(until, self.broker.now))
 
     def play(self, moves: Iterable[Sequence[Any]]) -> None:
-        """Do again what was done at another table, given its `moves`; one without an instant comes next."""
+        """Repeat another table's `moves`; a move without an instant comes next."""
         for what, *names in moves:
             if isinstance(names[-1], int):
                 self.work(names.pop() - PAUSE)
@@ -207,7 +207,7 @@ class GroupTable:
         return wanted[0]
 
     def holds(self, consumer: str) -> list[str]:
-        """Return the messages that a consumer holds, in the order in which it received them."""
+        """Return the messages that a consumer holds, in the order of receipt."""
         return [record.label for record in self._held[consumer].values()]
 
     def has_credit(self, consumer: str) -> bool:
@@ -221,7 +221,7 @@ class GroupTable:
         return {state.name: state.owner.partition("::")[0] for state in states if state.owner}
 
     def picture(self) -> Picture:
-        """Return the picture of everything so far; its last frame is now."""
+        """Return the picture of the run up to now, its last frame."""
         senders = (
             Producer(group, ("", QUEUE), rate=1, capacity=number, size=100, session=_SHOP)
             for group, number in sorted(self._sent.items())
@@ -383,7 +383,7 @@ class _Line(Narration):
         self.carts: list[tuple[int, int]] = []
 
     def receive(self, event: Event) -> None:
-        """Note what one event shows of the queue, if anything."""
+        """Record the visible effect of one event on the queue, if any."""
         handler = getattr(self, f"_on_{event.kind.rpartition('.')[2]}", None)
         if handler is not None:
             handler(event, event.detail or {})
@@ -458,7 +458,7 @@ class _Line(Narration):
             self._cursor[reader] = min(self._cursor[reader], position - 1)
 
     def _pass_over(self, link: str, until: int) -> str:
-        """Note what waits between where a consumer looked last and where it looks now; say so of it."""
+        """Record the messages between a consumer's last and present cursor, and caption them."""
         between = [at for at in sorted(self._line) if self._cursor[link] < at < until]
         waiting = [at for at in between if at not in self._holder]
         for at in waiting:

@@ -22,10 +22,10 @@ from qflow.labs.slider_lab import slider_of
 
 
 class HandLab(Lab):
-    """A lab whose reader acts on the run itself: each act draws it anew, and it goes on from there."""
+    """A lab whose reader acts on the run itself: each act redraws it, and the run continues from there."""
 
     def _show_from(self, picture: Picture, time: int, *, plays: bool = True) -> None:
-        """Show another picture, from the first step at an instant or after it: what follows is played."""
+        """Show another picture, from the first step at or after an instant, and play the rest."""
         self.scene.refusal, self._alone = "", None
         self.show(picture, self.scene.run + 1)
         times = picture.frames.column("time").tolist()
@@ -66,7 +66,7 @@ def _sliders(knob: Knob, values: Iterable[float]) -> dict[str, widgets.IntSlider
 
 
 class GroupLab(HandLab):
-    """The conveyor, sliders for prefetch and pace, and what is done by hand; see :func:`group_lab`."""
+    """The conveyor, sliders for prefetch and pace, and the reader's moves; see :func:`group_lab`."""
 
     name = "group"
 
@@ -109,7 +109,7 @@ class GroupLab(HandLab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The messages, the consumers, and what was done by hand so far."""
+        """The messages, the consumers, and the moves made by hand until now."""
         return {"messages": self._messages, **self._dealt, "moves": self.table.moves}
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
@@ -135,7 +135,7 @@ class GroupLab(HandLab):
         return group_picture(table, tried=self._tried.get(not self._grouped, -1))
 
     def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
-        """Return the run beside another: the consumers go on working, and react to what is different."""
+        """Return the run beside another one whose consumers react to the differences."""
         table = self._table(self._moves_until(time))
         table.work(time)
         kind, _, name = action.partition(":")
@@ -148,7 +148,7 @@ class GroupLab(HandLab):
     def settle(
         self, consumer: str, verdict: str, label: str = "", time: int | None = None, *, plays: bool = False
     ) -> None:
-        """Let a consumer answer a message at an instant of what is shown; what came later happens anew."""
+        """Let a consumer settle a message at an instant of the picture; later moves are played again."""
         self._act((verdict, label, consumer), time, plays=plays)
 
     def _moves_until(self, time: int) -> list[tuple[Any, ...]]:
@@ -236,7 +236,7 @@ class CompletionLab(HandLab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was done so far, and the threshold."""
+        """The moves made until now, and the threshold."""
         return {"moves": self.table.moves, "stop": self.table.stop}
 
     def _do(self, content: dict[str, Any]) -> None:

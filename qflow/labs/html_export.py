@@ -84,7 +84,7 @@ def to_fragment(
 
 
 def picture_data(picture: Picture | Comparison) -> list[dict[str, Any]]:
-    """Return what the browser draws of a run, as JSON: its numbers are text, beside their digest."""
+    """Return a run as JSON for the browser: its numbers as text, beside their digest."""
     pictures = []
     for payload in payload_of(picture):
         numbers = zlib.decompress(payload.pop("numbers"))
@@ -120,7 +120,7 @@ def to_html(
 
 
 def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qflow: a run") -> Path:
-    """Write a run as one HTML page, over what the file held, and return its path; see :func:`to_html`.
+    """Write a run as one HTML page, replacing the file, and return its path; see :func:`to_html`.
 
     >>> from tempfile import TemporaryDirectory
     >>> from qflow.labs import flow_run

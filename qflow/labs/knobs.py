@@ -1,4 +1,4 @@
-"""Knobs: what can be set in a lab, named as in the product, each with the rule behind it.
+"""Knobs: a lab's settings, named as in the product, each with the rule behind it.
 
 A knob is the plan of a slider and needs no widget, so that it can be written beside the experiment that it
 sets. :mod:`qflow.labs.slider_lab` makes sliders of knobs.
@@ -71,7 +71,7 @@ SERVICE = Knob(
 def begin(
     name: str, describe: Callable[..., object], knobs: Sequence[Knob], given: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return where a lab's sliders begin, by setting: at what is given, or else at its default."""
+    """Return the initial positions of a lab's sliders by setting: the given values, else the defaults."""
     known = [knob.setting for knob in knobs]
     if unknown := sorted(set(given) - set(known)):
         raise TypeError(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""Lab: a picture on the screen, with the sentences that say what it shows.
+"""Lab: a picture on the screen, with the sentences that state its content.
 
 A lab owns a scene (the widget that draws) and answers what the scene asks: *why* something is as it is, which
 is a question to the engine's trace; a *fork*, another course of events from an instant on; a *comparison*
@@ -62,11 +62,11 @@ class AnyLab(widgets.VBox):
 
     @property
     def shown_settings(self) -> dict[str, Any]:
-        """The arguments that draw what is shown, which another lab is opened with."""
+        """The arguments that reproduce the picture, for another lab to open."""
         return self.settings
 
     def token(self, time: int = 0, back: int = 0) -> str:
-        """Return a token of an instant: microseconds, and steps back in it; TokenError if there is none."""
+        """Return the token of an instant, microseconds and steps back within it; TokenError without one."""
         if self.name not in LABS:
             raise TokenError("no token can open this lab")
         return Token(self.name, self.shown_settings, time, back).text()
@@ -114,7 +114,7 @@ class Lab(AnyLab):
 
     @property
     def first(self) -> Picture:
-        """The picture, or of several the last: the one that changes; RefusalError where there is none."""
+        """The picture, or the last of several: the one that changes; RefusalError without a picture."""
         shown = list(pictures_of(self.picture).values())
         if not shown:
             raise RefusalError("this lab shows no picture: it is closed, or still at work")
@@ -183,7 +183,7 @@ class Lab(AnyLab):
         self._text.value = _in_words(self.picture)
 
     def chart(self, make: Callable[..., Chart], **options: Any) -> LinkedChart:
-        """Return a chart of what is shown, linked to the scene's cursor.
+        """Return a chart of the picture, linked to the scene's cursor.
 
         Parameters:
             make: Which chart: a function of a picture, such as :func:`qflow.labs.held_chart`.
@@ -230,7 +230,7 @@ class Lab(AnyLab):
     # What the scene asks
 
     def _offer(self) -> None:
-        """Offer in the scene what can be asked of what is shown now."""
+        """Offer in the scene the questions that its present frame allows."""
         offers = ["html"]
         if self.can_compare:
             offers += ["compare", *(["pinned"] if isinstance(self.picture, Comparison) else [])]
@@ -265,7 +265,7 @@ class Lab(AnyLab):
             self.scene.refusal = str(error)
 
     def _set(self, setting: str, value: int) -> None:
-        """Move a slider to where its handle on the picture was let go of."""
+        """Move a slider to the place where the reader dropped its handle in the picture."""
         self._handles()[setting].value = value
 
     def _answer_why(self, content: dict[str, Any]) -> None:
@@ -302,7 +302,7 @@ class Lab(AnyLab):
         self._fork({**content, "action": ":".join(map(str, (content["verdict"], *content["message"])))})
 
     def _do(self, content: dict[str, Any]) -> None:
-        """Do what a button of the picture is for."""
+        """Perform the action of a button in the picture."""
         raise RefusalError(f"this lab has no button {content['what']!r}")
 
     def _save(self, content: dict[str, Any]) -> None:
@@ -329,12 +329,12 @@ class Lab(AnyLab):
         return {**bundle, **shown, "text/plain": repr(self)}
 
     def _to_fragment(self) -> str:
-        """Return what a notebook keeps of the lab."""
+        """Return the lab's stored form for a notebook."""
         return to_fragment(self.picture, self.scene.place, plays=self.scene.plays, asks=self._asks)
 
 
 def _actions_of(picture: Picture) -> dict[str, str]:
-    """Return what a fork of a picture can begin with: a key, and what it does in a few words."""
+    """Return the first acts that a fork of a picture can have: a key, and a short description."""
     topology = picture.frames.topology
     # On a conveyor one shop sends all before the consumers come; a strip is of one session, and what it did.
     consumers = [spot.name for spot in topology.consumers]
@@ -373,7 +373,7 @@ def _fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline 
 
 
 def beside(picture: Picture, forked: Picture, action: str, *, reacts: bool) -> Comparison:
-    """Return a run beside its fork, which says whether its clients react to what is different."""
+    """Return a run beside its fork, with a note on whether its clients react to the differences."""
     name = _name_of(picture, action)
     said, name = (_REACTS, name) if reacts else (_REPEATS, _BESIDE.format(name))
     return compare(picture, replace(forked, claims=(said, *forked.claims)), ("as it was", name))
@@ -449,7 +449,7 @@ def _why(picture: Picture, frame: int, subject: str, timeline: Timeline) -> list
 
 
 def _frame_of(link: Link, rows: Sequence[int], trace: Trace) -> int:
-    """Return the frame that shows a link's row; one that makes no frame is shown with what came before."""
+    """Return the frame of a link's row, or the frame before it for a row without one."""
     frame = min(bisect_left(rows, link.seq), len(rows) - 1)
     return frame - 1 if frame and trace.time[rows[frame]] > link.time else frame
 

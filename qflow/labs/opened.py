@@ -1,4 +1,4 @@
-"""Opened: what was recorded, as a picture: a trace, a client log, a workload recorded on a real broker.
+"""Opened: recordings as pictures: a trace, a client log, a workload recorded on a real broker.
 
 A client log is replayed through the engine first. Where the log has the real broker's own reports of its
 queues, the picture shows them beside the engine's flow control, and its claims say how well the two agree.
@@ -35,7 +35,7 @@ _ENDINGS, _LOG_ENDINGS = (".csv.gz", ".parquet"), (".csv", ".csv.gz")
 
 @dataclass(frozen=True, slots=True)
 class ReplayAgreement:
-    """How the engine's flow control compares with what a real broker reported of one queue."""
+    """The engine's flow control compared with a real broker's reports of one queue."""
 
     queue: str
     # Reports between the engine's first and last event; at how many of them both are in the same state.
@@ -111,7 +111,7 @@ def _replay_picture(
 
 
 def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> ReplayAgreement:
-    """Return how the engine's flow control of a queue compares with a real broker's reports of it."""
+    """Return the comparison of the engine's flow control of a queue with a real broker's reports."""
     flow = frames.column(f"queue.{queue}.flow")
     depth = frames.column(f"queue.{queue}.depth")
     changes = [change for change in frames.transitions if change.queue == queue]
@@ -134,7 +134,7 @@ def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Rep
 
 
 def _on_spans(reports: Sequence[QueueSample]) -> tuple[Span, ...]:
-    """Return when a real broker reported ON, each time from the first report of it to the first of OFF."""
+    """Return a real broker's ON spells, each from its first report of ON to its first of OFF."""
     return spans_of(((report.ts_us, report.flowStopped) for report in reports), reports[-1].ts_us)
 
 
@@ -200,7 +200,7 @@ def trace_picture(
 def _report_progress(
     what: str, given: Progress | None, total: int | None = None
 ) -> Iterator[Callable[..., Any]]:
-    """Yield what the reading reports to: what was given, or a line of progress."""
+    """Yield the progress that a reader reports to: the caller's own, or a progress line."""
     if given is None:
         with show_progress(what, total) as shown:
             yield shown

@@ -128,7 +128,7 @@ def picture_of(
     frames: Frames | None = None,
     room: int = 0,
 ) -> Picture:
-    """Return the picture of a run; it has no claims while the run goes on.
+    """Return the picture of a run; a run in progress has no claims yet.
 
     Parameters:
         run: What a simulation or a replay gave.
@@ -222,7 +222,7 @@ class Narration:
             self.receive(event)
 
     def receive(self, event: Event) -> None:
-        """Note what one event shows."""
+        """Record the visible effect of one event."""
         raise NotImplementedError
 
     def note(self, sentence: str, *, is_turn: bool = False) -> None:

@@ -93,12 +93,12 @@ def simulate_with(
 
 
 def _sketch(run: Run, folding: Fold, room: int) -> Picture:
-    """Return the picture of what there is of a run."""
+    """Return the picture of a run's finished part."""
     return picture_of(run, frames=folding.so_far(run.end), room=max(room, run.end))
 
 
 def _next_length(length: int, events: int) -> int:
-    """Return how long the next slice is; it depends on how much happens, and changes nothing of it."""
+    """Return the length of the next slice; it depends on the event rate, and does not affect the run."""
     if events > _MOST_EVENTS:
         return max(_SLICE // 10, length // 2)
     return length * (4 if not events else 2 if events < _MOST_EVENTS // 4 else 1)

@@ -90,7 +90,7 @@ class Scene(anywidget.AnyWidget):
 
 
 class LinkedChart(anywidget.AnyWidget):
-    """A chart that follows a scene; its ``chart`` is what is shown, to save or export."""
+    """A chart that follows a scene; its ``chart`` is the visible one, to save or export."""
 
     _esm = join_modules("chart.js")
     _css = read_styles(*STYLES)
@@ -111,7 +111,7 @@ class LinkedChart(anywidget.AnyWidget):
         self.on_msg(self._receive)
 
     def show(self, picture: Picture | Comparison) -> None:
-        """Draw the chart of another picture; of several side by side, that of the last."""
+        """Draw the chart of another picture, or of the last of several side by side."""
         if isinstance(picture, Comparison):
             picture = list(picture.pictures.values())[-1]
         self.chart: Chart = self._make(picture)

@@ -100,7 +100,7 @@ class Token:
 
     @classmethod
     def read(cls, text: str) -> Token:
-        """Read a token; TokenError if it is none, or not whole, or what it says makes no sense."""
+        """Read a token; TokenError for a malformed, truncated or nonsensical one."""
         text = text.strip()
         if not text.startswith(_MARK):
             raise TokenError(f"this is no token of a lab: it does not begin with {_MARK!r}")
@@ -191,7 +191,7 @@ def run_of_token(text: str) -> tuple[Token, Picture | Comparison]:
 
 
 def share_path(path: str | Path) -> str:
-    """Return a path as a token names it: of a recording of the kit, its place in the kit."""
+    """Return a path in a token's notation: a recording of the kit is named by its place in the kit."""
     whole, kit = Path(path).resolve(), kit_path("data").resolve()
     return whole.relative_to(kit).as_posix() if whole.is_relative_to(kit) else str(path)
 

@@ -63,7 +63,7 @@ Shown = Picture | Comparison
 
 
 class SliderLab(Lab):
-    """Sliders, the picture, and what it shows in words.
+    """Sliders, the picture, and its claims in words.
 
     Parameters:
         knobs, settings: The sliders, and where they begin.
@@ -109,7 +109,7 @@ class SliderLab(Lab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the sliders say, and what they do not set."""
+        """The values of the sliders, and the settings without a slider."""
         chosen = {knob.setting: self.sliders[knob.setting].value * knob.unit for knob in self._knobs}
         return {**self._more, **chosen}
 
@@ -204,7 +204,7 @@ holds for 3 of the 9 settings.
         self._run(self.settings, PATIENCE)
 
     def _on_rest(self, setting: str, value: int) -> None:
-        """Run for a slider that is still held: most of them are let go of where they rest."""
+        """Run for a slider that is still held: most are released where they rest."""
         slider = self.sliders[setting]
         knob = next(knob for knob in self._knobs if knob.setting == setting)
         settings = {**self.settings, setting: min(slider.max, max(slider.min, value)) * knob.unit}
@@ -278,7 +278,7 @@ holds for 3 of the 9 settings.
         return False
 
     def _draw_so_far(self, part: float, number: int) -> bool:
-        """Draw what there is of a run that takes longer, once the instant that is looked at is there."""
+        """Draw the finished part of a long run, once it reaches the visible instant."""
         if not isinstance(part, SoFar) or part.time <= self.looked_at:
             return False
         # The run before says how much to expect of this one.
@@ -319,7 +319,7 @@ holds for 3 of the 9 settings.
 
     @property
     def can_compare(self) -> bool:
-        """Whether :meth:`compare` has something to do: here, a run to keep or to let go of."""
+        """Whether :meth:`compare` is available: here, with a run to keep or to release."""
         return self._pinned is not None or super().can_compare or isinstance(self.picture, Picture)
 
     def compare(self) -> None:
@@ -338,7 +338,7 @@ holds for 3 of the 9 settings.
 
 
 def _send_out() -> None:
-    """Let what is sent go out, in a thread of its own, which compiled code would not let in."""
+    """Send pending messages from a thread of its own, which compiled code would block."""
     time.sleep(0.001)
 
 

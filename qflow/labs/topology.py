@@ -204,7 +204,7 @@ def layout_of(topology: Topology) -> dict[str, list[int]]:
 
 
 def _links(topology: Topology) -> Iterator[tuple[tuple[str, int], tuple[str, int]]]:
-    """Yield who hands messages to whom, each as its kind and index."""
+    """Yield the edges along which messages pass, each end as its kind and index."""
     for index, producer in enumerate(topology.producers):
         if producer.exchange >= 0:
             yield ("producer", index), ("exchange", producer.exchange)
@@ -224,7 +224,7 @@ def sessions_of(topology: Topology) -> set[str]:
 
 
 def neighbours(topology: Topology, queue: str, most: int) -> set[str]:
-    """Return the names of a queue and of those that share an exchange with it, at most so many.
+    """Return the names of a queue and of those that share an exchange with it, up to a limit.
 
     >>> from qflow.labs.experiments import fanout_workload
     >>> sorted(neighbours(Topology.of(fanout_workload(), 0), "slow", 6))
@@ -268,7 +268,7 @@ def part_of(topology: Topology, queues: Collection[str]) -> Topology:
 
 
 def topology_of_events(run: Run) -> Topology:
-    """Return the topology of a run: of its workload if that names its queues, else as its events show it."""
+    """Return a run's topology: its workload's if that names its queues, else the one its events show."""
     if run.workload.queues:
         return Topology.of(run.workload, run.end)
     witness = _Witness()
@@ -278,7 +278,7 @@ def topology_of_events(run: Run) -> Topology:
 
 
 class _Witness:
-    """What the events so far show of clients and queues."""
+    """The clients and queues seen in the events until now."""
 
     def __init__(self) -> None:
         self.queues: dict[str, Mapping[str, Any]] = {}
@@ -320,7 +320,7 @@ class _Witness:
             self.outstanding[event.session] -= self.unreported.pop(event.session, 0)
 
     def receive_link(self, event: Event, detail: Any, waiting: dict[int, str]) -> None:
-        """Take what a client of AMQP 1.0 does: each of its transfers has an outcome by itself."""
+        """Apply an AMQP 1.0 client's event: each of its transfers has an outcome by itself."""
         session, link = event.session, f"{event.session}::{event.link}"
         if event.kind == "message.transfer":
             self.senders.setdefault(session, {})[event.link] = None

@@ -1,4 +1,4 @@
-"""trace_lab and recorded_lab: what was recorded, under the reader's hand.
+"""trace_lab and recorded_lab: recordings under the reader's hand.
 
 A large file is read in a thread of its own while the lab is there already, with its progress, and an end if
 the reader does not want to wait.
@@ -91,7 +91,7 @@ class TraceLab(Lab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Which file, and what its bytes are."""
+        """The file's name and the digest of its bytes."""
         found = {"path": share_path(self._path), "queues": list(self._queues), "digest": _digest(self._path)}
         return found if self._workload is None else {**found, "workload": share_path(self._workload)}
 

@@ -98,7 +98,7 @@ def vocabulary() -> dict[str, object]:
 
 
 def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
-    """Return a run's claims; `errors` is what each client's session died of."""
+    """Return a run's claims; `errors` maps each client to the error that ended its session."""
     topology = frames.topology
     last = frames.at(-1)
     accepted = {spot.name: last[f"consumer.{spot.name}.accepted"] for spot in topology.consumers}
@@ -116,7 +116,7 @@ def seconds(time: int) -> str:
 
 
 def share(spans: tuple[Span, ...], end: int) -> str:
-    """Return which part of a run some spans fill, as a percentage that is never rounded to 0 or 100."""
+    """Return the share of a run that spans cover, as a percentage never rounded to 0 or 100."""
     filled = sum(to - start for start, to in spans)
     if not filled or not end:
         return "0 %"
