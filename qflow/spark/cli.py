@@ -157,7 +157,7 @@ _PEAK = "no worker took more than {} MiB"
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the requested subcommand."""
     from qflow.spark.spark_session import log_file, session
 
     try:
@@ -185,7 +185,7 @@ def _take_ctrl_c_back() -> None:
 
 
 def _cause_of(text: str) -> str:
-    r"""Return the one line of a Spark error that says what is wrong.
+    r"""Return the line of a Spark error that states its cause.
 
     >>> _cause_of("Job aborted: ...\n  File x, line 3\nValueError: no begin\n\n\tat org.apache.spark")
     'ValueError: no begin'
@@ -328,7 +328,7 @@ def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
 
 def _sweep_lines(rows: Sequence[Any], replays: int) -> Iterator[str]:
-    """Say of each queue and producer what shows most, and of several replays how sure that is."""
+    """Print the main result of each queue and producer, with the certainty that several replays give it."""
     for row in rows:
         where = f"{row.component} {row.setting}"
         if row.measure in ("share_on", "blocked_share"):

@@ -85,7 +85,7 @@ def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int
 
 
 def _heat_claims(rows: Sequence[Any], queues: int, seconds: int, step: int) -> Iterator[str]:
-    """Yield what the map shows in sentences: how many, which longest, and when most at a time."""
+    """Yield the map's claims in sentences: the number of spells, the longest one, and the busiest time."""
     ever = sorted({row.queue for row in rows})
     yield f"{len(ever)} of {queues} queues were ON at some time in {seconds} seconds."
     if not ever:
@@ -244,7 +244,7 @@ td.number,th.number{{text-align:right}}th,td.number,td:first-child{{white-space:
 
 @dataclass(frozen=True)
 class DayReport:
-    """What a day's results show; in a notebook it is shown, and :meth:`page` is the same as a file."""
+    """A day's results as a report; a notebook displays it, and :meth:`page` writes it to a file."""
 
     title: str
     claims: tuple[str, ...]
@@ -315,7 +315,7 @@ def report_day(
 
 
 def report_on(results: DataFrame, of: str) -> DayReport:
-    """Return the report on some results; `of` says in a word what they are of.
+    """Return the report on some results; `of` names their subject.
 
     Parameters:
         results (DataFrame of RESULTS): As :func:`qflow.spark.audit` gives them.
@@ -355,5 +355,5 @@ def _charts(results: DataFrame, worst: Sequence[Any]) -> Iterator[Chart]:
 
 
 def _name_queues(rows: Sequence[Any], names: dict[tuple[str, str], str]) -> list[Any]:
-    """Return rows whose queues are told from queues of the same name in other logs."""
+    """Return rows that distinguish queues of one name in several logs."""
     return [SimpleNamespace(**{**row.asDict(), "queue": names[row.source, row.queue]}) for row in rows]

@@ -59,7 +59,7 @@ Columns = str | Mapping[str, str] | None
 
 
 def _is_trace(path: str) -> bool:
-    """Return whether a file is a trace and not a client log: by its columns, or by its first line."""
+    """Return whether a file is a trace rather than a client log, judged by its columns or first line."""
     if path.endswith(".parquet"):
         import pyarrow
         from pyarrow import parquet
@@ -136,7 +136,7 @@ _SPLIT = Schema(LAKE | QUARANTINE)
 def _split_logs(
     spark: SparkSession, files: Sequence[str], workloads: Mapping[str, Workload], columns: Columns
 ) -> DataFrame:
-    """Return what the workers make of all files, as rows of _SPLIT."""
+    """Return the workers' reading of all files, as rows of _SPLIT."""
 
     def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -178,7 +178,7 @@ def _on_disk(path: str, content: Any) -> Iterator[str]:
 def _split(
     path: str, workload: Workload, columns: Columns = None
 ) -> Iterator[tuple[str, LakeRow] | QuarantinedRow]:
-    """Yield the rows of a log, each with its component, from begin to end, and those set aside."""
+    """Yield a log's rows with their components, first to last, and the quarantined ones."""
     bits, tolerance, shown = _look_through(path, columns)
     splitter = Splitter(source_of(path), workload, tolerance, shown)
     yield from splitter.begin()
@@ -206,7 +206,7 @@ def _set_aside(number: int, row: LogRow) -> QuarantinedRow:
 
 
 def _look_through(path: str, columns: Columns) -> tuple[Iterable[Bit], Tolerance, set[tuple[str, str]]]:
-    """Return a log's rows in order, what is no finding in it, and which clients it shows at which queues."""
+    """Return a log's sorted rows, its tolerances, and the clients that it shows at each queue."""
     ways, shown = Ways(), set[tuple[str, str]]()
     for bit in _bits(path, columns):
         ways.take_numbered(bit.numbers, bit.rows)
@@ -223,7 +223,7 @@ def _look_through(path: str, columns: Columns) -> tuple[Iterable[Bit], Tolerance
 
 
 def _bits(path: str, columns: Columns) -> Iterator[Bit]:
-    """Yield the rows of a log or a trace; of one that cannot be read, a row 0 that is set aside."""
+    """Yield the rows of a log or a trace; an unreadable one yields a quarantined row 0."""
     try:
         if not _is_trace(path):
             yield from read_log(path, columns)
@@ -317,7 +317,7 @@ def make_lake(
 
 
 def _kept_logs(there: DataFrame | None, made_of: Mapping[str, str], folder: str) -> set[str]:
-    """Return which logs a lake has whole; refuse another log of a name that it has."""
+    """Return the logs that a lake holds whole; refuse a different log under an existing name."""
     if there is None:
         return set()
     pairs = there.selectExpr("substring_index(component, '/', 1) AS source", *KEYS).distinct().collect()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
-    """Return a bucket for each component: the largest first, each into the bucket that has least so far.
+    """Return a bucket for each component: largest first, each into the bucket with the least rows.
 
     >>> pack({"a": 5, "b": 4, "c": 3, "d": 3, "e": 3}, 2)
     {'a': 0, 'b': 1, 'c': 1, 'd': 0, 'e': 1}
@@ -50,7 +50,7 @@ def write_lake(
     day: str,
     form: str = FORMAT,
 ) -> dict[str, int]:
-    """Add rows to a lake, each log in parts named for what it is `made_of`; return components' sizes."""
+    """Add rows to a lake, each log in parts named after its digest `made_of`; return component sizes."""
     from pyspark.sql import functions as sf
 
     counts = count_events(lake)
@@ -100,7 +100,7 @@ def require_lake(table: GrowingTable) -> DataFrame:
 
 
 def count_events(lake: DataFrame) -> dict[str, int]:
-    """Return how many rows each component has."""
+    """Return the number of rows of each component."""
     return {row.component: row["count"] for row in lake.groupBy("component").count().collect()}
 
 
@@ -145,7 +145,7 @@ def take_slices(
 
 
 def speed_up(events: Mapping[str, int], workers: int) -> float:
-    """Return the best speed-up that whole components allow on so many workers.
+    """Return the best speed-up that whole components allow on a given number of workers.
 
     A component is one sequence; as long as it is not cut, nothing is done before the largest one is.  This
     is Amdahl's law with a fleet's own numbers.

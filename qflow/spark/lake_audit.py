@@ -100,7 +100,7 @@ def audit_to(
     form: str = FORMAT,
     cut: int = CUT_ROWS,
 ) -> DataFrame:
-    """Audit what a lake holds and a table of results does not, and return the results of the whole lake."""
+    """Audit the components of a lake that a results table lacks, and return the whole lake's results."""
     source, table = GrowingTable(spark, lake, form), GrowingTable(spark, out, form)
     rows = require_lake(source)
     table.read(RESULTS, RESULTS_HAVE)
@@ -164,7 +164,7 @@ _Checkpoint = tuple[str, int, str]
 
 
 def take_checkpoints(component: str, rows: Iterable[LakeRow], every: int) -> Iterator[_Checkpoint]:
-    """Yield a checkpoint before the first and every so many events of a component.
+    """Yield a checkpoint at a component's start and then at a fixed interval of events.
 
     It takes one audit from start to end; audits after that can begin anywhere.
 
@@ -229,7 +229,7 @@ def _rests(rows: Iterable[tuple[int, str, str, str | None]]) -> Iterator[int]:
 
 
 def _copies_of(workload: Workload) -> dict[str, int]:
-    """Return of how many queues each producer's messages reach one."""
+    """Return the number of queues that each producer's messages reach."""
     copies = {producer.name: 0 for producer in workload.producers}
     for _, client, _ in touches_of("", workload):
         if client in copies:
@@ -238,7 +238,7 @@ def _copies_of(workload: Workload) -> dict[str, int]:
 
 
 def _choose_places(places: Iterable[int], total: int, pieces: int) -> list[int]:
-    """Return which of some places, in order, cut so many events into pieces of about the same size.
+    """Return the candidate places, in order, that cut the events into pieces of nearly equal size.
 
     >>> _choose_places([10, 48, 60, 70, 90], 100, 4)
     [10, 48, 70]
@@ -255,7 +255,7 @@ def _choose_places(places: Iterable[int], total: int, pieces: int) -> list[int]:
 
 
 class _Piece(NamedTuple):
-    """A piece of a component, audited: what it takes to put its results after those of the one before."""
+    """An audited piece of a component, with the state needed to append its results to its predecessor's."""
 
     start_key: str | None
     """What decided its future at its start; None for one that began in the true state."""
@@ -280,7 +280,7 @@ class _Counts(NamedTuple):
 
 
 class _PieceAudit:
-    """An audit of one piece: from the true state, if it is known, else from a fresh one."""
+    """An audit of one piece, starting with the true state if known, else with a fresh one."""
 
     def __init__(self, component: str, start: int, begin: LakeRow, state: str | None = None) -> None:
         self._auditor = Auditor(component, state)
@@ -301,7 +301,7 @@ class _PieceAudit:
         return results
 
     def piece(self) -> _Piece:
-        """Return what is known of the piece after its last row."""
+        """Return the piece's known state after its last row."""
         return _Piece(self._start_key, self._is_clean, self._auditor.state())
 
     def cut_off(self) -> list[Result]:
@@ -403,7 +403,7 @@ def _find_places(batches: Iterator[Any], events: Mapping[str, int], rows: int) -
 
 
 class _CutAudit:
-    """An audit of cut components, each piece a task; the driver compares what the pieces begin with."""
+    """An audit of cut components, each piece a task; the driver compares the pieces' initial states."""
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ def offenders(results: DataFrame) -> DataFrame:
 
 
 def hold_times(results: DataFrame) -> DataFrame:
-    """Return how long each queue held transfers: ``source, queue, held``, exact percentiles and the most."""
+    """Return hold times by queue: ``source, queue, held``, exact percentiles and the maximum."""
     from pyspark.sql import functions as sf
 
     grouped = spans(results, "held").groupBy("source", "queue")
@@ -101,7 +101,7 @@ class Summary(NamedTuple):
 
 
 def summarise(results: DataFrame, shown: int) -> Summary:
-    """Return what an audit comes to, with so many queues, clients and findings."""
+    """Return the summary of an audit, given its numbers of queues, clients and findings."""
     from pyspark.sql import functions as sf
 
     # One pass over all results; what follows asks a table of queues and clients.
@@ -127,7 +127,7 @@ def summarise(results: DataFrame, shown: int) -> Summary:
 
 
 def _totals(results: DataFrame) -> DataFrame:
-    """Return how often and how long, of each component, kind, queue and client, in one pass."""
+    """Return counts and durations by component, kind, queue and client, in one pass."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 

@@ -94,7 +94,7 @@ def _cache_folder() -> Path:
 
 
 def log_file() -> Path:
-    """Return the file that takes what Spark's own process prints, and what no notebook's cell may show."""
+    """Return the file for the output of Spark's own process, kept out of a notebook's cells."""
     return _cache_folder() / "spark.log"
 
 
@@ -118,7 +118,7 @@ _LOCAL_SETTINGS = {
 
 
 def session(master: str | None = None, **settings: str) -> SparkSession:
-    """Return the Spark session of this process, started if there is none.
+    """Return the Spark session of this process, starting one if necessary.
 
     A session that is there (of ``spark-submit``, of a notebook service, of Spark Connect) is taken as it is.
 

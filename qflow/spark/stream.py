@@ -1,4 +1,4 @@
-"""Stream: the audit over a folder that grows; killed at any moment, it goes on as if nothing had happened.
+"""Stream: the audit over a growing folder; after a kill at any moment it resumes without a trace.
 
 Spark keeps one auditor's state for each component. A stream brings rows late, or twice; before they reach
 the auditor they are brought into the order of ``seq`` (:class:`_StreamedComponent`), and what does not come
@@ -69,7 +69,7 @@ class _StreamedComponent:
         return self._feed(self._patience)
 
     def give_up(self) -> list[Result]:
-        """Wait no longer for what is missing; return the results that follow from that."""
+        """Stop waiting for missing rows; return the results that follow."""
         return self._feed(0)
 
     def _feed(self, patience: int) -> list[Result]:
@@ -170,7 +170,7 @@ def read_stream(spark: SparkSession, folder: str | Path, files: int | None = Non
 
 
 def start(results: DataFrame, folder: str | Path, *, once: bool = False, form: str = FORMAT) -> Any:
-    """Start writing what :func:`audit_stream` gave; with `once` it takes what is there, then ends."""
+    """Start writing the results of :func:`audit_stream`; with `once`, process the present input, then end."""
     _read(results.sparkSession, folder, form)
     # Timers would have a stream that is to end go on for ever, without data.
     results.sparkSession.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", str(not once).lower())
@@ -180,7 +180,7 @@ def start(results: DataFrame, folder: str | Path, *, once: bool = False, form: s
 
 
 def read_results(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
-    """Return what a stream has written so far."""
+    """Return the results that a stream has written until now."""
     results = _read(spark, folder, form)
     if results is None:
         raise RefusalError(f"{folder}: no stream has written results there yet")

@@ -91,7 +91,7 @@ def _component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, C
 def _whole_components(
     batches: Iterator[Any], allowed: int = LARGEST_COMPONENT
 ) -> Iterator[tuple[str, list[LakeRow] | TooLarge]]:
-    """Yield each component of a partition with all its rows; of one with more than is allowed, how many."""
+    """Yield each component of a partition with all its rows, or only its row count above the limit."""
     for component, parts in by_component(batches):
         count = 0
         kept: list[LakeRow] = []
@@ -143,7 +143,7 @@ class FleetSettings:
     prefetch: Mapping[str, int | str] = field(default_factory=dict)
 
     def of(self, workload: Workload) -> Settings:
-        """Return what this changes of a workload."""
+        """Return the fields of a workload that this changes."""
         queues: dict[str, dict[str, Argument | None]] = {}
         for queue, declared in workload.queues.items():
             changed = {
@@ -215,7 +215,7 @@ _Sections = dict[str, dict[str, Measures]]
 def what_if(
     lake: DataFrame, settings: Sequence[FleetSettings], allowed: int = LARGEST_COMPONENT, replays: int = 1
 ) -> DataFrame:
-    """Return what each component would have done under each of some settings.
+    """Return each component's predicted results under each of several settings.
 
     Parameters:
         lake (DataFrame of LAKE): As for :func:`qflow.spark.audit`.
@@ -359,7 +359,7 @@ def advise(
     messages: int = _MESSAGES,
     allowed: int = LARGEST_COMPONENT,
 ) -> DataFrame:
-    """Return, for each queue, settings that cannot overflow, what they rest on, and what they cost.
+    """Return settings that cannot overflow for each queue, with their premises and their costs.
 
     Parameters:
         lake (DataFrame of LAKE): As for :func:`qflow.spark.audit`.

@@ -1,4 +1,4 @@
-"""Synth: a plausible fleet of any size, laid out as a lake, one seed a partition.
+"""Synth: a plausible fleet of any size, written as a lake, one seed a partition.
 
 :class:`FleetModel` holds how the queues of the recorded fleet are set up, as distributions; a seed draws a
 component from it, the workload is simulated, and its clients write their logs down as real clients would.
@@ -154,7 +154,7 @@ def _components(workload: Workload) -> Iterable[Workload]:
 
 
 def _loads(pattern: Workload) -> Iterable[float]:
-    """How much work arrives on each queue, as a share of what its consumers can do."""
+    """The load of each queue, as a share of its consumers' capacity."""
     (producer,) = pattern.producers
     for queue in pattern.queues:
         services: Sequence[float] = [
@@ -218,7 +218,7 @@ def _reports(stage: Stage, workload: Workload, now: int) -> Iterator[LogRow]:
 
 
 def share(events: int, queues: int, seed: int) -> int:
-    """Return how many of all events a seed's component has: they differ by one at most."""
+    """Return the number of events in a seed's component: they differ by one at most."""
     return events // queues + (seed < events % queues)
 
 
@@ -262,7 +262,7 @@ def write_fleet(
     peak: Accumulator[int] | None = None,
     form: str = FORMAT,
 ) -> None:
-    """Write a synthetic fleet as a lake, a part a component; killed, the same goes on where it was."""
+    """Write a synthetic fleet as a lake, a part a component; a killed run resumes at its last part."""
     _require_enough(queues, events)
     table, wanted = GrowingTable(spark, folder, form), _fleet_parts(queues, events)
     if table.parts() - set(wanted):

@@ -138,7 +138,7 @@ def _runs(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def to_batches(rows: Iterable[Sequence[Any]], table: Schema, most: int = MOST_ROWS) -> Iterator[Any]:
-    """Yield rows as batches of a table's schema, of so many rows at most."""
+    """Yield rows as batches of a table's schema, up to a given size."""
     import pyarrow
 
     schema, rows = table.arrow(), iter(rows)
@@ -179,7 +179,7 @@ def digest_of(*decided_by: object) -> str:
 
 
 def part_names(digest: str, total: int) -> list[str]:
-    """Return the names of so many parts that are made of one thing: ``c0ffee-00000-00002``, ..."""
+    """Return the names of the parts of one thing: ``c0ffee-00000-00002``, ..."""
     return [f"{digest}-{number:05d}-{total:05d}" for number in range(total)]
 
 
@@ -192,7 +192,7 @@ class GrowingTable:
 
     @cached_property
     def frame(self) -> DataFrame | None:
-        """What is there with its KEYS, or None; what others wrote without has a part for each file."""
+        """The existing rows with their KEYS, or None; tables of other makers have a part for each file."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as sf
@@ -214,7 +214,7 @@ class GrowingTable:
         return frame.select("*", sf.lit(NO_DAY).alias("day"), part)
 
     def read(self, table: Schema, what: str) -> DataFrame | None:
-        """Return what is there as a table with its KEYS, or None; refuse what lacks a column."""
+        """Return the existing table with its KEYS, or None; refuse one that lacks a column."""
         frame = self.frame
         if frame is None:
             return None
@@ -230,7 +230,7 @@ class GrowingTable:
         return frame.select(*table, *KEYS)
 
     def parts(self) -> set[Part]:
-        """Return which parts are there."""
+        """Return the names of the parts present."""
         frame = self.frame
         rows = [] if frame is None else frame.select(*KEYS).distinct().collect()
         return {(row.day, row.part) for row in rows}
@@ -258,7 +258,7 @@ class GrowingTable:
 
 
 def missing_of(parts: Iterable[str]) -> tuple[int, int] | None:
-    """Return how many parts of one thing are missing, and of how many; None if none is.
+    """Return the numbers of missing parts and of all parts of one thing; None if all are present.
 
     >>> missing_of(["a-00000-00001", "b-00002-00003"]), missing_of(["a-00000-00001"])
     ((2, 3), None)

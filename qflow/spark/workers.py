@@ -31,7 +31,7 @@ def _peak_memory() -> int:
 
 
 def _freeze_modules() -> None:
-    """Take what has been imported out of the garbage collector's sight, whenever more has been."""
+    """Freeze imported modules, so that the garbage collector skips them, whenever more were imported."""
     # After every task Spark lets a worker collect garbage: to walk over pandas, pyarrow and qflow takes
     # longer than to audit a thousand events.
     global _known_modules
@@ -76,13 +76,13 @@ def peak_accumulator(spark: SparkSession) -> Accumulator[int] | None:
 
 
 def _tracker_of(spark: SparkSession | None) -> StatusTracker | None:
-    """Return what counts a session's tasks; Spark Connect has none."""
+    """Return the task counter of a session, or None on Spark Connect."""
     context = getattr(spark, "sparkContext", None)
     return context.statusTracker() if context is not None else None
 
 
 def _tasks_of(tracker: StatusTracker) -> tuple[int, int]:
-    """Return how many tasks of the stages under way are done, and how many there are."""
+    """Return the numbers of finished and of all tasks in the running stages."""
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]
     return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)

@@ -1,4 +1,4 @@
-"""A case of an exercise in a lab: what the broker did when the engine was asked, played step by step.
+"""Cases: an exercise's case in a lab, the engine's run for a question, played step by step.
 
 In JupyterLab a check that failed has a button that opens its case so; a reader without a kernel, a terminal
 and the notebook tests get the check's words alone.
@@ -51,7 +51,7 @@ _SEEN_AT_ONCE = {
 
 
 def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
-    """Return the picture of what the engine does in a case of an exercise."""
+    """Return the picture of the engine's run for a case of an exercise."""
     with record_trials() as seen:
         exercise.result(answer if answer and exercise.is_task else exercise.function, case)
     for found in reversed(seen):
@@ -119,7 +119,7 @@ def _open_or_close(button: Any, box: Any, exercise: Exercise, case: tuple[Any, .
 
 
 def _write_configuration(tried: object) -> tuple[str, str]:
-    """Return what the configuration lab takes for a queue and for the broker's options."""
+    """Return the configuration lab's settings for a queue and the broker's options."""
     if isinstance(tried, Mapping) and set(tried) == {"broker", "queue"}:
         options = tried["broker"] if isinstance(tried["broker"], Mapping) else {}
         line = " ".join(f"--{str(name).replace('_', '-')}={value}" for name, value in options.items())
@@ -133,7 +133,7 @@ def _write_configuration(tried: object) -> tuple[str, str]:
 
 
 def _draw(run: Run) -> Picture:
-    """Return the picture of what a bench did: its clients have no window, and wait for nothing."""
+    """Return the picture of a trial's run: its clients have no window, and never wait."""
     topology = topology_of_events(run)
     if not topology.queues:
         raise TraceError("no queue was declared")

@@ -43,7 +43,7 @@ _IDLE, _WAITED = 95, 50
 
 @dataclass(frozen=True)
 class Challenge:
-    """One challenge; ``data/challenges.toml`` says what its words are."""
+    """One challenge; the head of ``data/challenges.toml`` explains its fields."""
 
     name: str
     title: str
@@ -61,7 +61,7 @@ class Challenge:
         return self.look(_latest(picture))[0]
 
     def tell(self, picture: Picture | Comparison) -> str:
-        """Return what the run of a picture did, in a sentence or two."""
+        """Return a summary of a picture's run, in a sentence or two."""
         return self.said.format(**self.look(_latest(picture))[1])
 
     def count(self, moves: int) -> str:
@@ -77,7 +77,7 @@ def _latest(picture: Picture | Comparison) -> Picture | Comparison:
 
 
 def _count_moves(begun: Mapping[str, Any], settings: Mapping[str, Any]) -> int:
-    """Return how many moves lead from a lab's settings at its beginning to other ones."""
+    """Return the number of moves from a lab's initial settings to other ones."""
     moves = 0
     for name, value in settings.items():
         first = begun[name]
@@ -106,7 +106,7 @@ def _last(picture: Picture, channel: str) -> int:
 
 
 class _Judges:
-    """For each challenge: whether the run of a picture meets its goal, and the numbers of what it did."""
+    """For each challenge: whether the run of a picture meets its goal, and the figures of that run."""
 
     def overflow(self, picture: Picture) -> _Found:
         frames, (queue,) = picture.frames, picture.frames.topology.queues
@@ -311,12 +311,12 @@ def challenge(name: str) -> _PlayedChallenge:
 
 
 def progress() -> dict[str, dict[str, Any]]:
-    """Return of each challenge whether it is solved, in how many moves at best, and its hints read."""
+    """Return the state of each challenge: solved or not, fewest moves, and hints read."""
     return {one.name: {**learner.entry_of("challenges", one.name), "par": one.par} for one in challenges()}
 
 
 def _keep_win(name: str, moves: int) -> None:
-    """Keep that a challenge is won, with the fewest moves so far."""
+    """Store that a challenge is won, with the fewest moves until now."""
     entry = learner.entry_of("challenges", name)
     learner.keep("challenges", name, {**entry, "solved": True, "moves": min(moves, entry["moves"] or moves)})
 

@@ -25,7 +25,7 @@ class _ChangedEngine:
     """What can be asked of an engine with a change in it; made by :func:`changed_engine`."""
 
     def noticed_by(self, area: str = "") -> list[str]:
-        """Return the ids of the recorded scenarios, of an area or all, that it no longer agrees with."""
+        """Return the ids of the recorded scenarios, all or one area's, that disagree with it."""
         found: Mapping[str, Any] = importlib.import_module("qflow.teaching.recorded").scenarios()
         check = importlib.import_module("qflow.conformance.scenario_player").check
         asked = (scenario for scenario in found.values() if area in ("", scenario.area))
@@ -76,7 +76,7 @@ def changed_engine(module: str, name: str, change: Callable[..., object]) -> Ite
 
 
 class _Sources(MetaPathFinder):
-    """Finds the modules of the copy by their source, whatever else lies beside it."""
+    """Finds the modules of the copy by their source, and ignores compiled files beside them."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -101,7 +101,7 @@ def _import_copy() -> Iterator[None]:
 
 
 def _swap(put: Mapping[str, ModuleType]) -> dict[str, ModuleType]:
-    """Take the engine's modules out of the imported ones, put others in; return what was taken out."""
+    """Replace the engine's imported modules by others; return the modules replaced."""
     taken = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_copied(name)}
     for name, module in put.items():
         sys.modules[name] = module

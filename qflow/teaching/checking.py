@@ -152,7 +152,7 @@ def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any], wrong: Se
 
 
 def _describe_form(exercise: Exercise, seen: Sequence[Any]) -> str:
-    """Return which values are asked for, if an answer returns fewer or more."""
+    """Return the names of the expected values if an answer has too few or too many."""
     parts = exercise.parts
     first = next((value for value in seen if not isinstance(value, Failure)), None)
     if not parts or first is None or (isinstance(first, tuple) and len(first) == len(parts)):
@@ -169,7 +169,7 @@ _COUNTS = {0: "no", 1: "one", 2: "two", 3: "three", 4: "four"}
 
 
 def _name_part(exercise: Exercise, seen: Sequence[Any]) -> str:
-    """Say which of several wanted values the one value is: in every case, or else in the first one."""
+    """Name the expected value that a single returned value equals: in every case, or else in the first."""
     pairs = [
         (value, wanted) for value, wanted in zip(seen, exercise.wanted, strict=True) if wanted is not None
     ]

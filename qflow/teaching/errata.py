@@ -59,7 +59,7 @@ class _Observation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Erratum:
-    """A sentence of a document, and what is true."""
+    """A sentence of a document, and its correction."""
 
     page: str
     id: str
@@ -73,12 +73,12 @@ class Erratum:
         return self.id.startswith("X")
 
     def observe(self) -> tuple[_Observation, ...]:
-        """Try the sentence on the engine, and return what was seen at each step."""
+        """Try the sentence on the engine, and return the observation of each step."""
         return _observe(self.id)
 
     @property
     def is_checked(self) -> bool:
-        """Whether the engine shows what the correction says, in each step."""
+        """Whether the engine agrees with the correction in each step."""
         return all(step.is_right for step in self.observe())
 
 
@@ -95,7 +95,7 @@ def _read_errata() -> tuple[Erratum, ...]:
 
 
 def errata(page: str | None = None) -> list[Erratum]:
-    """Return the sentences of a page, or of all pages; refuse a page that there is not.
+    """Return the sentences of a page, or of all pages; refuse an unknown page.
 
     >>> len([one for one in errata() if one.is_wrong]), len(errata("groups"))
     (31, 7)
@@ -108,7 +108,7 @@ def errata(page: str | None = None) -> list[Erratum]:
 
 
 def errata_table() -> Table:
-    """Return every correction, by its number, with the verdict of the engine.
+    """Return every correction by its number, each with the engine's verdict.
 
     >>> errata_table().caption
     '31 corrections'
@@ -169,7 +169,7 @@ class _ErrataGame(anywidget.AnyWidget):
 
 
 def errata_game(page: str) -> _ErrataGame:
-    """Open a page of the documents: mark each sentence that seems wrong, and see what the engine does.
+    """Open a page of the documents: mark each sentence that seems wrong, and compare with the engine.
 
     A mistake that is marked is a point, a true sentence that is marked costs two; two thirds of the mistakes
     win.
@@ -195,7 +195,7 @@ def errata_game(page: str) -> _ErrataGame:
 
 
 def _pose(page: str) -> dict[str, Any]:
-    """Return what is shown of a page before it is judged, with how it is won."""
+    """Return a page's view before it is judged, with the condition to win it."""
     sentences = [{"from": one.document, "text": one.sentence} for one in errata(page)]
     mistakes, needed = _count_mistakes(page)
     rule = (
@@ -211,7 +211,7 @@ def _write_answer(one: Erratum) -> dict[str, Any]:
 
 
 def _score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
-    """Return whether a page is won with so many mistakes and true sentences marked as wrong, and in words."""
+    """Return whether a page is won, given its mistakes found and false alarms, and the result in words."""
     mistakes, needed = _count_mistakes(page)
     points = found - _COST * suspected
     said, wrongly = format_count(points, "point"), format_count(suspected, "true sentence")
@@ -220,13 +220,13 @@ def _score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
 
 
 def _count_mistakes(page: str) -> tuple[int, int]:
-    """Return how many sentences of a page are wrong, and the points that win: two thirds, rounded up."""
+    """Return the number of wrong sentences of a page, and the points that win: two thirds, rounded up."""
     mistakes = sum(one.is_wrong for one in errata(page))
     return mistakes, -(-2 * mistakes // 3)
 
 
 def to_store(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a page without a kernel shows at first, and what it needs to judge: answers and scores."""
+    """Return the first view of a page without a kernel, with the answers and scores to judge it."""
     known, (wrong, _) = errata(page), _count_mistakes(page)
     counts = ((found, other) for found in range(wrong + 1) for other in range(len(known) - wrong + 1))
     scores = {f"{found} {suspected}": _score_page(page, found, suspected)[1] for found, suspected in counts}
@@ -305,7 +305,7 @@ _BY_SIZE: dict[str, Any] = {"flow_stop_size": 300, "flow_resume_size": 200}
 
 
 def _stall(window: str, seed: int, *capacities: int) -> int:
-    """Return how many messages clients send to a queue that nobody reads, with stop 100."""
+    """Return the number of messages that clients can send to a queue without a consumer, with stop 100."""
     producers = tuple(
         Producer(f"C{n}", ("", "q"), 20_000, capacity, 100, seed=seed + n, window=window)
         for n, capacity in enumerate(capacities)

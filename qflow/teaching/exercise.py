@@ -68,7 +68,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One task; ``data/exercises.toml`` has its words, typical ways to be wrong stand the likeliest first."""
+    """One task; ``data/exercises.toml`` has its text and its typical mistakes, the likeliest first."""
 
     name: str
     title: str
@@ -95,7 +95,7 @@ class Exercise:
             return Failure(f"{type(error).__name__}: {write_briefly(error, str)}")
 
     def try_answer(self, answer: Answer, case: tuple[Any, ...]) -> Any:
-        """Return what an answer to a design task returns in one case, or None if it raises."""
+        """Return the result of an answer to a design task in one case, or None if it raises."""
         try:
             return answer(*copy.deepcopy(case))
         except Exception:

@@ -14,7 +14,7 @@ from qflow.kit import RefusalError, kit_path
 
 @dataclass(frozen=True)
 class _Term:
-    """One term, as qflow says it and as the broker does, and what it means."""
+    """One term, in qflow's words and in the broker's, and its meaning."""
 
     term: str
     broker: str

@@ -47,7 +47,7 @@ def hint(exercise: str, tier: int = 1) -> None:
 
 
 class Hints:
-    """A button that shows one hint more at each press, and the text in which they stand."""
+    """A button that reveals one hint at each press, and the text that shows them."""
 
     def __init__(self, kind: str, name: str, hints: Sequence[str], shown: int = 0) -> None:
         widgets: Any = import_module("ipywidgets")

@@ -1,4 +1,4 @@
-"""What a learner has done so far, kept on the learner's own machine and nowhere else.
+"""Learner: a learner's progress, stored on the learner's own machine only.
 
 One small JSON file holds which exercises were tried, hinted at and solved, which challenges were won, which
 predictions were made, and the guesses that were typed into a field. It is a convenience: where it cannot be
@@ -47,7 +47,7 @@ def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> 
 
 
 def recall(chapter: str, name: str) -> tuple[Guess | None, int | None]:
-    """Return the guess that was typed for a question and its certainty, None where there is none."""
+    """Return the guess typed for a question and its certainty, or None for each that is missing."""
     found = _guesses(chapter).get(name)
     if not isinstance(found, dict) or isinstance(found.get("guess"), bool | list | dict):
         return None, None
@@ -72,7 +72,7 @@ def progress_file() -> Path | None:
 
 
 def read(kind: str) -> dict[str, Entry]:
-    """Return what is kept of one kind, by name; empty if there is nothing, or it cannot be read."""
+    """Return the stored entries of one kind, by name; empty if the file is missing or unreadable."""
     try:
         found = (_read_all() or {}).get(kind, {})
     except OSError:
@@ -99,7 +99,7 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
 
 
 def entry_of(kind: str, name: str) -> Entry:
-    """Return what is kept of an exercise or a challenge; what is not, or is damaged, as at the beginning."""
+    """Return the stored entry of an exercise or a challenge; a missing or damaged one is a fresh entry."""
     kept = read(kind).get(name, {})
     return {
         key: kept[key] if isinstance(kept.get(key), int) else none for key, none in _UNTRIED[kind].items()
@@ -113,7 +113,7 @@ def keep_hint(kind: str, name: str, tier: int) -> None:
 
 
 def _read_all() -> dict[str, Any] | None:
-    """Return what the file holds; None if it is damaged. A file that cannot be read is an OSError."""
+    """Return the file's content; None if it is damaged. A file that cannot be read is an OSError."""
     file = progress_file()
     try:
         found = json.loads(file.read_text(encoding="utf-8-sig")) if file is not None else {}

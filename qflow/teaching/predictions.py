@@ -90,7 +90,7 @@ class ChapterQuestion:
         return self.guess is not None and bool(abs(self.guess - answer) <= self.within)
 
     def verdict(self, answer: Guess) -> str:
-        """Return what the guess was beside the answer, and what a wrong one shows, if that is known."""
+        """Return the guess beside the answer, with the misunderstanding that a known wrong guess reveals."""
         if self.guess is None:
             return "you made no guess"
         if self.is_right(answer):
@@ -99,21 +99,21 @@ class ChapterQuestion:
         return ": ".join(filter(None, [f"you said {self.guess}", next(known, "")]))
 
     def comment(self, answer: Guess) -> str:
-        """Return what is said of the guess where the answer is seen."""
+        """Return the comment on the guess for the moment that shows the answer."""
         verdict = self.verdict(answer)
         said = f"{verdict[0].upper()}{verdict[1:]}."
         is_wrong = self.guess is not None and not self.is_right(answer)
         return f"{said} {_REVISIT.format(self.revisit)}" if is_wrong and self.revisit else said
 
     def sayings(self, answer: Guess) -> dict[str, str]:
-        """Return what is said of each guess, by the guess, for a page that has no kernel to ask."""
+        """Return the comment on each possible guess, by guess, for a page without a kernel."""
         guesses: dict[str, Guess | None] = {"none": None, "right": answer, "other": "{}"}
         guesses |= {wrong: wrong for wrong in self.because}
         return {name: replace(self, guess=guess).comment(answer) for name, guess in guesses.items()}
 
 
 def _describe_calibration(answered: Sequence[tuple[ChapterQuestion, Guess]]) -> list[str]:
-    """Say how many guesses were right, whether the certainty was justified, and what to revisit."""
+    """Report the number of right guesses, whether the certainty was justified, and the topics to revisit."""
     made = [(asked, asked.is_right(answer)) for asked, answer in answered if asked.guess is not None]
     if not made:
         return [f"{_UNMADE} To make them, answer where the chapter asks and run again."]
@@ -125,7 +125,7 @@ def _describe_calibration(answered: Sequence[tuple[ChapterQuestion, Guess]]) -> 
 
 
 def report_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Say the same of all chapters together, from what the progress file holds of each of their questions."""
+    """Report on all chapters together, using the progress file's entry for each of their questions."""
     entries = [entry for chapter in kept.values() for entry in chapter.values() if isinstance(entry, dict)]
     if not entries:
         return ["No predictions yet."]
@@ -147,7 +147,7 @@ def _compare_certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
 
 
 def calibration_words() -> dict[str, Any]:
-    """Return what is said of several guesses together, for a page that has no kernel to ask."""
+    """Return the comments on several guesses together, for a page without a kernel."""
     return {"had": _HAD, "sure": _SURE, "judged": _JUDGED, "fair": _FAIR, "none": _UNMADE}
 
 
@@ -217,7 +217,7 @@ def _number(text: str) -> int | float | None:
 
 
 def questions(chapter: str) -> dict[str, ChapterQuestion]:
-    """Return the questions of a chapter by name, in the order in which they are asked."""
+    """Return a chapter's questions by name, in their order."""
     with open(kit_path("data") / "predictions.toml", "rb") as file:
         known = tomllib.load(file)
     if chapter not in known:
@@ -230,7 +230,7 @@ def questions(chapter: str) -> dict[str, ChapterQuestion]:
 
 
 class Predictions:
-    """The predictions of one chapter, from the first question to the comparison at the end.
+    """The predictions of one chapter, first question to final comparison.
 
     Parameters:
         chapter: The chapter's name, such as ``"01-thresholds"``; its questions are looked up and its guesses

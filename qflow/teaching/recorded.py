@@ -1,4 +1,4 @@
-"""Recorded scenarios beside the model: what a real broker did at each step, and what the engine does."""
+"""Recorded scenarios beside the model: the real broker's response at each step, and the engine's."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ the model agrees with all of it.
 
 
 def words(step: Mapping[str, Any]) -> str:
-    """Say in words what a recorded step does."""
+    """Describe a recorded step in words."""
     who = step.get("session", "a client")
     match step["op"]:
         case "transfer" | "offer":
@@ -119,14 +119,14 @@ def _find(seen: Mapping[str, Any], path: str) -> object:
 
 
 def _owner(entry: object) -> str:
-    """Write what is known of a group: its messages and its owner."""
+    """Format a group's known state: its messages and its owner."""
     if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], int):
         return f"{entry[0]} ({entry[1] or 'free'})"
     return str(entry)
 
 
 def _compare(path: str, seen: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[object]:
-    """Return what was found at a path in broker and model: once where they agree, or else both."""
+    """Return the values at a path in broker and model: one where they agree, else both."""
     pairs = [(_find(real, path), _find(model, path)) for real, model in seen]
     # What it means in this column that nothing was recorded: false, 0 or an empty list.
     kinds = {type(value) for pair in pairs for value in pair if value is not None}

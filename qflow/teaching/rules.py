@@ -1,4 +1,4 @@
-"""The rule book: what the real broker does, rule by rule, and the tests that hold the engine to it.
+"""The rule book: the real broker's rules, and the tests that hold the engine to them.
 
 A rule has an id such as FC-14, by which tests, tooltips and ``explain`` cite it.  ``data/rules.csv`` says
 what the rule is, where that is known from and how sure it is; what is best said as a table (options,
@@ -54,7 +54,7 @@ SOURCES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of the broker: its id, what the broker does, and how that is known."""
+    """One rule of the broker: its id, its sentence, and the evidence for it."""
 
     rule: str
     title: str
@@ -76,7 +76,7 @@ class Rule:
 
 
 def rule_book() -> dict[str, Rule]:
-    """Return every rule by its id, in the order of the rule book."""
+    """Return all rules by id, in the order of the rule book."""
     return _read(kit_path("data") / "rules.csv")
 
 
@@ -99,7 +99,7 @@ def _read(path: Path) -> dict[str, Rule]:
 
 
 def rule(cited: str) -> Rule:
-    """Return one rule: what the broker does, where that is known from, and how sure it is."""
+    """Return one rule: its sentence, its source, and its certainty."""
     book = rule_book()
     name = cited.partition(".")[0]
     found = book.get(normalize(name) if RULE.fullmatch(name) else name)
@@ -118,7 +118,7 @@ def rule_table(name: str) -> list[list[str]]:
 
 @cache
 def cited_rules(folder: Path) -> dict[str, list[str]]:
-    """Return, for each rule, the tests that cite it: in their name, decorators, docstring or body."""
+    """Return the tests that cite each rule in their name, decorators, docstring or body."""
     found: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("test_*.py")):
         for name, source in _tests(path):
@@ -128,7 +128,7 @@ def cited_rules(folder: Path) -> dict[str, list[str]]:
 
 
 def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
-    """Return, for each rule, the numbers of the chapters that name it."""
+    """Return the numbers of the chapters that name each rule."""
     found: dict[str, list[str]] = {}
     for path in sorted(sources.glob("[0-9][0-9]-*.py")):
         for rule in sorted({normalize(match) for match in RULE.findall(path.read_text(encoding="utf-8"))}):
@@ -177,7 +177,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def _whole(one: Rule, tests: dict[str, list[str]] | None, chapters: dict[str, list[str]]) -> str:
-    """Return a rule as text: its sentence, and below what it rests on and where it is tested and shown."""
+    """Return a rule as text: its sentence, then its evidence, its tests and its chapters."""
     lines = [f"{one.rule}  {one.title}", *textwrap.wrap(one.sentence, 100), f"source: {one.source}"]
     lines.append(f"certainty: {one.certainty} ({CERTAINTIES[one.certainty]})")
     if tests is not None:

@@ -1,4 +1,4 @@
-"""Short clients for chapters and exercises: one sends, one reads, one keeps a diary of what happens.
+"""Trial: short clients for chapters and exercises: a sender, a reader, and a diary of the events.
 
 They give the commands that chapter 1 gives by hand, and hide nothing else: every refusal of the broker comes
 through as it is. :class:`Trial` is a broker with such clients, on which every exercise tries its cases.
@@ -54,7 +54,7 @@ def record_trials() -> Iterator[list[Trace | Run]]:
 
 
 def cache_judgement(judge: Callable[..., Outcome]) -> Callable[..., Outcome]:
-    """Cache what a function returns for values that it gets again, unless :func:`record_trials` looks on."""
+    """Cache a function's results by argument, except while :func:`record_trials` is recording."""
     kept = cache(judge)
     return lambda *given: (judge if _recorded.get() is not None else kept)(*given)
 
@@ -174,7 +174,7 @@ class Reader:
         return list(self._held)
 
     def fetch(self, number: int = 1) -> str | None:
-        """Ask for messages one by one; return the last one's label, or None if there is none for it."""
+        """Ask for messages one by one; return the last one's label, or None without a message."""
         before = len(self.got)
         for _ in range(number):
             before = len(self.got)
@@ -194,13 +194,13 @@ class Reader:
         self._settle(self.session.message_reject, labels)
 
     def take(self, number: int) -> None:
-        """Fetch and accept so many messages."""
+        """Fetch and accept a number of messages."""
         for _ in range(number):
             self.fetch()
             self.accept()
 
     def close(self) -> None:
-        """End the session: what is not settled goes back to the queue."""
+        """End the session: unsettled messages return to the queue."""
         self.session.close()
         self._held.clear()
 
@@ -271,7 +271,7 @@ class Trial:
         return self.declare(queue, **given, **short)
 
     def refusal(self, queue: str, arguments: object) -> str:
-        """Declare a queue with a learner's declare arguments; return what is wrong with them, or ""."""
+        """Declare a queue with a learner's declare arguments; return the error in them, or ""."""
         if not isinstance(arguments, Mapping):
             return f"the declare arguments are a dict of keys and values; got {arguments!r}"
         try:
@@ -285,7 +285,7 @@ class Trial:
         return self.declare(queue, group_header_key=GROUP, shared_msg_group=1, **short)
 
     def groups(self, queue: str) -> list[dict[str, Any]]:
-        """Return what management says of a queue's groups: their names, messages and owners."""
+        """Return management's report of a queue's groups: their names, messages and owners."""
         state: Any = self.broker.management.query("queue", queue)["qpid.message_group_queue"]
         found: list[dict[str, Any]] = state["group_state"]
         return found
@@ -314,7 +314,7 @@ class Trial:
         return self.broker.queue(queue).statistics()
 
     def depth(self, queue: str) -> int:
-        """Return how many messages count for a queue."""
+        """Return the number of messages that count for a queue."""
         return self.statistics(queue).msgDepth
 
     def is_on(self, queue: str) -> bool:

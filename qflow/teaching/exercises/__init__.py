@@ -1,4 +1,4 @@
-"""The exercises: how learners who are wrong answer each, and the engine's own answer; imported whole."""
+"""The exercises: typical wrong answers to each, and the engine's own answer; imported whole."""
 
 import importlib
 import pkgutil

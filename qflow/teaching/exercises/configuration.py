@@ -50,7 +50,7 @@ def _default_thresholds(limit: int, stop_percent: int, resume_percent: int) -> t
 
 
 def _keys(*names: str) -> Callable[..., _Arguments]:
-    """Return what gives the first values of a case these names."""
+    """Return a function that names the leading values of a case."""
     return lambda *values: dict(zip(names, values, strict=False))
 
 
@@ -113,7 +113,7 @@ def _is_accepted(arguments: dict[str, int]) -> bool:
 
 
 def _declare_line(trial: Trial, line: object, queue: str) -> Declaration | str:
-    """Return what a line of qpid-config declares, or what is wrong with it."""
+    """Return the declaration of a qpid-config line, or the error in it."""
     if not (isinstance(line, str) and line.startswith("qpid-config add queue ")):
         return f"a line that begins with 'qpid-config add queue' is needed; got {line!r}"
     try:
@@ -123,7 +123,7 @@ def _declare_line(trial: Trial, line: object, queue: str) -> Declaration | str:
 
 
 def _declare_queue(trial: Trial, declaration: Declaration, queue: str) -> Declaration | str:
-    """Return the declaration if the broker takes it and its queue has that name; else what is wrong."""
+    """Return the declaration if the broker accepts it under that queue name; else the error."""
     if refusal := trial.refusal(declaration.name, declaration.arguments):
         return refusal
     if declaration.name != queue:
@@ -167,7 +167,7 @@ def _tool_line(answer: Answer, queue: str, limit: int, stop: int, resume: int) -
 
 
 def _options(stop: str, resume: str, group: str, of: int = 0) -> Callable[..., list[str]]:
-    """Return what names options so; thresholds are shares of so many, or percentages."""
+    """Return a function that spells options in one style; thresholds are shares of `of`, or percentages."""
     return lambda s, r, g: [
         *(f"--{name}={value / of if of else value}" for name, value in ((stop, s), (resume, r))),
         f"--{group}={g}",

@@ -1,4 +1,4 @@
-"""Exercises on a fleet: what belongs together, who is done last, and what waiting adds up to."""
+"""Exercises on a fleet: components, the longest task, and the sum of waits."""
 
 from __future__ import annotations
 

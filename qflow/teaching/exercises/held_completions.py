@@ -1,4 +1,4 @@
-"""Exercises on held completions: what a producer sees and when, and who else waits for a slow destination."""
+"""Exercises on held completions: what a producer observes, and who else waits for a slow queue."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _completed(sends: list[str], stops: dict[str, int]) -> list[int]:
 def _fanout(
     stops: dict[str, int], messages: int, purges: list[str], how: Callable[[set[str], set[str]], bool]
 ) -> list[list[int]]:
-    """Work out who is complete if `how` says, of the queues that hold and those purged, when."""
+    """Work out the completed transfers under the rule `how`, after each purge of a holding queue."""
     holding = {n: {queue for queue, stop in stops.items() if n > stop} for n in range(1, messages + 1)}
     purged = [set(purges[:done]) for done in range(len(purges) + 1)]
     return [[n for n, queues in holding.items() if how(queues, gone)] for gone in purged]

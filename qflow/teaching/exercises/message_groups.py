@@ -1,4 +1,4 @@
-"""Exercises on message groups and the consumers that share a queue: who gets what, wakes, and lets go."""
+"""Exercises on message groups and the consumers that share a queue: delivery, wake-ups and release."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _follow(
     needs_all: bool = True,
     at_end: bool = False,
 ) -> list[str]:
-    """Work out what the next owner gets: what is given back, and what follows it, if it is free."""
+    """Work out the next owner's messages: those returned and, if their group is free, those after them."""
     if needs_all and len(actions) < held:
         return []
     back = [f"A-{n}" for n, action in enumerate(actions, 1) if action in given_back]
@@ -165,7 +165,7 @@ def _group_id(headers: dict[str, Any], key: str, default: str) -> str:
 
 
 def _believed_wake_up(steps: list[str], wakers: set[str]) -> list[str]:
-    """Work out what the idle consumer gets if just these steps make it look."""
+    """Work out the idle consumer's messages if only these steps wake it."""
     queue, got, is_owned = ["A-1", "A-2"], [], True
     for step in steps:
         if step in ("owner accepts", "owner rejects"):

@@ -71,7 +71,7 @@ def _ring_last_values(limit: int, keys: list[str]) -> list[str]:
 
 
 def _ring_group_model(limit: int, labels: list[str], fetched: int, evicts: bool) -> str | None:
-    """Return what a second consumer gets if the ring evicts what is acquired, or only what waits."""
+    """Return a second consumer's messages if the ring evicts acquired messages, or waiting ones only."""
     new = len(labels) - limit
     rest = labels[max(fetched, new) :] if evicts else labels[fetched + new :]
     owned = {group_of(label) for label in labels[:fetched]}
@@ -117,7 +117,7 @@ def _lvq_at_stop(stop: int, replacements: int) -> tuple[int, str, int, int]:
 
 
 def _alive(limit: int, sends: int) -> tuple[bool, int, int]:
-    """Return what a queue with the default thresholds comes to that is not too full yet."""
+    """Return the outcome for a queue with the default thresholds that has room left."""
     return True, sends, max(0, sends - int(limit * 0.8 + 0.5))
 
 
