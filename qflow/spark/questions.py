@@ -60,7 +60,8 @@ def hold_times(results: DataFrame) -> DataFrame:
 
     grouped = spans(results, "held").groupBy("source", "queue")
     percentiles = [
-        sf.percentile("length_us", share / 100).cast("bigint").alias(f"p{share}_us") for share in (50, 90, 99)
+        sf.expr(f"percentile_disc({share / 100}) within group (order by length_us)").alias(f"p{share}_us")
+        for share in (50, 90, 99)
     ]
     most = sf.max("length_us").alias("most_us")
     return grouped.agg(sf.count("*").alias("held"), *percentiles, most).orderBy("source", "queue")

@@ -30,7 +30,7 @@ simulate.  Whoever needs less counts less, as :mod:`qflow.workload.measured` doe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile, tee
 from math import inf
 from typing import Any, NamedTuple
@@ -302,12 +302,24 @@ def latency_measures(latencies: list[int]) -> Measures:
 
 
 def _percentiles(name: str, times: list[int], *percents: int) -> Measures:
-    """Return the seconds that so many percent of times in microseconds do not exceed."""
-    ordered, last = sorted(times), len(times) - 1
+    """Return percentiles of times in microseconds, in seconds; None without any."""
+    ordered = sorted(times)
     return {
-        f"{name}_p{percent}": ordered[min(last, len(times) * percent // 100)] / SECOND if times else None
+        f"{name}_p{percent}": nearest_rank(ordered, percent) / SECOND if ordered else None
         for percent in percents
     }
+
+
+def nearest_rank(ordered: Sequence[int], percent: int) -> int:
+    """Return the percentile of sorted values: the least one that ``percent`` % of all do not exceed.
+
+    Without interpolation it is a value that was seen.  Spark's name for it is ``percentile_disc``.
+
+    >>> nearest_rank([1, 2], 50), nearest_rank([1] * 99 + [60], 99)
+    (1, 1)
+    """
+    # In whole numbers: 0.99 * 100 is no whole number as a float.
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
 def meters_of(events: Iterable[Event], workload: Workload, end: int) -> dict[str, ProducerMeter]:

@@ -5,6 +5,7 @@ from itertools import islice
 
 import pytest
 from commands import output_of
+from percentile_table import PERCENTILES
 
 from qflow.design.frontier import _meter_of
 from qflow.labs import flow_lab, flow_run, policy_lab
@@ -22,7 +23,14 @@ from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
 from qflow.workload.cli import _summarise
 from qflow.workload.measured import POINTS, measure
-from qflow.workload.measures import DepthMeter, ProducerMeter, meters_of, queue_measures
+from qflow.workload.measures import (
+    DepthMeter,
+    ProducerMeter,
+    latency_measures,
+    meters_of,
+    queue_measures,
+    wait_measures,
+)
 from qflow.workload.network import Network
 from qflow.workload.simulate import set_up
 from qflow.workload.stage import GRACE
@@ -154,6 +162,17 @@ def test_what_a_lab_claims_is_what_it_measures():
     assert f"It was ON for {measures['share_on']:.0%} of".replace("%", " %") in claims
     assert f"orders had {measures['max_depth']} messages" in claims
     assert measures["flowStoppedCount"] == 2 and "turned ON twice" in claims
+
+
+# Percentiles
+
+
+@pytest.mark.parametrize(("values", "expected"), PERCENTILES)
+def test_percentiles_are_the_nearest_rank(values, expected):
+    found = latency_measures([value * SECOND for value in values])
+    assert found == {f"latency_p{percent}": value for percent, value in expected.items()}
+    waits = wait_measures([value * SECOND for value in values])
+    assert waits == {"wait_p50": expected[50], "wait_p99": expected[99], "wait_max": max(values)}
 
 
 # Waits of producers
