@@ -305,19 +305,14 @@ def _percentiles(name: str, times: list[int], *percents: int) -> Measures:
     """Return percentiles of times in microseconds, in seconds; None without any."""
     ordered = sorted(times)
     return {
-        f"{name}_p{percent}": nearest_rank(ordered, percent) / SECOND if ordered else None
+        f"{name}_p{percent}": _nearest_rank(ordered, percent) / SECOND if ordered else None
         for percent in percents
     }
 
 
-def nearest_rank(ordered: Sequence[int], percent: int) -> int:
-    """Return the percentile of sorted values: the least one that ``percent`` % of all do not exceed.
-
-    Without interpolation it is a value that was seen.  Spark's name for it is ``percentile_disc``.
-
-    >>> nearest_rank([1, 2], 50), nearest_rank([1] * 99 + [60], 99)
-    (1, 1)
-    """
+def _nearest_rank(ordered: Sequence[int], percent: int) -> int:
+    """Return the percentile of sorted values: the least one that ``percent`` % of all do not exceed."""
+    # No interpolation, so that it is a value that was seen; Spark's name for it is percentile_disc.
     # In whole numbers: 0.99 * 100 is no whole number as a float.
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
