@@ -2,7 +2,13 @@
 
 Each module (``static``) names what it uses of another and what it offers, and Node tests it as it lies there.
 anywidget wants one text that imports nothing, and a page that was opened from a folder may fetch no module.
-So a module becomes a function before all that import it, and what it exports is what that function returns.
+So a module becomes a function before all that import it, and its exports are that function's result.
+
+A bundler such as esbuild would do this, too. It comes from npm, though, and a notebook draws its labs from a
+checkout or a wheel on machines that have Python alone, so a bundle would have to be built beforehand, kept in
+Git, and go stale. The regular expressions below rely on the formatter's spelling: an import or export begins
+its line, and names are in braces. Anything else fails at once: a missing file, a name that is not exported,
+or a syntax error in the browser tests.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from qflow.qflow_error import QflowError
 STATIC = Path(__file__).with_name("static")
 STYLES = ("scene.css", "labs.css", "guess.css", "live.css")
 
-_IMPORT = re.compile(r'^import \{ ([^}]+) \} from "([^"]+)";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import \{\s+([^}]+?),?\s+\} from "([^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 # Comments are for readers of the sources.
 _COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
@@ -56,7 +62,7 @@ def _add(path: Path, modules: dict[Path, tuple[str, str]], above: tuple[Path, ..
     for names, place in _IMPORT.findall(text):
         other = (path.parent / place).resolve()
         _add(other, modules, (*above, path))
-        if strange := set(names.split(", ")) - set(modules[other][1].split(", ")):
+        if strange := set(re.split(r",\s+", names)) - set(modules[other][1].split(", ")):
             raise QflowError(f"{path.name} imports {', '.join(strange)}, which {other.name} does not export")
     exports = ", ".join(name for _, name in _EXPORT.findall(text))
     text = _IMPORT.sub(lambda found: f"const {{ {found[1]} }} = ${Path(found[2]).stem};\n", text)

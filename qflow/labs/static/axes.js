@@ -1,4 +1,5 @@
-// Axes: how high a level is drawn, where a time is, and the lines of a queue's levels with their names; the same in every plot.
+// Axes: how high a level is drawn, where a time is, and the lines of a queue's levels with their names; the same in
+// every plot.
 
 import { roundStep } from "./numbers.js";
 import { svg } from "./svg.js";
@@ -22,10 +23,15 @@ export function drawSeconds(root, end, x, y, most) {
   }
 }
 
-// The levels of a queue that take part, in messages or in bytes, from the top: a resume threshold only beside a stop threshold.
+// The levels of a queue that take part, in messages or in bytes, from the top: a resume threshold only beside a stop
+// threshold.
 export function levelsOf(spot, unit = "count") {
   const [most, stop, resume] = ["max", "stop", "resume"].map((name) => spot[`${name}_${unit}`]);
-  return [["limit", most], ["stop", stop], ["resume", stop && resume]].filter(([, level]) => level);
+  return [
+    ["limit", most],
+    ["stop", stop],
+    ["resume", stop && resume],
+  ].filter(([, level]) => level);
 }
 
 // Lines at a queue's levels, their names beside them, none on another; returned is where the lowest name is.

@@ -16,7 +16,8 @@ export function cellGrid(capacity, width, form) {
 }
 
 // How many cells a window's grid is laid out for: while a hand is on its grip, the cells stay as large as they were.
-export const laidOut = (timeline, { name, capacity, prefetch }) => Math.max(capacity ?? prefetch, timeline.grids?.get(name) ?? 0);
+export const laidOut = (timeline, { name, capacity, prefetch }) =>
+  Math.max(capacity ?? prefetch, timeline.grids?.get(name) ?? 0);
 
 export function cardHeight(capacity, width, form) {
   const grid = cellGrid(capacity, width - 28, form);
@@ -25,18 +26,34 @@ export function cardHeight(capacity, width, form) {
 
 // What else is in the row of its name, `aside`, gets its room first.
 export function buildCard(root, kind, spot, place, height, box, form, aside = 0) {
-  const group = svg("g", { class: `qf-${kind}`, "data-name": spot.name, "data-why": `${kind}:${spot.name}`, transform: `translate(${box.x},${place})` }, root);
+  const group = svg(
+    "g",
+    {
+      class: `qf-${kind}`,
+      "data-name": spot.name,
+      "data-why": `${kind}:${spot.name}`,
+      transform: `translate(${box.x},${place})`,
+    },
+    root,
+  );
   svg("title", {}, group, `${spot.name}: ${spot.note}. Click to ask why.`);
   // One stop for Tab; the arrow keys go on to the messages that a consumer has (scene.js).
-  if (kind === "consumer") set(group, { tabindex: 0, role: "group", "aria-label": `${spot.name}: ${spot.note}. Arrow down: its messages` });
+  if (kind === "consumer")
+    set(group, { tabindex: 0, role: "group", "aria-label": `${spot.name}: ${spot.note}. Arrow down: its messages` });
   svg("rect", { width: box.width, height, rx: 8, class: "qf-card" }, group);
-  const name = svg("text", { x: 14, y: form.name, class: "qf-name" }, group, fitted(spot.name, box.width - 28 - aside, sizeOf(form)));
+  const name = svg(
+    "text",
+    { x: 14, y: form.name, class: "qf-name" },
+    group,
+    fitted(spot.name, box.width - 28 - aside, sizeOf(form)),
+  );
   if (form.isSmall) name.classList.add("qf-name-small");
   if (form.note) svg("text", { x: 14, y: form.note, class: "qf-note" }, group, fittedNote(spot.note, box.width - 22));
   return group;
 }
 
-const fittedNote = (note, room) => fitted(1.1 * textWidth(note) > room ? note.replace(" for each message", " each") : note, room);
+const fittedNote = (note, room) =>
+  fitted(1.1 * textWidth(note) > room ? note.replace(" for each message", " each") : note, room);
 
 // How much wider a card's name is than what is measured.
 const sizeOf = (form) => (form.isSmall ? 1.4 : 1.65);
@@ -46,7 +63,11 @@ export function buildProducer(root, timeline, index, place, height, box, form, m
   const group = buildCard(root, "producer", spot, place, height, box, form, form.moodBelow ? 0 : 100);
   const room = box.width - 28;
   const isBrief = form.isSmall || 1.65 * textWidth(spot.name) > box.width - 200;
-  const mood = svg("text", { x: form.moodBelow ? 14 : box.width - 14, y: form.moodBelow || form.name, class: "qf-mood" }, group);
+  const mood = svg(
+    "text",
+    { x: form.moodBelow ? 14 : box.width - 14, y: form.moodBelow || form.name, class: "qf-mood" },
+    group,
+  );
   if (form.moodBelow) mood.classList.add("qf-mood-below");
   const strip = buildStrip(group, spot.capacity, laidOut(timeline, spot), 14, form.strip, room, marks, "cell", form);
   buildGrip(group, timeline, ["capacity", `capacity_${index + 1}`], spot, spot.capacity, strip);
@@ -58,41 +79,99 @@ export function buildProducer(root, timeline, index, place, height, box, form, m
     for (const row of rows) {
       const held = sendings.get(row, "held_start") <= frame && sendings.get(row, "held_end") > frame;
       const label = timeline.label(index + 1, sendings.get(row, "number"));
-      cells[flights.cells[row]] = { state: held ? "held" : "full", group: sendings.get(row, "group"), why: `transfer:${label}`, title: label };
+      cells[flights.cells[row]] = {
+        state: held ? "held" : "full",
+        group: sendings.get(row, "group"),
+        why: `transfer:${label}`,
+        title: label,
+      };
     }
     strip.paint(cells, seen.outstanding, seen.held);
     write(mood, isBrief ? words.brief_moods[seen.mood] : moodOf(words.moods, seen, spot.capacity));
     set(mood, { class: `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}` });
     write(counts, firstThatFits(wordsOf(seen, spot.capacity, form), room, 1.2));
-    if (sent) write(sent, form.isTiny ? `${seen.sent} sent` : form.short ? firstThatFits([`${seen.held} held, ${seen.sent} sent`, `${seen.held} held`], room, 1.1) : `${seen.sent} sent so far`);
+    if (sent)
+      write(
+        sent,
+        form.isTiny
+          ? `${seen.sent} sent`
+          : form.short
+            ? firstThatFits([`${seen.held} held, ${seen.sent} sent`, `${seen.held} held`], room, 1.1)
+            : `${seen.sent} sent so far`,
+      );
     group.classList.toggle("qf-is-dead", seen.mood === DEAD);
     set(group, { "data-held": seen.held });
   };
-  // On a small card the cross of its death leaves the words free, who it was and how many it had sent: it is on the cells.
+  // On a small card the cross of its death leaves the words free, who it was and how many it had sent: it is on the
+  // cells.
   const floor = strip.end[1] + strip.end[2];
-  const cross = form.isSmall ? [box.x + 14 + (strip.end[0] - 22) / 2, place + (form.strip + floor) / 2, Math.max(9, (floor - form.strip) / 2), 5] : [box.x + box.width / 2, place + height / 2, Math.min(box.width, height) * 0.34, 9];
-  return { index, cross, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
+  const cross = form.isSmall
+    ? [box.x + 14 + (strip.end[0] - 22) / 2, place + (form.strip + floor) / 2, Math.max(9, (floor - form.strip) / 2), 5]
+    : [box.x + box.width / 2, place + height / 2, Math.min(box.width, height) * 0.34, 9];
+  return {
+    index,
+    cross,
+    box: { x: box.x, y: place, width: box.width, height },
+    cell: strip.at(box.x, place),
+    right: box.x + box.width,
+    out: place + Math.min(34, height * 0.32),
+    back: place + height - Math.min(34, height * 0.3),
+    middle: place + height / 2,
+    paint,
+  };
 }
 
 // What is outstanding and held, in fewer and fewer words.
 export function wordsOf({ outstanding, held }, capacity, form) {
   if (form.isTiny) return [`${outstanding}/${capacity}, ${held} held`, `${outstanding}, ${held} held`, `${held} held`];
   if (form.short) return [`${outstanding}/${capacity} out`, `${outstanding} out`];
-  return [...(form.isSmall ? [] : [`${outstanding} of ${capacity} outstanding, ${held} held`]), `${outstanding}/${capacity} outstanding, ${held} held`, `${outstanding}/${capacity} out, ${held} held`, `${outstanding} out, ${held} held`, `${held} held`];
+  return [
+    ...(form.isSmall ? [] : [`${outstanding} of ${capacity} outstanding, ${held} held`]),
+    `${outstanding}/${capacity} outstanding, ${held} held`,
+    `${outstanding}/${capacity} out, ${held} held`,
+    `${outstanding} out, ${held} held`,
+    `${held} held`,
+  ];
 }
 
-export const firstThatFits = (texts, room, factor) => texts.find((text) => factor * textWidth(text) <= room) ?? texts.at(-1);
+export const firstThatFits = (texts, room, factor) =>
+  texts.find((text) => factor * textWidth(text) <= room) ?? texts.at(-1);
 
 const DEAD = 3;
 
 export function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.consumers[index];
-  const group = buildCard(root, "consumer", spot, place, height, box, form, timeline.locks.count && !form.short ? 92 : 0);
-  const strip = buildStrip(group, spot.prefetch, laidOut(timeline, spot), 14, form.strip, box.width - 28, marks, "slot", form);
+  const group = buildCard(
+    root,
+    "consumer",
+    spot,
+    place,
+    height,
+    box,
+    form,
+    timeline.locks.count && !form.short ? 92 : 0,
+  );
+  const strip = buildStrip(
+    group,
+    spot.prefetch,
+    laidOut(timeline, spot),
+    14,
+    form.strip,
+    box.width - 28,
+    marks,
+    "slot",
+    form,
+  );
   buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, strip);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const accepted = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
-  const locks = buildLocks(group, timeline, box, form, form.short ? 16 : 28 + sizeOf(form) * textWidth(group.querySelector(".qf-name").textContent));
+  const locks = buildLocks(
+    group,
+    timeline,
+    box,
+    form,
+    form.short ? 16 : 28 + sizeOf(form) * textWidth(group.querySelector(".qf-name").textContent),
+  );
   const paint = (seen, rows, flights) => {
     const { stays, holdings } = timeline;
     const cells = [];
@@ -100,21 +179,51 @@ export function buildConsumer(root, timeline, index, place, height, box, form, m
       const stay = holdings.get(row, "stay");
       const label = timeline.labelOf(stay);
       const again = Boolean(holdings.get(row, "again"));
-      cells[flights.slots[row]] = { state: "full", group: stay < 0 ? 0 : stays.get(stay, "group"), again: again && stay >= 0, why: label && `message:${label}`, title: again ? `${label}, redelivered` : label };
+      cells[flights.slots[row]] = {
+        state: "full",
+        group: stay < 0 ? 0 : stays.get(stay, "group"),
+        again: again && stay >= 0,
+        why: label && `message:${label}`,
+        title: again ? `${label}, redelivered` : label,
+      };
     }
     strip.paint(cells, seen.holds, 0);
-    write(counts, seen.present ? (form.short ? `${seen.holds}/${spot.prefetch} taken` : `${seen.holds} of ${spot.prefetch} prefetched`) : "not here");
+    write(
+      counts,
+      seen.present
+        ? form.short
+          ? `${seen.holds}/${spot.prefetch} taken`
+          : `${seen.holds} of ${spot.prefetch} prefetched`
+        : "not here",
+    );
     if (accepted) write(accepted, form.short ? `${seen.accepted} accepted` : `${seen.accepted} accepted so far`);
   };
   const lockAt = (lock) => [box.x + locks.x(lock) + 5, place + locks.y];
-  return { cell: strip.at(box.x, place), left: box.x, middle: place + height / 2, paint, paintLocks: locks.paint, lockAt };
+  return {
+    cell: strip.at(box.x, place),
+    left: box.x,
+    middle: place + height / 2,
+    paint,
+    paintLocks: locks.paint,
+    lockAt,
+  };
 }
 
-// A strip of cells; past 240 they cannot be distinguished, and become lengths of one bar. `at` says where a cell lies on the stage.
+// A strip of cells; past 240 they cannot be distinguished, and become lengths of one bar. `at` says where a cell lies
+// on the stage.
 function buildStrip(parent, capacity, room, x, y, width, marks, kind, form) {
   const grid = cellGrid(room, width, form);
-  if (!grid) return { paint: buildBar(parent, capacity, x, y, width, marks, kind), at: () => () => null, end: [x + width - 8, y, 18], pull: [x, y, width / capacity, Infinity] };
-  const corner = (index) => [x + (index % grid.columns) * grid.pitch, y + Math.floor(index / grid.columns) * grid.pitch];
+  if (!grid)
+    return {
+      paint: buildBar(parent, capacity, x, y, width, marks, kind),
+      at: () => () => null,
+      end: [x + width - 8, y, 18],
+      pull: [x, y, width / capacity, Infinity],
+    };
+  const corner = (index) => [
+    x + (index % grid.columns) * grid.pitch,
+    y + Math.floor(index / grid.columns) * grid.pitch,
+  ];
   const cells = Array.from({ length: capacity }, (_, index) => new Cell(parent, corner(index), grid.size, kind, marks));
   const paint = (shown) =>
     cells.forEach((cell, index) => {
@@ -128,7 +237,12 @@ function buildStrip(parent, capacity, room, x, y, width, marks, kind, form) {
     return [left + across + grid.size / 2, top + down + grid.size / 2, grid.size];
   };
   const [across, down] = corner(capacity - 1);
-  return { paint, at, end: [across + grid.size + 8, down, grid.size], pull: [x, y, grid.pitch, grid.rows > 1 ? grid.columns : Infinity] };
+  return {
+    paint,
+    at,
+    end: [across + grid.size + 8, down, grid.size],
+    pull: [x, y, grid.pitch, grid.rows > 1 ? grid.columns : Infinity],
+  };
 }
 
 function buildBar(parent, capacity, x, y, width, marks, kind) {
@@ -141,7 +255,8 @@ function buildBar(parent, capacity, x, y, width, marks, kind) {
   };
 }
 
-// A lock for each group that a consumer owns, on its card, once it has come there; `taken` is the room that is not theirs.
+// A lock for each group that a consumer owns, on its card, once it has come there; `taken` is the room that is not
+// theirs.
 export function buildLocks(parent, timeline, box, form, taken) {
   const rows = [];
   const { locks } = timeline;
@@ -154,7 +269,11 @@ export function buildLocks(parent, timeline, box, form, taken) {
   const most = Math.max(1, Math.floor(room / pitch));
   let alive = [];
   // The owner's oldest lock is at the left.
-  const x = (lock) => box.width - 8 - (alive.length > most ? 18 : 0) - pitch * (Math.min(most, Math.max(1, alive.length)) - Math.min(most - 1, Math.max(0, alive.indexOf(lock))));
+  const x = (lock) =>
+    box.width -
+    8 -
+    (alive.length > most ? 18 : 0) -
+    pitch * (Math.min(most, Math.max(1, alive.length)) - Math.min(most - 1, Math.max(0, alive.indexOf(lock))));
   const row = (place) =>
     (rows[place] ??= (() => {
       const group = svg("g", { class: "qf-lock" }, parent);
@@ -171,12 +290,17 @@ export function buildLocks(parent, timeline, box, form, taken) {
       const number = locks.get(lock, "group");
       const name = groups[number - 1];
       const more = place === most - 1 && alive.length > most ? ` +${alive.length - most}` : "";
-      set(group, { transform: `translate(${x(lock)},${y})`, visibility: hasLanded(lock) ? "visible" : "hidden", "data-why": `group:${name}` });
+      set(group, {
+        transform: `translate(${x(lock)},${y})`,
+        visibility: hasLanded(lock) ? "visible" : "hidden",
+        "data-why": `group:${name}`,
+      });
       set(glyph, { d: shapeOf(number), fill: colorOf(number) });
       write(text, `${names[number - 1]}${more}`);
       write(title, `${owner} owns group ${name}`);
     });
-    for (let place = Math.min(most, alive.length); place < rows.length; place += 1) set(rows[place].group, { visibility: "hidden" });
+    for (let place = Math.min(most, alive.length); place < rows.length; place += 1)
+      set(rows[place].group, { visibility: "hidden" });
   };
   return { paint, x, y };
 }

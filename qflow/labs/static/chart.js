@@ -1,4 +1,5 @@
-// Chart: a plotly figure with the scene's cursor. Scene and chart meet in the browser; the kernel only sends what is drawn.
+// Chart: a plotly figure with the scene's cursor. Scene and chart meet in the browser; the kernel only sends what is
+// drawn.
 
 import { button, heedTheme, html, listen, set, write } from "./svg.js";
 
@@ -27,25 +28,44 @@ function render({ model, el }) {
     set(root, { "aria-label": `Chart. ${model.get("about")}` });
     if (!plotly) return;
     const isDark = document.body.dataset.jpThemeLight === "false";
-    const { data, layout } = JSON.parse(isDark ? recoloured(model.get("figure"), model.get("dark")) : model.get("figure"));
-    await plotly.react(place, data, dressed(layout, root), { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d"] });
+    const { data, layout } = JSON.parse(
+      isDark ? recoloured(model.get("figure"), model.get("dark")) : model.get("figure"),
+    );
+    await plotly.react(place, data, dressed(layout, root), {
+      displaylogo: false,
+      responsive: true,
+      modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d"],
+    });
     set(root, { "data-drawn": data.length });
     place.removeAllListeners?.("plotly_relayout");
     place.on("plotly_relayout", paint);
     paint();
   };
   const drawing = () => {
-    const image = html("img", { alt: model.get("about"), src: `data:image/svg+xml;utf8,${encodeURIComponent(model.get("drawing"))}` });
+    const image = html("img", {
+      alt: model.get("about"),
+      src: `data:image/svg+xml;utf8,${encodeURIComponent(model.get("drawing"))}`,
+    });
     place.replaceChildren(image);
   };
-  const save = (format) => plotly.downloadImage(place, { format, filename: "qflow-chart", width: place.clientWidth, height: place.clientHeight, scale: format === "png" ? 2 : 1 });
+  const save = (format) =>
+    plotly.downloadImage(place, {
+      format,
+      filename: "qflow-chart",
+      width: place.clientWidth,
+      height: place.clientHeight,
+      scale: format === "png" ? 2 : 1,
+    });
   for (const format of ["png", "svg"]) {
     const name = format.toUpperCase();
-    button({ class: `qf-save-${format}`, title: `Save this chart as it is, as ${name}` }, bar, `save as ${name}`, () => save(format));
+    button({ class: `qf-save-${format}`, title: `Save this chart as it is, as ${name}` }, bar, `save as ${name}`, () =>
+      save(format),
+    );
   }
 
   const leaveInstants = heedInstants(place, (seconds) => {
-    if (scene && model.get("has_time")) scene.set("place", { time: Math.max(0, Math.round(seconds * 1e6)), back: 0, number: Math.random() });
+    if (scene && model.get("has_time"))
+      scene.set("place", { time: Math.max(0, Math.round(seconds * 1e6)), back: 0, number: Math.random() });
   });
   const leaveTheme = heedTheme(draw);
   const size = new ResizeObserver(() => requestAnimationFrame(paint));
@@ -130,7 +150,9 @@ async function install(packed) {
   await new Promise((loaded, failed) => {
     const script = html("script", { src: url });
     script.addEventListener("load", loaded);
-    script.addEventListener("error", () => failed(new Error("The page does not let plotly.js run; this is the drawing.")));
+    script.addEventListener("error", () =>
+      failed(new Error("The page does not let plotly.js run; this is the drawing.")),
+    );
     document.head.append(script);
   });
   URL.revokeObjectURL(url);
@@ -140,7 +162,8 @@ async function install(packed) {
 }
 
 // What is dark on white is light in the dark.
-const recoloured = (text, colours) => text.replace(/#[0-9a-f]{6}/gi, (colour) => colours[colour.toLowerCase()] ?? colour);
+const recoloured = (text, colours) =>
+  text.replace(/#[0-9a-f]{6}/gi, (colour) => colours[colour.toLowerCase()] ?? colour);
 
 // The page's own colours and letters, so that a chart in the dark is no white window.
 function dressed(layout, root) {
@@ -148,7 +171,16 @@ function dressed(layout, root) {
   const color = (name) => style.getPropertyValue(`--qf-${name}`).trim();
   const grid = { gridcolor: `${color("rule")}80`, linecolor: color("soft"), zerolinecolor: color("rule") };
   const font = { ...layout.font, color: color("ink"), family: style.fontFamily, size: 13 };
-  return { ...layout, width: undefined, autosize: true, paper_bgcolor: color("ground"), plot_bgcolor: color("card"), font, xaxis: { ...layout.xaxis, ...grid }, yaxis: { ...layout.yaxis, ...grid } };
+  return {
+    ...layout,
+    width: undefined,
+    autosize: true,
+    paper_bgcolor: color("ground"),
+    plot_bgcolor: color("card"),
+    font,
+    xaxis: { ...layout.xaxis, ...grid },
+    yaxis: { ...layout.yaxis, ...grid },
+  };
 }
 
 export default { render };

@@ -1,5 +1,6 @@
-// Conveyor: a queue as one line with its head at the right. Each consumer's eye passes over what it may not have; a lock snaps shut on
-// what it takes and flies to its owner. What is looked at, and in which order, comes with the run; here it only gets time to be seen.
+// Conveyor: a queue as one line with its head at the right. Each consumer's eye passes over what it may not have; a
+// lock snaps shut on what it takes and flies to its owner. What is looked at, and in which order, comes with the run;
+// here it only gets time to be seen.
 
 import { buildCard, buildLocks, laidOut } from "./cards.js";
 import { TAKES } from "./flights.js";
@@ -9,12 +10,16 @@ import { EYE, PASSED, TAKEN } from "./looks.js";
 import { drawLock, drawShape, drawText, paint, ring } from "./marks.js";
 import { Painter } from "./motion.js";
 import { clamp, easeOut, mix, smooth } from "./numbers.js";
-import { fitted, patterns, set, svg, textWidth, write } from "./svg.js";
+import { fitted, set, svg, textWidth, write } from "./svg.js";
 
 const OWNERS = ["stop", "ink", "real", "go", "blue", "soft"];
 const LINE = { top: 34, middle: 70, bottom: 128, rail: 148, gap: 18, card: 148 };
-// Across: the whole width, or half of it beside another run; where the race is counted, beside what is done or below it.
-const [WIDE, SLIM] = [{ width: 1040, right: 1004, pitch: 60, race: 640, below: 0 }, { width: 560, right: 528, pitch: 46, race: 560, below: 56 }];
+// Across: the whole width, or half of it beside another run; where the race is counted, beside what is done or below
+// it.
+const [WIDE, SLIM] = [
+  { width: 1040, right: 1004, pitch: 60, race: 640, below: 0 },
+  { width: 560, right: 528, pitch: 46, race: 560, below: 56 },
+];
 
 const ownerColour = (consumer) => OWNERS[(consumer - 1) % OWNERS.length];
 const isRemove = (number) => number % 2 === 0;
@@ -83,9 +88,31 @@ export class Conveyor extends Painter {
       drawShape(pen, shapeOf(kind), size / 5.4, colorOf(kind), colour("card"), 0.5);
       const { pitch } = this.places;
       const small = size < 10 ? 9 : 12;
-      drawText(pen, letterOf([label.split("-")[0]], 1), 0, size * 0.1, `700 ${Math.round(size * 0.7)}px`, DARK.has(colorOf(kind)) ? "#fff" : "#1c2126");
-      drawText(pen, size < 10 ? label.split("-").at(-1) : fittedLabel(label, pitch), 0, size + small, `650 ${small}px`, colour("ink"));
-      if (size > 12) drawText(pen, isRemove(number) ? "remove" : "add", 0, size + 25, `${pitch < 46 ? 9.5 : pitch < 52 ? 10.5 : 12}px`, colour("soft"));
+      drawText(
+        pen,
+        letterOf([label.split("-")[0]], 1),
+        0,
+        size * 0.1,
+        `700 ${Math.round(size * 0.7)}px`,
+        DARK.has(colorOf(kind)) ? "#fff" : "#1c2126",
+      );
+      drawText(
+        pen,
+        size < 10 ? label.split("-").at(-1) : fittedLabel(label, pitch),
+        0,
+        size + small,
+        `650 ${small}px`,
+        colour("ink"),
+      );
+      if (size > 12)
+        drawText(
+          pen,
+          isRemove(number) ? "remove" : "add",
+          0,
+          size + 25,
+          `${pitch < 46 ? 9.5 : pitch < 52 ? 10.5 : 12}px`,
+          colour("soft"),
+        );
       pen.translate(-size, -size * 0.8);
       if (again) paint(pen, AGAIN, { edge: colour("ink"), line: 1.8 });
     };
@@ -104,7 +131,15 @@ export class Conveyor extends Painter {
         // Its place is kept until it is accepted: an empty one, with the name of who has it.
         const taker = held?.consumer ?? this.timeline.holdings.get(this.had(stay).at(-1) ?? 0, "consumer");
         const alpha = left <= this.time ? 1 - this.part(left, TAKES.close) : 0.8;
-        if (taker) this.brush.stamp(`place ${taker} ${size}`, x, LINE.middle, size + 4, (pen, colour) => drawPlace(pen, colour, size, taker, this.timeline.topology.consumers[taker - 1].name), alpha);
+        if (taker)
+          this.brush.stamp(
+            `place ${taker} ${size}`,
+            x,
+            LINE.middle,
+            size + 4,
+            (pen, colour) => drawPlace(pen, colour, size, taker, this.timeline.topology.consumers[taker - 1].name),
+            alpha,
+          );
         continue;
       }
       const back = this.lastRelease(stay);
@@ -147,7 +182,8 @@ export class Conveyor extends Painter {
   // When a consumer was last done with another message.
   freeSince({ consumer, row }) {
     const { rows, column: end } = this.flights.byEnd.holdings;
-    const isDone = (other) => other !== row && this.timeline.holdings.get(other, "consumer") === consumer && this.at(end[other]) <= this.time;
+    const isDone = (other) =>
+      other !== row && this.timeline.holdings.get(other, "consumer") === consumer && this.at(end[other]) <= this.time;
     const last = rows.findLast(isDone);
     return last === undefined ? -Infinity : this.at(end[last]);
   }
@@ -172,7 +208,8 @@ export class Conveyor extends Painter {
       const [x, y] = [mix(from[0], rest[0], part), mix(from[1], rest[1], part)];
       const size = Math.min(12, Math.round(pitch * 0.36));
       this.item(stay, x, y, Math.round(mix(this.size(), size, part)), clamp((x - 2) / 10, 0, 1));
-      if (this.wrong.has(stay)) this.brush.arc(x, y, size + 5, smooth(this.part(end + EYE.done * this.pace, 0.4)), "bad", 3);
+      if (this.wrong.has(stay))
+        this.brush.arc(x, y, size + 5, smooth(this.part(end + EYE.done * this.pace, 0.4)), "bad", 3);
     });
   }
 
@@ -182,7 +219,13 @@ export class Conveyor extends Painter {
     const { holdings, stays, picture } = timeline;
     flights.each(flights.byEnd.holdings, this.time - 2 * TAKES.discard * this.pace, this.time, (row, at) => {
       const [stay, consumer] = [holdings.get(row, "stay"), holdings.get(row, "consumer")];
-      if (!consumer || stay < 0 || stays.get(stay, "end") !== holdings.get(row, "end") || picture.reasons[stays.get(stay, "reason")] !== "reject") return;
+      if (
+        !consumer ||
+        stay < 0 ||
+        stays.get(stay, "end") !== holdings.get(row, "end") ||
+        picture.reasons[stays.get(stay, "reason")] !== "reject"
+      )
+        return;
       const part = this.part(at, 2 * TAKES.discard);
       const [x, y] = this.places.slot(consumer, row);
       this.see("reject", row);
@@ -194,7 +237,9 @@ export class Conveyor extends Painter {
   // Whether a message of the line wears the lock of its group, which has snapped.
   isLocked(stay) {
     const { stays, locks } = this.timeline;
-    return this.aliveLocks().some((row) => locks.get(row, "group") === stays.get(stay, "group") && this.snapped(row) <= this.time);
+    return this.aliveLocks().some(
+      (row) => locks.get(row, "group") === stays.get(stay, "group") && this.snapped(row) <= this.time,
+    );
   }
 
   aliveLocks() {
@@ -206,7 +251,9 @@ export class Conveyor extends Painter {
   first(lock) {
     const { locks, stays } = this.timeline;
     const [group, frame, consumer] = ["group", "start", "consumer"].map((name) => locks.get(lock, name));
-    return this.looks.of[consumer - 1]?.find((look) => look.frame === frame && look.kind === TAKEN && stays.get(look.stay, "group") === group);
+    return this.looks.of[consumer - 1]?.find(
+      (look) => look.frame === frame && look.kind === TAKEN && stays.get(look.stay, "group") === group,
+    );
   }
 
   snapped(lock) {
@@ -225,7 +272,13 @@ export class Conveyor extends Painter {
       const look = this.first(row);
       const x = this.x.get(look?.stay) ?? this.places.right;
       for (const [stay, place] of this.x) {
-        if (timeline.stays.get(stay, "group") !== locks.get(row, "group") || this.held(stay) || place < 0 || this.at(timeline.stays.get(stay, "start")) > this.time) continue;
+        if (
+          timeline.stays.get(stay, "group") !== locks.get(row, "group") ||
+          this.held(stay) ||
+          place < 0 ||
+          this.at(timeline.stays.get(stay, "start")) > this.time
+        )
+          continue;
         // Badges run along the line from where the lock snapped.
         const part = clamp((this.part(at, 1) - Math.abs(place - x) / 2200) / 0.18, 0, 1);
         this.shackle(place + size * 0.78, LINE.middle - size * 0.92, 8, consumer, part);
@@ -234,7 +287,14 @@ export class Conveyor extends Painter {
       const home = this.lockHome(row);
       const part = smooth(this.part(at + EYE.snap * this.pace, TAKES.lock));
       if (part < 1) this.see("lock", row);
-      if (part < 1) this.shackle(mix(x + size * 0.78, home[0], part), mix(LINE.middle - size * 0.92, home[1], part), mix(16 - 3 * smooth(snap), 9, part), consumer, 1);
+      if (part < 1)
+        this.shackle(
+          mix(x + size * 0.78, home[0], part),
+          mix(LINE.middle - size * 0.92, home[1], part),
+          mix(16 - 3 * smooth(snap), 9, part),
+          consumer,
+          1,
+        );
     }
     this.paintUnlocked(10);
   }
@@ -245,7 +305,14 @@ export class Conveyor extends Painter {
   }
 
   shackle(x, y, size, consumer, alpha) {
-    this.brush.stamp(`lock ${size.toFixed(1)} ${consumer}`, x, y, size * 2, (pen, colour) => drawOwnersLock(pen, size, colour, consumer), alpha);
+    this.brush.stamp(
+      `lock ${size.toFixed(1)} ${consumer}`,
+      x,
+      y,
+      size * 2,
+      (pen, colour) => drawOwnersLock(pen, size, colour, consumer),
+      alpha,
+    );
   }
 
   hasLanded(lock) {
@@ -261,7 +328,14 @@ export class Conveyor extends Painter {
         const since = this.part(this.at(look.frame, look.at), 1);
         const x = this.x.get(look.stay);
         if (since <= 0 || since > EYE.trail || x === undefined) continue;
-        this.brush.bow(x, y, this.places.pitch * 0.46, smooth(since / (look.until - look.at)), ownerColour(index + 1), 0.9 * (1 - since / EYE.trail));
+        this.brush.bow(
+          x,
+          y,
+          this.places.pitch * 0.46,
+          smooth(since / (look.until - look.at)),
+          ownerColour(index + 1),
+          0.9 * (1 - since / EYE.trail),
+        );
       }
     });
   }
@@ -273,15 +347,25 @@ export class Conveyor extends Painter {
     const looks = this.looks.of[index];
     const at = looks.findLastIndex((one) => this.at(one.frame, one.at) <= this.time);
     const look = looks[at];
-    const spot = (one) => [one.stay < 0 ? Math.max(16, this.places.right - (this.length + 0.5) * places.pitch) : (this.x.get(one.stay) ?? this.places.right), rail];
+    const spot = (one) => [
+      one.stay < 0
+        ? Math.max(16, this.places.right - (this.length + 0.5) * places.pitch)
+        : (this.x.get(one.stay) ?? this.places.right),
+      rail,
+    ];
     let [x, y, open] = [homeX, homeY, 0.12];
     if (look) {
       const [begun, ended] = [this.at(look.frame, look.at), this.at(look.frame, look.until)];
       const before = looks[at - 1];
-      const from = before && this.at(before.frame, before.until) >= begun - EYE.home * this.pace ? spot(before) : [homeX, homeY];
+      const from =
+        before && this.at(before.frame, before.until) >= begun - EYE.home * this.pace ? spot(before) : [homeX, homeY];
       const step = smooth(this.part(begun, Math.min(0.14, look.until - look.at)));
       const to = spot(look);
-      [x, y, open] = [mix(from[0], to[0], step), mix(from[1], to[1], step), look.kind === PASSED && step > 0.7 && this.part(begun, 1) < 0.2 ? 0.15 : 1];
+      [x, y, open] = [
+        mix(from[0], to[0], step),
+        mix(from[1], to[1], step),
+        look.kind === PASSED && step > 0.7 && this.part(begun, 1) < 0.2 ? 0.15 : 1,
+      ];
       if (this.time > ended) {
         const back = smooth(this.part(ended, EYE.home));
         [x, y, open] = [mix(to[0], homeX, back), mix(to[1], homeY, back), mix(1, 0.12, back)];
@@ -311,11 +395,10 @@ function drawOwnersLock(pen, size, colour, consumer) {
 }
 
 // The still part of the drawing: rails, cards with slots, words and counters.
-export function buildConveyor(root, timeline, id, isNarrow) {
+export function buildConveyor(root, timeline, isNarrow) {
   const { consumers, queues } = timeline.topology;
   const { picture } = timeline;
   root.replaceChildren();
-  const marks = { ...patterns(root, id), groups: picture.groups };
   const cards = LINE.rail + consumers.length * LINE.gap + 6;
   const across = isNarrow ? SLIM : WIDE;
   const width = (across.width - 16 - 12 * (consumers.length - 1)) / consumers.length;
@@ -327,16 +410,50 @@ export function buildConveyor(root, timeline, id, isNarrow) {
   for (const y of [LINE.top, LINE.bottom]) svg("line", { x1: 8, x2: right + 28, y1: y, y2: y, class: "qf-rail" }, root);
   svg("text", { x: 8, y: 22, class: "qf-name", "data-why": `queue:${queues[0].name}` }, root, queues[0].name);
   svg("text", { x: right + 28, y: 22, class: "qf-note qf-end" }, root, "head →");
-  buildButton(root, 110, 8, picture.grouped ? "groups on" : "groups off", { what: "groups" }, { isOn: picture.grouped });
-  buildButton(root, 250, 8, "consumers work by themselves", { what: "work" }, { isOn: picture.works, extra: "qf-extra" });
+  buildButton(
+    root,
+    110,
+    8,
+    picture.grouped ? "groups on" : "groups off",
+    { what: "groups" },
+    { isOn: picture.grouped },
+  );
+  buildButton(
+    root,
+    250,
+    8,
+    "consumers work by themselves",
+    { what: "work" },
+    { isOn: picture.works, extra: "qf-extra" },
+  );
   svg("text", { x: 8, y: cards + LINE.card + 22, class: "qf-note" }, root, "done, in this order");
   svg("line", { x1: 8, x2: race - 8, y1: done + 34, y2: done + 34, class: "qf-rail" }, root);
-  const spots = Array.from({ length: Math.min(most, Math.floor(right / pitch)) }, (_, place) => svg("rect", { x: right - (place + 1) * pitch + 4, y: LINE.top + 8, width: pitch - 8, height: LINE.bottom - LINE.top - 16, class: "qf-spot" }, root));
-  const sinks = consumers.map((_, index) => buildReader(root, timeline, index, 8 + index * (width + 12), cards, width, marks));
+  const spots = Array.from({ length: Math.min(most, Math.floor(right / pitch)) }, (_, place) =>
+    svg(
+      "rect",
+      {
+        x: right - (place + 1) * pitch + 4,
+        y: LINE.top + 8,
+        width: pitch - 8,
+        height: LINE.bottom - LINE.top - 16,
+        class: "qf-spot",
+      },
+      root,
+    ),
+  );
+  const sinks = consumers.map((_, index) => buildReader(root, timeline, index, 8 + index * (width + 12), cards, width));
   const [raceX, raceY] = isNarrow ? [8, done + 56] : [race + 20, cards + LINE.card + 22];
   const paintRace = buildRace(root, timeline, raceX, raceY);
   const places = {
-    width: across.width, right, height, pitch, race, done, tanks: [], sources: [], sinks,
+    width: across.width,
+    right,
+    height,
+    pitch,
+    race,
+    done,
+    tanks: [],
+    sources: [],
+    sinks,
     rail: (index) => LINE.rail + index * LINE.gap,
     eye: (index) => [sinks[index].x + 28, cards + 24],
     slot: (consumer, row) => sinks[consumer - 1].slot(motion.flights.slots[row]),
@@ -350,7 +467,9 @@ export function buildConveyor(root, timeline, id, isNarrow) {
       set(spots[place], { "data-why": `message:${label}`, visibility: "visible" });
     });
     for (const spot of spots.slice(shown.queued[0].length)) set(spot, { visibility: "hidden" });
-    sinks.forEach((sink, index) => sink.paint(timeline.seen("consumer", index, frame), shown.taken[index], motion.flights));
+    sinks.forEach((sink, index) =>
+      sink.paint(timeline.seen("consumer", index, frame), shown.taken[index], motion.flights),
+    );
     paintRace(frame);
   };
   const paintMarks = (brush, now, frame) => {
@@ -362,7 +481,7 @@ export function buildConveyor(root, timeline, id, isNarrow) {
 }
 
 // One consumer: its eye, its pace, what it owns, its slots.
-function buildReader(root, timeline, index, x, y, width, marks) {
+function buildReader(root, timeline, index, x, y, width) {
   const spot = timeline.topology.consumers[index];
   const isSmall = width < 240;
   const form = { name: 30, note: 0, isSmall: false };
@@ -371,11 +490,23 @@ function buildReader(root, timeline, index, x, y, width, marks) {
   set(name, { x: 52, style: `fill:var(--qf-${ownerColour(index + 1)})` });
   if (!isSmall) svg("text", { x: 80, y: 30, class: "qf-note" }, group, spot.note);
   const own = svg("g", {}, group);
-  const [owns, title] = [svg("text", { x: width - 14, y: LINE.card - 11, class: "qf-note qf-end" }, own), svg("title", {}, own)];
+  const [owns, title] = [
+    svg("text", { x: width - 14, y: LINE.card - 11, class: "qf-note qf-end" }, own),
+    svg("title", {}, own),
+  ];
   const holds = svg("text", { x: 14, y: LINE.card - 11, class: "qf-note" }, group);
   const pitch = Math.min(58, (width - 50) / laidOut(timeline, spot));
-  const slots = Array.from({ length: spot.prefetch }, (_, place) => svg("rect", { x: 14 + place * pitch, y: 40, width: pitch - 6, height: 78, rx: 9, class: "qf-slot qf-slot-free" }, group));
-  buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, { end: [18 + spot.prefetch * pitch, 50, 54], pull: [14, 40, pitch, Infinity] });
+  const slots = Array.from({ length: spot.prefetch }, (_, place) =>
+    svg(
+      "rect",
+      { x: 14 + place * pitch, y: 40, width: pitch - 6, height: 78, rx: 9, class: "qf-slot qf-slot-free" },
+      group,
+    ),
+  );
+  buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, {
+    end: [18 + spot.prefetch * pitch, 50, 54],
+    pull: [14, 40, pitch, Infinity],
+  });
   const locks = buildLocks(group, timeline, { width }, form, isSmall ? 86 : 86 + 1.1 * textWidth(spot.note));
   const { holdings, picture } = timeline;
   let isHere = false;

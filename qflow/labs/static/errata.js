@@ -1,4 +1,5 @@
-// Errata: sentences of a page. The learner marks those that seem wrong; then all are tried on the engine, and the marks are scored.
+// Errata: sentences of a page. The learner marks those that seem wrong; then all are tried on the engine, and the
+// marks are scored.
 
 import { button, html, listen, set, write } from "./svg.js";
 
@@ -8,14 +9,17 @@ export function render({ model, el }) {
   html("p", { class: "qf-errata-head" }, root, `${heading}: mark each sentence that you think is wrong`);
   html("p", { class: "qf-errata-rule" }, root, rule);
   const list = html("ol", { class: "qf-errata-list" }, root);
-  const judge = button({ class: "qf-errata-judge" }, root, "let the engine try them", () => change({ is_judged: true }));
+  const judge = button({ class: "qf-errata-judge" }, root, "let the engine try them", () =>
+    change({ is_judged: true }),
+  );
   const score = html("p", { class: "qf-errata-score", "aria-live": "polite" }, root);
 
   const items = sentences.map((sentence, place) => {
     const item = html("li", {}, list);
     const toggle = button({ class: "qf-errata-sentence", "data-place": place }, item, sentence.text, () => {
       const marked = model.get("marked");
-      if (!model.get("is_judged")) change({ marked: marked.includes(place) ? marked.filter((other) => other !== place) : [...marked, place] });
+      if (!model.get("is_judged"))
+        change({ marked: marked.includes(place) ? marked.filter((other) => other !== place) : [...marked, place] });
     });
     html("span", { class: "qf-errata-from" }, item, sentence.from);
     return { item, toggle };
@@ -31,7 +35,9 @@ export function render({ model, el }) {
       const isMarked = marked.includes(place);
       set(toggle, { "aria-pressed": isMarked });
       const found = answers[place];
-      set(item, { class: found ? (found.isWrong ? "qf-errata-wrong" : "qf-errata-true") : isMarked ? "qf-errata-marked" : "" });
+      set(item, {
+        class: found ? (found.isWrong ? "qf-errata-wrong" : "qf-errata-true") : isMarked ? "qf-errata-marked" : "",
+      });
       if (found && item.childElementCount < 3) showAnswer(item, found, isMarked);
     });
     judge.hidden = model.get("is_judged");
@@ -49,7 +55,9 @@ export function render({ model, el }) {
 // What is true of a sentence. Where the learner thought otherwise, the experiment is open.
 function showAnswer(item, { isWrong, id, truth, steps }, isMarked) {
   const answer = html("div", { class: "qf-errata-answer" }, item);
-  const verdict = isWrong ? `✗ wrong (${id})${isMarked ? ", and you marked it" : ", and not marked"}. In truth: ${truth}.` : `✓ ${truth}${isMarked ? "; but you marked it" : ""}.`;
+  const verdict = isWrong
+    ? `✗ wrong (${id})${isMarked ? ", and you marked it" : ", and not marked"}. In truth: ${truth}.`
+    : `✓ ${truth}${isMarked ? "; but you marked it" : ""}.`;
   html("p", { class: "qf-errata-truth" }, answer, verdict);
   const tried = html("details", isWrong === isMarked ? {} : { open: "" }, answer);
   html("summary", { class: "qf-errata-by" }, tried, "the engine tried it");

@@ -1,4 +1,5 @@
-// Film: a few seconds of the picture as a moving one (WebM), recorded by the browser itself while they play, with what the run is below.
+// Film: a few seconds of the picture as a moving one (WebM), recorded by the browser itself while they play, with
+// what the run is below.
 
 import { COLOURS } from "./marks.js";
 import { SVG } from "./svg.js";
@@ -44,13 +45,22 @@ function lookOf(view) {
   const style = getComputedStyle(view.picture);
   const colours = COLOURS.map((name) => `--qf-${name}:${style.getPropertyValue(`--qf-${name}`)}`).join(";");
   const css = rules.map((rule) => rule.cssText).filter((text) => text.includes(".qflow-scene"));
-  return { css: css.join("\n"), colours, ground: style.getPropertyValue("--qf-ground"), ink: style.getPropertyValue("--qf-ink") };
+  return {
+    css: css.join("\n"),
+    colours,
+    ground: style.getPropertyValue("--qf-ground"),
+    ink: style.getPropertyValue("--qf-ink"),
+  };
 }
 
 async function drawStill(canvas, view, { css, colours, ground, ink }, tall) {
   const { width, height } = view.drawn.places;
   const drawing = new XMLSerializer().serializeToString(view.stage);
-  const text = `<svg xmlns="${SVG}" width="${FILM.width}" height="${tall}" viewBox="0 0 ${width} ${height}" class="qflow-scene" style="border:0;max-width:none;padding:0"><style>${css.replace(/&/g, "&amp;").replace(/</g, "&lt;")}</style><g style="${colours}">${drawing}</g></svg>`;
+  const size = `width="${FILM.width}" height="${tall}" viewBox="0 0 ${width} ${height}"`;
+  const sheet = `<style>${css.replace(/&/g, "&amp;").replace(/</g, "&lt;")}</style>`;
+  const text =
+    `<svg xmlns="${SVG}" ${size} class="qflow-scene" style="border:0;max-width:none;padding:0">` +
+    `${sheet}<g style="${colours}">${drawing}</g></svg>`;
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
@@ -70,10 +80,18 @@ async function drawStill(canvas, view, { css, colours, ground, ink }, tall) {
 function captionOf({ timeline }) {
   const { queues, producers } = timeline.topology;
   const [queue] = queues;
-  const levels = [["stop", queue.stop_count], ["resume", queue.stop_count && queue.resume_count], ["limit", queue.max_count]].filter(([, level]) => level);
+  const levels = [
+    ["stop", queue.stop_count],
+    ["resume", queue.stop_count && queue.resume_count],
+    ["limit", queue.max_count],
+  ].filter(([, level]) => level);
   const windows = producers.map(({ capacity }) => capacity);
   const settings = [...levels.map(([name, level]) => `${name} ${level}`), `window ${windows.join(" and ")}`].join(", ");
   const most = windows.reduce((sum, one) => sum + one, queue.stop_count);
-  const law = queue.stop_count && queues.length === 1 ? `stop + windows: ${[queue.stop_count, ...windows].join(" + ")} = ${most}${queue.max_count ? (most > queue.max_count ? ", above the limit" : ", within the limit") : ""}` : "";
+  const bound = queue.max_count ? `, ${most > queue.max_count ? "above" : "within"} the limit` : "";
+  const law =
+    queue.stop_count && queues.length === 1
+      ? `stop + windows: ${[queue.stop_count, ...windows].join(" + ")} = ${most}${bound}`
+      : "";
   return [`${queue.name}: ${settings}`, law].filter(Boolean);
 }

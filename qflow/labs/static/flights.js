@@ -1,14 +1,30 @@
-// Flights: which mark is where at an instant. A pure function of the run's tables and the time: play, rewind and scrub cost nothing.
+// Flights: which mark is where at an instant. A pure function of the run's tables and the time: play, rewind and
+// scrub cost nothing.
 //
-// The engine's events take no time, a flight does: that of a transfer, an accept or a release ends at its event, that of a completion,
-// a delivery or a lock begins at it. What arrived and what is counted are then the same at every instant. A transfer does not leave
-// before its producer may send. Instants are those of the picture (track.js).
+// The engine's events take no time, a flight does: that of a transfer, an accept or a release ends at its event, that
+// of a completion, a delivery or a lock begins at it. What arrived and what is counted are then the same at every
+// instant. A transfer does not leave before its producer may send. Instants are those of the picture (track.js).
 
 import { clamp, firstOf, mix } from "./numbers.js";
 import { NEVER } from "./timeline.js";
 
 // Seconds of the reader that a mark is under way, whatever the speed of the run.
-export const TAKES = { transfer: 0.4, completion: 0.34, pile: 0.3, delivery: 0.38, accept: 0.26, release: 0.36, discard: 0.4, close: 0.35, lock: 0.6, snap: 0.16, unlock: 0.7, gate: 0.18, death: 0.55, glow: 0.45 };
+export const TAKES = {
+  transfer: 0.4,
+  completion: 0.34,
+  pile: 0.3,
+  delivery: 0.38,
+  accept: 0.26,
+  release: 0.36,
+  discard: 0.4,
+  close: 0.35,
+  lock: 0.6,
+  snap: 0.16,
+  unlock: 0.7,
+  gate: 0.18,
+  death: 0.55,
+  glow: 0.45,
+};
 export const LEAST = 0.12;
 const STAGGER = 0.05;
 export const ALL_THROUGH = 1.2;
@@ -28,10 +44,18 @@ export class Flights {
     this.cells = placesOf(sendings, "producer", "start", "end", kept?.cells);
     this.slots = placesOf(holdings, "consumer", "start", "end", kept?.slots);
     this.piles = placesOf(stays, "queue", "held_start", "held_end", kept?.piles);
-    const ordersBy = (name) => Object.fromEntries(Object.entries({ sendings, stays, holdings, locks }).map(([kind, table]) => [kind, orderBy(table, name, count)]));
+    const ordersBy = (name) =>
+      Object.fromEntries(
+        Object.entries({ sendings, stays, holdings, locks }).map(([kind, table]) => [
+          kind,
+          orderBy(table, name, count),
+        ]),
+      );
     [this.byStart, this.byEnd] = [ordersBy("start"), ordersBy("end")];
     this.byHold = orderBy(stays, "held_start", count);
-    this.turns = timeline.topology.queues.map((_, queue) => changesOf(timeline, timeline.column("queue", queue, "flow")));
+    this.turns = timeline.topology.queues.map((_, queue) =>
+      changesOf(timeline, timeline.column("queue", queue, "flow")),
+    );
     this.pairStays();
     this.findReturns();
     this.findDepartures();
@@ -39,7 +63,8 @@ export class Flights {
     Object.assign(this, IN_THE_AIR);
   }
 
-  // The instant of a frame. Where the picture rests, nothing comes after it, and what set out before it gets time to arrive (player.js).
+  // The instant of a frame. Where the picture rests, nothing comes after it, and what set out before it gets time to
+  // arrive (player.js).
   time(frame) {
     const time = frame < this.timeline.count ? this.timeline.shown[frame] : Infinity;
     if (time > this.horizon) return Infinity;
@@ -62,7 +87,8 @@ export class Flights {
         this.sendingOf[row] = one;
         if (this.stayOf[one] < 0) this.stayOf[one] = row;
         const before = this.heldIn[one];
-        if (laid.held_start[row] < NEVER && (before < 0 || laid.held_end[before] < laid.held_end[row])) this.heldIn[one] = row;
+        if (laid.held_start[row] < NEVER && (before < 0 || laid.held_end[before] < laid.held_end[row]))
+          this.heldIn[one] = row;
       }
     }
   }
@@ -73,7 +99,8 @@ export class Flights {
     this.rank = new Int32Array(end.length);
     this.many = new Int32Array(end.length);
     for (let from = 0, to; from < order.length; from = to) {
-      for (to = from; to < order.length && end[order[to]] === end[order[from]]; to += 1) this.rank[order[to]] = to - from;
+      for (to = from; to < order.length && end[order[to]] === end[order[from]]; to += 1)
+        this.rank[order[to]] = to - from;
       for (let at = from; at < to; at += 1) this.many[order[at]] = to - from;
     }
   }
@@ -82,7 +109,11 @@ export class Flights {
   findDepartures() {
     const { sendings, topology } = this.timeline;
     this.free = new Int32Array(sendings.count).fill(-1);
-    const heads = topology.producers.map((_, producer) => ({ changes: changesOf(this.timeline, this.timeline.column("producer", producer, "blocked")), at: 0, free: -1 }));
+    const heads = topology.producers.map((_, producer) => ({
+      changes: changesOf(this.timeline, this.timeline.column("producer", producer, "blocked")),
+      at: 0,
+      free: -1,
+    }));
     const { producer, start } = sendings.columns;
     for (let row = 0; row < sendings.count; row += 1) {
       const head = heads[producer[row]];
@@ -119,13 +150,23 @@ export class Flights {
   isLost(row, time, pace) {
     const { sendings } = this.timeline;
     const died = this.died.get(sendings.get(row, "producer"));
-    return died === sendings.end[row] || (died !== undefined && this.time(died) <= time && this.release(row, pace) + TAKES.completion * pace > this.time(died));
+    return (
+      died === sendings.end[row] ||
+      (died !== undefined &&
+        this.time(died) <= time &&
+        this.release(row, pace) + TAKES.completion * pace > this.time(died))
+    );
   }
 
-  // When a transfer sets out that arrives at a time: not before the first completion is back at a producer that had to wait.
+  // When a transfer sets out that arrives at a time: not before the first completion is back at a producer that had
+  // to wait.
   departure(row, time, pace) {
     const free = this.free[row] < 0 ? -Infinity : this.time(this.free[row]) + TAKES.completion * pace;
-    return Math.max(Math.min(free, time - LEAST * pace), time - TAKES.transfer * pace, Math.min(this.landed, time - LEAST * pace));
+    return Math.max(
+      Math.min(free, time - LEAST * pace),
+      time - TAKES.transfer * pace,
+      Math.min(this.landed, time - LEAST * pace),
+    );
   }
 
   // When a completion sets out.
@@ -138,7 +179,18 @@ export class Flights {
 // What was seen of each kind, each mark once; a test compares it with the trace.
 class Shown {
   constructor(sendings, stays, holdings, locks) {
-    const counts = { transfer: sendings, completion: sendings, held: stays, delivery: holdings, accept: holdings, release: holdings, reject: holdings, discard: stays, lock: locks, unlock: locks };
+    const counts = {
+      transfer: sendings,
+      completion: sendings,
+      held: stays,
+      delivery: holdings,
+      accept: holdings,
+      release: holdings,
+      reject: holdings,
+      discard: stays,
+      lock: locks,
+      unlock: locks,
+    };
     this.seen = Object.fromEntries(Object.entries(counts).map(([kind, table]) => [kind, new Uint8Array(table.count)]));
     this.counts = Object.fromEntries(Object.keys(counts).map((kind) => [kind, 0]));
     this.now = 0;
@@ -193,14 +245,18 @@ export function changesOf(timeline, column) {
   return found;
 }
 
-// Points along a drawn line, so that marks keep to it; a browser takes its time to say where they are, and most lines come again.
+// Points along a drawn line, so that marks keep to it; a browser takes its time to say where they are, and most lines
+// come again.
 export function sampled(path) {
   const shape = path.getAttribute("d");
   if (SAMPLED.size > 300) SAMPLED.clear();
   if (!SAMPLED.has(shape)) {
     const length = path.getTotalLength();
     const at = Array.from({ length: 33 }, (_, index) => path.getPointAtLength((length * index) / 32));
-    SAMPLED.set(shape, at.map(({ x, y }) => [x, y]));
+    SAMPLED.set(
+      shape,
+      at.map(({ x, y }) => [x, y]),
+    );
   }
   return SAMPLED.get(shape);
 }

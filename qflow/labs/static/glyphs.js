@@ -15,7 +15,8 @@ export const SHAPES = [
   "M-2.8,-4.9H2.8L5.6,0L2.8,4.9H-2.8L-5.6,0Z",
 ];
 // A cross about its middle, as far as its half in each direction.
-export const crossOf = (half, x = 0, y = 0) => `M${x - half},${y - half}l${2 * half},${2 * half}m0,${-2 * half}l${-2 * half},${2 * half}`;
+export const crossOf = (half, x = 0, y = 0) =>
+  `M${x - half},${y - half}l${2 * half},${2 * half}m0,${-2 * half}l${-2 * half},${2 * half}`;
 export const AGAIN = "M-3.4,-1.2A3.6,3.6 0 1 1 -2.6,2.5M-3.4,-1.2l-1.2,-2.2M-3.4,-1.2l2.4,-.5";
 
 export const colorOf = (group) => COLORS[(group - 1) % COLORS.length];
@@ -34,7 +35,11 @@ export function offerAnswer(slot, label) {
 export class Cell {
   constructor(parent, [x, y], size, kind, marks) {
     Object.assign(this, { kind, marks, size, key: "" });
-    this.root = svg("g", { class: `qf-${kind} qf-${kind}-free`, transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` }, parent);
+    this.root = svg(
+      "g",
+      { class: `qf-${kind} qf-${kind}-free`, transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` },
+      parent,
+    );
     this.rect = svg("rect", { width: size, height: size, rx: Math.min(3, size / 5), fill: "none" }, this.root);
   }
 
@@ -72,7 +77,11 @@ export class Cell {
     if (!group) this.glyph.removeAttribute("fill");
     const letter = group && this.size >= 15 ? letterOf(this.marks.groups, group) : "";
     if (!letter && !this.letter) return;
-    this.letter ??= svg("text", { x: this.size / 2, y: this.size / 2, class: "qf-letter", style: `font-size:${Math.round(this.size * 0.36)}px` }, this.root);
+    this.letter ??= svg(
+      "text",
+      { x: this.size / 2, y: this.size / 2, class: "qf-letter", style: `font-size:${Math.round(this.size * 0.36)}px` },
+      this.root,
+    );
     set(this.letter, { visibility: letter ? "visible" : "hidden" });
     write(this.letter, letter);
   }

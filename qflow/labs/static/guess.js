@@ -1,7 +1,7 @@
-// Guess: a question asked in the picture. The run pauses, the learner drags a mark on the tank to where something will happen, or
-// chooses a client, and the run goes on to the instant that answers: the mark stays, the truth beside it. The kernel says where to
-// pause, what the answer is and what to say of a guess; here it is drawn. The page is told of a guess by an event, qflow-prediction, whose
-// default is that the run goes on.
+// Guess: a question asked in the picture. The run pauses, the learner drags a mark on the tank to where something
+// will happen, or chooses a client, and the run goes on to the instant that answers: the mark stays, the truth beside
+// it. The kernel says where to pause, what the answer is and what to say of a guess; here it is drawn. The page is
+// told of a guess by an event, qflow-prediction, whose default is that the run goes on.
 
 import { levelsOf } from "./axes.js";
 import { clamp } from "./numbers.js";
@@ -14,11 +14,19 @@ export class Guess {
     Object.assign(this, { root, model, player, shown, value: null, isUnderway: false });
     this.box = html("section", { class: "qf-ask", "aria-label": "A question about this picture", hidden: "" }, root);
     this.count = html("span", { class: "qf-ask-count" }, this.box);
-    this.question = html("p", { class: "qf-ask-question", id: `qf-ask-${crypto.getRandomValues(new Uint32Array(1))[0]}` }, this.box);
+    this.question = html(
+      "p",
+      { class: "qf-ask-question", id: `qf-ask-${crypto.getRandomValues(new Uint32Array(1))[0]}` },
+      this.box,
+    );
     this.form = html("form", { class: "qf-ask-form" }, this.box);
     this.label = html("label", {}, this.form, "messages ");
     this.field = html("input", { type: "number", min: 0, step: 1, "aria-describedby": this.question.id }, this.label);
-    this.choices = html("span", { role: "radiogroup", class: "qf-ask-choices", "aria-labelledby": this.question.id }, this.form);
+    this.choices = html(
+      "span",
+      { role: "radiogroup", class: "qf-ask-choices", "aria-labelledby": this.question.id },
+      this.form,
+    );
     this.sure = html("select", { "aria-label": "How sure" }, this.form);
     this.go = html("button", { type: "submit", class: "qf-ask-go" }, this.form, "go");
     this.skip = button({ class: "qf-ask-skip" }, this.form, "no guess", () => this.send(null));
@@ -34,12 +42,16 @@ export class Guess {
     this.field.addEventListener("input", () => this.field.value !== "" && this.put(Number(this.field.value)));
     // What moves through the run would give the answer away.
     root.addEventListener("keydown", (event) => this.keep(event), true);
-    root.addEventListener("click", (event) => {
-      if (!this.asks || event.target.closest(".qf-ask, .qf-top")) return;
-      event.stopPropagation();
-      const name = event.target.closest("[data-name]")?.dataset.name;
-      if (this.isOpen && this.asking.choices.includes(name)) this.choose(name);
-    }, true);
+    root.addEventListener(
+      "click",
+      (event) => {
+        if (!this.asks || event.target.closest(".qf-ask, .qf-top")) return;
+        event.stopPropagation();
+        const name = event.target.closest("[data-name]")?.dataset.name;
+        if (this.isOpen && this.asking.choices.includes(name)) this.choose(name);
+      },
+      true,
+    );
     this.marks = null;
   }
 
@@ -88,9 +100,24 @@ export class Guess {
   tell() {
     const { question, guess, choices, word, answer, frame } = this.asking;
     if (guess === null) return true;
-    const { name, max_count: limit, stop_count: stop, resume_count: resume } = this.shown[0].timeline.topology.queues[0];
-    const about = choices.length ? { kind: "choice", choices } : { kind: "number", tank: { name, most: this.most, limit, stop, resume } };
-    const detail = { id: question, question, answer: guess, truth: answer, word, ...about, goOn: () => this.goTo(frame) };
+    const {
+      name,
+      max_count: limit,
+      stop_count: stop,
+      resume_count: resume,
+    } = this.shown[0].timeline.topology.queues[0];
+    const about = choices.length
+      ? { kind: "choice", choices }
+      : { kind: "number", tank: { name, most: this.most, limit, stop, resume } };
+    const detail = {
+      id: question,
+      question,
+      answer: guess,
+      truth: answer,
+      word,
+      ...about,
+      goOn: () => this.goTo(frame),
+    };
     const isGoing = document.dispatchEvent(new CustomEvent("qflow-prediction", { detail, cancelable: true }));
     this.isUnderway = !isGoing;
     return isGoing;
@@ -106,7 +133,8 @@ export class Guess {
     this.label.hidden = Boolean(choices.length);
     this.choices.hidden = !choices.length;
     this.choices.replaceChildren();
-    for (const choice of choices) button({ role: "radio", "data-choice": choice }, this.choices, choice, () => this.choose(choice));
+    for (const choice of choices)
+      button({ role: "radio", "data-choice": choice }, this.choices, choice, () => this.choose(choice));
   }
 
   choose(name) {
@@ -136,7 +164,8 @@ export class Guess {
     this.isUnderway = false;
     this.draw();
     if (!this.isAnswered) {
-      if (this.asking.number > 1) this.form.querySelector(":not([hidden]) > input, [role=radio]:not([hidden] *)")?.focus({ preventScroll: true });
+      if (this.asking.number > 1)
+        this.form.querySelector(":not([hidden]) > input, [role=radio]:not([hidden] *)")?.focus({ preventScroll: true });
       return;
     }
     this.root.classList.toggle("qf-is-answered", true);
@@ -188,17 +217,30 @@ export class Guess {
     view.stage.classList.remove("qf-hides-depth");
     const { isOpen } = this;
     if (isOpen) {
-      const area = svg("rect", { x: tank.left - 8, y: tank.top - 14, width: wide + 16, height: tank.bottom - tank.top + 14, class: "qf-guess-catch" }, this.marks);
+      const area = svg(
+        "rect",
+        {
+          x: tank.left - 8,
+          y: tank.top - 14,
+          width: wide + 16,
+          height: tank.bottom - tank.top + 14,
+          class: "qf-guess-catch",
+        },
+        this.marks,
+      );
       this.listen(area);
     }
     const { word } = this.asking;
     if (this.value !== null || isOpen) {
-      const at = this.value ?? this.player.track.timelines[0].seen("queue", 0, this.player.track.frame(0, this.player.place)).depth;
+      const at =
+        this.value ??
+        this.player.track.timelines[0].seen("queue", 0, this.player.track.frame(0, this.player.place)).depth;
       const name = this.value === null ? "drag me" : `${truth === null ? word : "you:"} ${at}`;
       const line = this.drawLine(tank, wide, at, name, "qf-guess-mark", truth !== null && truth >= at);
       if (isOpen) this.asSlider(line, at, hadFocus);
     }
-    if (truth !== null) this.drawLine(tank, wide, truth, `${word} ${truth}`, "qf-guess-truth", this.value !== null && truth < this.value);
+    if (truth !== null)
+      this.drawLine(tank, wide, truth, `${word} ${truth}`, "qf-guess-truth", this.value !== null && truth < this.value);
   }
 
   // Who is chosen, in the banner and in the picture; beside it the one that it was.
@@ -216,14 +258,38 @@ export class Guess {
   drawFrame(view, name, word, kind, isBelow) {
     const client = name && view.stage.querySelector(`[data-name="${CSS.escape(name)}"]`);
     if (!client) return;
-    const [card, stage] = [client.querySelector(".qf-card") ?? client, view.stage].map((element) => element.getBoundingClientRect());
+    const [card, stage] = [client.querySelector(".qf-card") ?? client, view.stage].map((element) =>
+      element.getBoundingClientRect(),
+    );
     const unit = view.drawn.places.width / stage.width;
-    const box = { x: (card.left - stage.left) * unit, y: (card.top - stage.top) * unit, width: card.width * unit, height: card.height * unit };
+    const box = {
+      x: (card.left - stage.left) * unit,
+      y: (card.top - stage.top) * unit,
+      width: card.width * unit,
+      height: card.height * unit,
+    };
     const frame = svg("g", { class: kind }, this.marks);
     const inset = isBelow ? 7 : 2;
-    svg("rect", { x: box.x + inset, y: box.y + inset, width: box.width - 2 * inset, height: box.height - 2 * inset, rx: 8, class: "qf-guess-frame" }, frame);
+    svg(
+      "rect",
+      {
+        x: box.x + inset,
+        y: box.y + inset,
+        width: box.width - 2 * inset,
+        height: box.height - 2 * inset,
+        rx: 8,
+        class: "qf-guess-frame",
+      },
+      frame,
+    );
     const room = 18 + 1.2 * textWidth(word);
-    drawPill(frame, box.x + box.width - room - 8, isBelow ? box.y + box.height - 11 : Math.max(1, box.y - 11), room, word);
+    drawPill(
+      frame,
+      box.x + box.width - room - 8,
+      isBelow ? box.y + box.height - 11 : Math.max(1, box.y - 11),
+      room,
+      word,
+    );
   }
 
   drawLine(tank, wide, value, name, kind, isBelow) {
@@ -236,12 +302,21 @@ export class Guess {
     drawPill(line, tank.left + (wide - room) / 2, y + down, room, name);
     // The number on the tank makes room.
     const number = view.stage.querySelector(".qf-depth")?.getBBox();
-    if (number && y + down < number.y + number.height + 18 && y + down + 22 > number.y) view.stage.classList.add("qf-hides-depth");
+    if (number && y + down < number.y + number.height + 18 && y + down + 22 > number.y)
+      view.stage.classList.add("qf-hides-depth");
     return line;
   }
 
   asSlider(line, at, hasFocus) {
-    set(line, { role: "slider", tabindex: 0, "aria-label": this.asking.question, "aria-valuemin": 0, "aria-valuemax": this.most, "aria-valuenow": at, "aria-valuetext": this.value === null ? "no guess yet" : `${this.asking.word} ${at}` });
+    set(line, {
+      role: "slider",
+      tabindex: 0,
+      "aria-label": this.asking.question,
+      "aria-valuemin": 0,
+      "aria-valuemax": this.most,
+      "aria-valuenow": at,
+      "aria-valuetext": this.value === null ? "no guess yet" : `${this.asking.word} ${at}`,
+    });
     if (hasFocus) line.focus({ preventScroll: true });
     this.listen(line);
   }

@@ -1,5 +1,5 @@
-// Hand: what takes hold of a handle of the picture, or of a slider below it. The kernel runs while it is held, so that the picture comes soon
-// or is there already; where a handle was pulled, its slider follows.
+// Hand: what takes hold of a handle of the picture, or of a slider below it. The kernel runs while it is held, so
+// that the picture comes soon or is there already; where a handle was pulled, its slider follows.
 
 import { laidOut } from "./cards.js";
 import { askRest } from "./handles.js";
@@ -27,7 +27,14 @@ export class Hand {
 
   read(element) {
     const number = (name) => Number(element.getAttribute(name));
-    return { key: element.dataset.handle, setting: element.dataset.setting, low: number("aria-valuemin"), high: number("aria-valuemax"), step: Number(element.dataset.step), value: number("aria-valuenow") };
+    return {
+      key: element.dataset.handle,
+      setting: element.dataset.setting,
+      low: number("aria-valuemin"),
+      high: number("aria-valuemax"),
+      step: Number(element.dataset.step),
+      value: number("aria-valuenow"),
+    };
   }
 
   take(event) {
@@ -41,12 +48,25 @@ export class Hand {
     const unit = this.view.stage.getBoundingClientRect().width / drawn.places.width;
     const isPlaying = this.player.isPlaying;
     this.player.pause();
-    this.held = { ...this.read(element), x: event.clientX, y: event.clientY, isLevel: Boolean(tank), pixels: unit * (tank ? tank.y(0) - tank.y(1) : PULL / Number(element.dataset.step)), ghost: timeline, isPlaying };
+    this.held = {
+      ...this.read(element),
+      x: event.clientX,
+      y: event.clientY,
+      isLevel: Boolean(tank),
+      pixels: unit * (tank ? tank.y(0) - tank.y(1) : PULL / Number(element.dataset.step)),
+      ghost: timeline,
+      isPlaying,
+    };
     this.held.begun = this.held.said = this.held.value;
     if (element.dataset.pull) this.held.pull = this.pullOf(element);
     // The scale stays as it is while the hand is on it.
     timeline.scales = timeline.topology.queues.map((_, index) => tankScale(timeline, index));
-    timeline.grids = new Map([...timeline.topology.producers, ...timeline.topology.consumers].map((spot) => [spot.name, laidOut(timeline, spot)]));
+    timeline.grids = new Map(
+      [...timeline.topology.producers, ...timeline.topology.consumers].map((spot) => [
+        spot.name,
+        laidOut(timeline, spot),
+      ]),
+    );
     this.model.send({ ask: "look", time: this.player.track.time(this.player.place) });
     return { move: (moved) => this.held && this.move(moved), leave: () => this.held && this.leave() };
   }
@@ -86,7 +106,10 @@ export class Hand {
     const element = stage.querySelector(`[data-handle="${CSS.escape(key)}"]`);
     if (!element) return;
     const tank = drawn.places.levels?.[Number(element.dataset.queue)];
-    if (isLevel) set(element, { transform: `translate(0,${tank.y(value) - tank.y(Number(element.getAttribute("aria-valuenow")))})` });
+    if (isLevel)
+      set(element, {
+        transform: `translate(0,${tank.y(value) - tank.y(Number(element.getAttribute("aria-valuenow")))})`,
+      });
     else if (this.held.pull) this.followGrip(element, value);
     const word = element.querySelector(".qf-line-name");
     if (word) write(word, `${element.dataset.word} ${value}`);
@@ -97,17 +120,21 @@ export class Hand {
     const last = Math.max(0, value - 1);
     const [across, down] = columns === Infinity ? [last, 0] : [last % columns, Math.floor(last / columns)];
     const [, top] = element.dataset.at.split(" ").map(Number);
-    set(element, { transform: `translate(${x + (across + 1) * pitch + 4},${columns === Infinity ? top : y + down * pitch})` });
+    set(element, {
+      transform: `translate(${x + (across + 1) * pitch + 4},${columns === Infinity ? top : y + down * pitch})`,
+    });
   }
 
-  // The next question waits for the picture that answers the last, or else a hand that moves on would never see one; but not for long,
-  // as there may be none.
+  // The next question waits for the picture that answers the last, or else a hand that moves on would never see one;
+  // but not for long, as there may be none.
   say() {
     const { held } = this;
     if (!held || this.asked || held.said === held.value) return;
     held.said = held.value;
     const asked = (this.asked = {});
-    askRest(this.model, held.setting, held.value, () => setTimeout(() => this.asked === asked && this.answered(), MOST_WAIT));
+    askRest(this.model, held.setting, held.value, () =>
+      setTimeout(() => this.asked === asked && this.answered(), MOST_WAIT),
+    );
   }
 
   answered() {
@@ -149,7 +176,8 @@ export class Hand {
 
   turn(event) {
     const element = event.target.closest("[data-handle]");
-    if (element && element === document.activeElement && event.deltaY) this.step(event, element, event.deltaY < 0 ? 1 : -1);
+    if (element && element === document.activeElement && event.deltaY)
+      this.step(event, element, event.deltaY < 0 ? 1 : -1);
   }
 
   step(event, element, steps) {
@@ -173,7 +201,8 @@ export class Hand {
     const { view, player } = this;
     const element = this.focused && view.stage.querySelector(`[data-handle="${CSS.escape(this.focused)}"]`);
     element?.focus({ preventScroll: true, focusVisible: !this.held });
-    if (element && this.pressed && Number(element.getAttribute("aria-valuenow")) === this.pressed.value) this.pressed = null;
+    if (element && this.pressed && Number(element.getAttribute("aria-valuenow")) === this.pressed.value)
+      this.pressed = null;
     if (this.held) this.follow();
     this.answered();
     if (!this.after || !view.timeline.isWhole) return;
@@ -197,8 +226,8 @@ function firstChange(one, other) {
 // Milliseconds without a move after which a hand rests on a slider.
 const REST = 40;
 
-// A reader who takes hold of a slider says which instant is looked at: it is drawn first when the next run takes longer.
-// One who rests with it says where: most sliders are let go of where they rest.
+// A reader who takes hold of a slider says which instant is looked at: it is drawn first when the next run takes
+// longer. One who rests with it says where: most sliders are let go of where they rest.
 export function heedSliders(el, player, model) {
   let looked = -1;
   let held = null;
@@ -220,17 +249,20 @@ export function heedSliders(el, player, model) {
   };
   const over = new AbortController();
   const heard = { pointerdown: take, keydown: take, pointermove: move, pointerup: leave, pointercancel: leave };
-  for (const [name, hear] of Object.entries(heard)) document.addEventListener(name, hear, { capture: true, signal: over.signal });
+  for (const [name, hear] of Object.entries(heard))
+    document.addEventListener(name, hear, { capture: true, signal: over.signal });
   return () => {
     leave();
     over.abort();
   };
 }
 
-// One slider under the pointer. What it says is asked for once the answer before is there: a slow run is not made slower.
+// One slider under the pointer. What it says is asked for once the answer before is there: a slow run is not made
+// slower.
 function heldSlider(slider, model) {
   const rail = slider?.querySelector(".noUi-target")?.noUiSlider;
-  const setting = slider && [...slider.classList].find((name) => name.startsWith("qf-slider-"))?.slice("qf-slider-".length);
+  const setting =
+    slider && [...slider.classList].find((name) => name.startsWith("qf-slider-"))?.slice("qf-slider-".length);
   if (!rail || !setting) return null;
   const begun = Number(rail.get());
   let [said, timer, isAwaited] = [begun, 0, false];

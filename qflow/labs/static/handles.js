@@ -1,5 +1,6 @@
-// Handles: what is changed where it is seen. A level is dragged on the tank, a window at its producer, a prefetch at its consumer; by
-// keyboard with the arrow keys. The kernel runs while a handle is held, as for a slider, and the slider follows.
+// Handles: what is changed where it is seen. A level is dragged on the tank, a window at its producer, a prefetch at
+// its consumer; by keyboard with the arrow keys. The kernel runs while a handle is held, as for a slider, and the
+// slider follows.
 
 import { set, svg, textWidth } from "./svg.js";
 
@@ -9,7 +10,17 @@ export const handleOf = (timeline, ...names) => (timeline.handles ?? []).find(([
 // What makes an element of the drawing a handle, for the mouse, the keyboard and a screen reader.
 export function asHandle(element, [setting, low, high, step], value, label, place) {
   element.classList.add("qf-handle");
-  set(element, { role: "slider", tabindex: 0, "aria-label": label, "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": value, "data-handle": `${setting} ${place}`, "data-setting": setting, "data-step": step });
+  set(element, {
+    role: "slider",
+    tabindex: 0,
+    "aria-label": label,
+    "aria-valuemin": low,
+    "aria-valuemax": high,
+    "aria-valuenow": value,
+    "data-handle": `${setting} ${place}`,
+    "data-setting": setting,
+    "data-step": step,
+  });
 }
 
 // Ask for the run of a value that a hand rests on; the kernel says when it has heard of it.
@@ -18,7 +29,8 @@ export function askRest(model, setting, value, heard) {
   model.send({ ask: "rest", setting, value }, { iopub: { status } });
 }
 
-// A grip at the end of a strip of cells; it is pulled from cell to cell: where they begin, how far apart they are, how many in a row.
+// A grip at the end of a strip of cells; it is pulled from cell to cell: where they begin, how far apart they are,
+// how many in a row.
 export function buildGrip(group, timeline, settings, spot, value, { end: [x, y, tall], pull }) {
   const handle = handleOf(timeline, ...settings.flatMap((setting) => [setting, `${setting}-${spot.name}`]));
   if (!handle) return;
@@ -35,10 +47,15 @@ export function buildButton(root, x, y, words, question, { isOn, extra = "" } = 
   const isSwitch = isOn !== undefined;
   const asked = { tabindex: 0, "aria-label": words, "data-ask": JSON.stringify({ ask: "do", ...question }) };
   const role = isSwitch ? { role: "switch", "aria-checked": isOn } : { role: "button" };
-  const group = svg("g", { class: `${isSwitch ? "qf-switch" : "qf-button"} ${extra}`, transform: `translate(${x},${y})`, ...role, ...asked }, root);
+  const group = svg(
+    "g",
+    { class: `${isSwitch ? "qf-switch" : "qf-button"} ${extra}`, transform: `translate(${x},${y})`, ...role, ...asked },
+    root,
+  );
   const [width, height] = [(isSwitch ? 46 : 24) + 1.1 * textWidth(words), isSwitch ? 22 : 24];
   svg("rect", { width, height, rx: height / 2, class: "qf-pill" }, group);
-  if (isSwitch) svg("rect", { x: 4, y: 4, width: 26, height: 14, rx: 7, class: isOn ? "qf-switch-on" : "qf-switch-off" }, group);
+  if (isSwitch)
+    svg("rect", { x: 4, y: 4, width: 26, height: 14, rx: 7, class: isOn ? "qf-switch-on" : "qf-switch-off" }, group);
   if (isSwitch) svg("circle", { cx: isOn ? 23 : 11, cy: 11, r: 5, class: "qf-switch-knob" }, group);
   svg("text", { x: isSwitch ? 37 : width / 2, y: height / 2 + 4.5, class: isSwitch ? "" : "qf-middle" }, group, words);
   return width;

@@ -1,6 +1,7 @@
 // Judged: whether a guess is right, and what is said of it; the words come from Python (teaching/predictions.py).
 
-export const isRight = (guess, truth, within) => (typeof guess === "number" ? Math.abs(guess - Number(truth)) <= within : guess === truth);
+export const isRight = (guess, truth, within) =>
+  typeof guess === "number" ? Math.abs(guess - Number(truth)) <= within : guess === truth;
 
 export function sayingOf(guess, truth, { within, said }) {
   if (guess === null || guess === undefined) return said.none;

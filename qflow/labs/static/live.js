@@ -1,14 +1,15 @@
-// Live: a picture that follows a broker as it serves. Python sends the last two seconds ten times a second, in frames of a thirtieth;
-// they are played a little later, so that every mark is seen on its way. What was drawn is told: nothing more comes before that.
+// Live: a picture that follows a broker as it serves. Python sends the last two seconds ten times a second, in frames
+// of a thirtieth; they are played a little later, so that every mark is seen on its way. What was drawn is told:
+// nothing more comes before that.
 
 import { Flights } from "./flights.js";
 import { Hand } from "./hand.js";
 import { roundStep } from "./numbers.js";
 import { button, html, set, write } from "./svg.js";
-import { Timeline, inflated } from "./timeline.js";
+import { inflated, Timeline } from "./timeline.js";
 import { Track } from "./track.js";
 import { setStage } from "./transport.js";
-import { View, mark } from "./view.js";
+import { mark, View } from "./view.js";
 import { caption } from "./words.js";
 
 // Seconds from an event to its picture: as long as a transfer is on its way, and a look or two.
@@ -23,7 +24,22 @@ const follow = (kept, key) => ({ key, before: kept?.now ?? new Map(), now: new M
 
 export class Live {
   constructor(root, model, id) {
-    Object.assign(this, { root, model, id: `${id}-live`, latest: 0, asked: 0, content: null, numbers: null, shape: "", most: new Map(), names: new Map(), request: 0, offset: null, tabled: -TABLE_EVERY, times: [] });
+    Object.assign(this, {
+      root,
+      model,
+      id: `${id}-live`,
+      latest: 0,
+      asked: 0,
+      content: null,
+      numbers: null,
+      shape: "",
+      most: new Map(),
+      names: new Map(),
+      request: 0,
+      offset: null,
+      tabled: -TABLE_EVERY,
+      times: [],
+    });
     this.kept = {};
     this.hear = (content, buffers) => content.live && this.take(content.live, buffers?.[0]);
   }
@@ -41,7 +57,12 @@ export class Live {
     const bar = html("div", { class: "qf-live-bar", role: "toolbar", "aria-label": "Live" }, this.box);
     this.state = html("b", { class: "qf-live-state", role: "status" }, bar);
     const add = (name, label, title, act) => button({ class: `qf-live-${name}`, title }, bar, label, act);
-    this.pause = add("pause", "pause", "Make a still of all that has happened, to step back through and to ask why", () => this.ask("pause"));
+    this.pause = add(
+      "pause",
+      "pause",
+      "Make a still of all that has happened, to step back through and to ask why",
+      () => this.ask("pause"),
+    );
     this.follow = add("follow", "follow again", "Follow the broker as it runs", () => this.ask("follow"));
     this.stop = add("stop", "stop the server", "End every connection; the trace stays", () => this.ask("stop"));
     add("stage", "full screen", "The whole screen, for a room", () => setStage(root, { draw: () => {} }));
@@ -51,18 +72,23 @@ export class Live {
     this.senders = html("ul", { class: "qf-crowd qf-crowd-senders", "aria-label": "Clients that send" }, this.scene);
     const middle = html("div", { class: "qf-live-view" }, this.scene);
     this.view = new View(middle, 0);
-    this.receivers = html("ul", { class: "qf-crowd qf-crowd-receivers", "aria-label": "Clients that receive" }, this.scene);
+    this.receivers = html(
+      "ul",
+      { class: "qf-crowd qf-crowd-receivers", "aria-label": "Clients that receive" },
+      this.scene,
+    );
     this.table = html("table", { class: "qf-clients" }, this.box);
     this.incidents = html("p", { class: "qf-live-incidents" }, this.box);
     // A handle on a level needs no run: nothing is simulated.
     const still = { isPlaying: false, pause: () => {}, play: () => {}, track: { time: () => 0 }, place: 0, pace: 1e6 };
     this.hand = new Hand(this.view, { send: () => {} }, still);
-    this.hand.send = (setting, value) => this.declare((this.hand.after ?? this.hand.pressed).key, value);
+    this.hand.send = (_, value) => this.declare((this.hand.after ?? this.hand.pressed).key, value);
     this.hand.say = () => {};
     // A click on what moves makes a still, which can be questioned.
     middle.addEventListener("click", (event) => {
       const isAfterDrag = performance.now() - (this.dragged ?? -1000) < 500;
-      if (event.target.closest("[data-why]") && !event.target.closest("[data-handle]") && !isAfterDrag) this.ask("pause");
+      if (event.target.closest("[data-why]") && !event.target.closest("[data-handle]") && !isAfterDrag)
+        this.ask("pause");
     });
   }
 
@@ -90,7 +116,10 @@ export class Live {
     this.pause.hidden = !isFollowing;
     this.follow.hidden = isFollowing || Boolean(this.isOver);
     this.stop.hidden = Boolean(this.isOver);
-    write(this.state, isFollowing ? "\u25CF live" : this.isOver ? "the server has stopped" : "a still: the broker goes on");
+    write(
+      this.state,
+      isFollowing ? "\u25CF live" : this.isOver ? "the server has stopped" : "a still: the broker goes on",
+    );
     if (isFollowing) root.classList.remove("qf-is-empty");
     cancelAnimationFrame(this.request);
     if (!isFollowing) return;
@@ -115,7 +144,9 @@ export class Live {
       if (this.content) this.content.note = content.note;
       return this.load({ pause: () => {} });
     }
-    const numbers = await inflated(packed.buffer ? new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength) : packed);
+    const numbers = await inflated(
+      packed.buffer ? new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength) : packed,
+    );
     if (content.number <= this.latest) return;
     Object.assign(this, { latest: content.number, content, numbers });
     // The clock of the broker beside that of the page: the message that was under way least says it best.
@@ -165,7 +196,11 @@ export class Live {
     this.kept = {
       cells: follow(cells, (row) => name(sendings, row)),
       piles: follow(piles, (row) => `${stays.get(row, "queue")} ${name(stays, row)}`),
-      slots: follow(slots, (row) => `${holdings.get(row, "consumer")} ${name(stays, holdings.get(row, "stay"))} ${holdings.get(row, "again")}`),
+      slots: follow(
+        slots,
+        (row) =>
+          `${holdings.get(row, "consumer")} ${name(stays, holdings.get(row, "stay"))} ${holdings.get(row, "again")}`,
+      ),
     };
     return this.kept;
   }
@@ -179,8 +214,16 @@ export class Live {
 
   shapeOf(timeline) {
     const { topology, picture } = timeline;
-    const levels = topology.queues.map((_, index) => ["depth", "held"].map((name) => timeline.most("queue", index, name)));
-    return JSON.stringify([{ ...topology, end: 0 }, picture.layout, Boolean(picture.groups.length), levels, this.content.is_crowd]);
+    const levels = topology.queues.map((_, index) =>
+      ["depth", "held"].map((name) => timeline.most("queue", index, name)),
+    );
+    return JSON.stringify([
+      { ...topology, end: 0 },
+      picture.layout,
+      Boolean(picture.groups.length),
+      levels,
+      this.content.is_crowd,
+    ]);
   }
 
   paint() {
@@ -211,20 +254,37 @@ export class Live {
     this.tabled = now;
     const { content } = this;
     const { accepted = 0, released = 0, lost = 0, presettled = 0 } = content.outcomes;
-    const counts = [[accepted, "accepted"], [released, "released"], [lost, "ended without an outcome"], [presettled, "sent settled"]].filter(([count], place) => count || place < 2).map(([count, word]) => `${count.toLocaleString("en")} ${word}`);
+    const counts = [
+      [accepted, "accepted"],
+      [released, "released"],
+      [lost, "ended without an outcome"],
+      [presettled, "sent settled"],
+    ]
+      .filter(([count], place) => count || place < 2)
+      .map(([count, word]) => `${count.toLocaleString("en")} ${word}`);
     write(this.counts, `${content.url} \u00B7 ${(content.time / 1e6).toFixed(0)} s \u00B7 ${counts.join(" \u00B7 ")}`);
     this.note.hidden = !content.note;
     write(this.note, content.note);
-    const ended = [["Closed", content.incidents], ["Links refused", content.refusals]].filter(([, list]) => list.length);
+    const ended = [
+      ["Closed", content.incidents],
+      ["Links refused", content.refusals],
+    ].filter(([, list]) => list.length);
     write(this.incidents, ended.map(([word, list]) => `${word}: ${list.join("; ")}`).join(" \u00B7 "));
     this.scene.classList.toggle("qf-is-crowd", content.is_crowd);
     const rows = content.clients.flatMap((client) => client.links.map((link) => this.row(client, link)));
-    const isThere = (row) => row.role === "sender" || content.picture.topology.queues.some((queue) => queue.name === row.node);
+    const isThere = (row) =>
+      row.role === "sender" || content.picture.topology.queues.some((queue) => queue.name === row.node);
     this.names.clear();
     const shown = rows.filter(isThere);
     if (content.is_crowd) {
-      fillCrowd(this.senders, shown.filter((row) => row.role === "sender"));
-      fillCrowd(this.receivers, shown.filter((row) => row.role === "receiver"));
+      fillCrowd(
+        this.senders,
+        shown.filter((row) => row.role === "sender"),
+      );
+      fillCrowd(
+        this.receivers,
+        shown.filter((row) => row.role === "receiver"),
+      );
     } else for (const list of [this.senders, this.receivers]) list.replaceChildren();
     fillTable(this.table, content.is_crowd ? [] : shown, content.clients.length);
   }
@@ -237,9 +297,25 @@ export class Live {
     const most = Math.max(this.most.get(key) ?? 0, link.unsettled);
     this.most.set(key, most);
     const told = isSender
-      ? [`${accepted} accepted`, released && `${released} released`, presettled && `${presettled} sent settled`, lost && `${lost} ended without an outcome`]
+      ? [
+          `${accepted} accepted`,
+          released && `${released} released`,
+          presettled && `${presettled} sent settled`,
+          lost && `${lost} ended without an outcome`,
+        ]
       : [`${link.delivered} received`, link.is_presettled ? "settled when sent" : `credit ${link.credit}`];
-    return { role: link.role, node, name: client.name, product: client.product, address: client.address, isGone: client.is_gone, unsettled: link.unsettled, most, released, told: told.filter(Boolean).join(", ") };
+    return {
+      role: link.role,
+      node,
+      name: client.name,
+      product: client.product,
+      address: client.address,
+      isGone: client.is_gone,
+      unsettled: link.unsettled,
+      most,
+      released,
+      told: told.filter(Boolean).join(", "),
+    };
   }
 }
 
@@ -252,11 +328,19 @@ function become(old, timeline) {
   Object.assign(old, timeline, { beside: [old] });
 }
 
-const wordOf = (row) => (row.isGone ? "gone" : row.role === "sender" ? `${row.unsettled} without an outcome` : `holds ${row.unsettled}`);
+const wordOf = (row) =>
+  row.isGone ? "gone" : row.role === "sender" ? `${row.unsettled} without an outcome` : `holds ${row.unsettled}`;
 
 function fillTable(table, rows, clients) {
   const head = ["client", "from", "", "now", "most at once", "so far"];
-  const cells = rows.map((row) => [row.name, [row.product, row.address].filter(Boolean).join(", "), row.role === "sender" ? `sends to ${row.node}` : `reads ${row.node}`, wordOf(row), String(row.most), row.told]);
+  const cells = rows.map((row) => [
+    row.name,
+    [row.product, row.address].filter(Boolean).join(", "),
+    row.role === "sender" ? `sends to ${row.node}` : `reads ${row.node}`,
+    wordOf(row),
+    String(row.most),
+    row.told,
+  ]);
   const text = JSON.stringify(cells);
   if (table.told === text) return;
   table.told = text;
@@ -269,20 +353,37 @@ function fillTable(table, rows, clients) {
   for (const word of head) html("th", { scope: "col" }, top, word);
   const body = html("tbody", {}, table);
   cells.forEach((words, index) => {
-    const line = html("tr", { class: rows[index].isGone ? "qf-is-gone" : rows[index].released ? "qf-has-lost" : "" }, body);
+    const line = html(
+      "tr",
+      { class: rows[index].isGone ? "qf-is-gone" : rows[index].released ? "qf-has-lost" : "" },
+      body,
+    );
     words.forEach((word) => html("td", {}, line, word));
   });
 }
 
-// Many clients, each by name with its window: a square for each transfer without an outcome, or each message that it holds.
+// Many clients, each by name with its window: a square for each transfer without an outcome, or each message that it
+// holds.
 function fillCrowd(list, rows) {
   rows.sort((one, other) => one.name.localeCompare(other.name, "en", { numeric: true }));
-  list.style.setProperty("--qf-rows", Math.max(1, Math.ceil(rows.length / (rows.length > 20 ? 3 : rows.length > 8 ? 2 : 1))));
+  list.style.setProperty(
+    "--qf-rows",
+    Math.max(1, Math.ceil(rows.length / (rows.length > 20 ? 3 : rows.length > 8 ? 2 : 1))),
+  );
   while (list.children.length > rows.length) list.lastChild.remove();
   rows.forEach((row, index) => {
     const item = list.children[index] ?? buildChip(list);
-    set(item, { class: `qf-chip${row.isGone ? " qf-is-gone" : row.unsettled ? " qf-is-waiting" : ""}${row.released ? " qf-has-lost" : ""}` });
-    set(item, { title: `${row.name}: ${row.product} ${row.address}, ${row.role === "sender" ? "sends to" : "reads"} ${row.node}`, "data-name": row.name });
+    const looks = [
+      "qf-chip",
+      row.isGone && "qf-is-gone",
+      !row.isGone && row.unsettled && "qf-is-waiting",
+      row.released && "qf-has-lost",
+    ];
+    set(item, { class: looks.filter(Boolean).join(" ") });
+    set(item, {
+      title: `${row.name}: ${row.product} ${row.address}, ${row.role === "sender" ? "sends to" : "reads"} ${row.node}`,
+      "data-name": row.name,
+    });
     const [name, squares, word] = item.children;
     write(name, row.name);
     const shown = Math.min(MOST_SQUARES, Math.max(row.most, 1));

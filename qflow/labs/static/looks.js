@@ -1,4 +1,5 @@
-// Looks: when each look of a consumer at a message begins and ends, in a picture whose consumers' eyes are seen (conveyor.js).
+// Looks: when each look of a consumer at a message begins and ends, in a picture whose consumers' eyes are seen
+// (conveyor.js).
 
 // Seconds of the reader: a look that passes over, the snap of a lock, a flight, an eye on its way home.
 export const EYE = { look: 0.2, snap: 0.2, fly: 0.5, home: 0.35, trail: 1.8, done: 0.6, most: 2.4 };
@@ -15,7 +16,9 @@ export class Looks {
     this.takes = new Map();
     for (let from = 0, to; from < looks.count; from = to) {
       for (to = from; to < looks.count && start[to] === start[from]; to += 1);
-      const raw = Array.from({ length: to - from }, (_, at) => (kind[from + at] === TAKEN ? EYE.look + EYE.snap : EYE.look));
+      const raw = Array.from({ length: to - from }, (_, at) =>
+        kind[from + at] === TAKEN ? EYE.look + EYE.snap : EYE.look,
+      );
       const scale = Math.min(1, EYE.most / raw.reduce((sum, one) => sum + one, 0));
       let at = 0;
       for (let row = from; row < to; row += 1) {

@@ -1,7 +1,7 @@
 // Map: stop × capacity, a run in each cell. The kernel runs, counts and draws; here the cells are filled as they come,
 // pointed at and clicked.
 
-import { HEADROOM, drawFrame, drawLevels, heightOf } from "./axes.js";
+import { drawFrame, drawLevels, HEADROOM, heightOf } from "./axes.js";
 import { button, html, keep, listen, set, svg, write } from "./svg.js";
 
 const MAP_KINDS = ["safe", "below", "full", "dead"];
@@ -31,7 +31,10 @@ function render({ model, el }) {
   };
   const choose = (place) => {
     const { across, up } = model.get("axes");
-    const chosen = { stop: across.values[place % across.values.length], capacity: up.values[Math.floor(place / across.values.length)] };
+    const chosen = {
+      stop: across.values[place % across.values.length],
+      capacity: up.values[Math.floor(place / across.values.length)],
+    };
     state.chosen = true;
     model.set("chosen", { ...chosen, number: (model.get("chosen").number ?? 0) + 1 });
     model.save_changes();
@@ -43,7 +46,14 @@ function render({ model, el }) {
     if (state.cursor >= 0) state.drawn.point(state.cursor, all);
     set(done, { value: known, max: all.length });
     done.style.visibility = known < all.length ? "visible" : "hidden";
-    write(head, known < all.length ? `${known} of ${all.length} runs` : state.chosen ? `set in the lab: stop ${model.get("dot")[0]}, capacity ${model.get("dot")[1]}` : "point at a cell; a click moves the lab there");
+    write(
+      head,
+      known < all.length
+        ? `${known} of ${all.length} runs`
+        : state.chosen
+          ? `set in the lab: stop ${model.get("dot")[0]}, capacity ${model.get("dot")[1]}`
+          : "point at a cell; a click moves the lab there",
+    );
     set(root, { "data-known": known, "data-cells": all.length, "data-view": state.view });
   };
   const draw = () => {
@@ -99,7 +109,12 @@ function buildViews(bar, chosen, choose) {
 // Where an arrow key leads from a cell; at an edge it stays. Of another key, undefined.
 function cellBeside(at, key, { across, safe }) {
   const width = across.values.length;
-  const goals = { ArrowRight: (at + 1) % width ? at + 1 : at, ArrowLeft: at % width ? at - 1 : at, ArrowUp: at + width, ArrowDown: at - width };
+  const goals = {
+    ArrowRight: (at + 1) % width ? at + 1 : at,
+    ArrowLeft: at % width ? at - 1 : at,
+    ArrowUp: at + width,
+    ArrowDown: at - width,
+  };
   const goal = goals[key];
   return goal < 0 || goal >= safe.length ? at : goal;
 }
@@ -114,7 +129,13 @@ export function readCells(packed, courses) {
       continue;
     }
     const course = Array.from({ length: POINTS }, (_, part) => courses.getUint8(place * POINTS + part) / 255);
-    found.push({ kind, died: packed.getUint8(place * 8 + 1), blocked: packed.getUint16(place * 8 + 2, true) / 1e4, depth: packed.getUint32(place * 8 + 4, true), course });
+    found.push({
+      kind,
+      died: packed.getUint8(place * 8 + 1),
+      blocked: packed.getUint16(place * 8 + 2, true) / 1e4,
+      depth: packed.getUint32(place * 8 + 4, true),
+      course,
+    });
   }
   return found;
 }
@@ -124,7 +145,8 @@ function drawMap(field, axes, on) {
   const root = field.firstElementChild;
   root.removeAttribute("width");
   // The kernel's drawing says where its cells and its key are; beside it is room for a run.
-  const box = (query) => ["x", "y", "width", "height"].map((name) => Number(root.querySelector(query).getAttribute(name)));
+  const box = (query) =>
+    ["x", "y", "width", "height"].map((name) => Number(root.querySelector(query).getAttribute(name)));
   const [left, top, wide, high] = box(".qf-map-ground");
   const [side] = box(".qf-map-key rect");
   set(root, { viewBox: `0 0 ${side + 500} ${root.viewBox.baseVal.height}` });
@@ -136,7 +158,11 @@ function drawMap(field, axes, on) {
   layer.replaceChildren();
   const rects = safe.map((_, place) => {
     const [x, y] = [left + (place % columns) * w, floor - (Math.floor(place / columns) + 1) * h];
-    return svg("rect", { x: x.toFixed(2), y: y.toFixed(2), width: (w + 0.3).toFixed(2), height: (h + 0.3).toFixed(2) }, layer);
+    return svg(
+      "rect",
+      { x: x.toFixed(2), y: y.toFixed(2), width: (w + 0.3).toFixed(2), height: (h + 0.3).toFixed(2) },
+      layer,
+    );
   });
   const ring = svg("rect", { width: w + 2, height: h + 2, class: "qf-map-ring", visibility: "hidden" }, root);
   const dot = svg("circle", { r: 7, class: "qf-map-dot" }, root);
@@ -163,9 +189,15 @@ function drawMap(field, axes, on) {
       panel.show(across.values[column], up.values[row], cells[place], safe[place]);
     },
     place([stop, capacity]) {
-      set(dot, { cx: left + (stepsTo(across.values, stop) + 0.5) * w, cy: floor - (stepsTo(up.values, capacity) + 0.5) * h, "data-stop": stop, "data-capacity": capacity });
+      set(dot, {
+        cx: left + (stepsTo(across.values, stop) + 0.5) * w,
+        cy: floor - (stepsTo(up.values, capacity) + 0.5) * h,
+        "data-stop": stop,
+        "data-capacity": capacity,
+      });
     },
-    nearest: ([stop, capacity]) => Math.round(stepsTo(up.values, capacity)) * columns + Math.round(stepsTo(across.values, stop)),
+    nearest: ([stop, capacity]) =>
+      Math.round(stepsTo(up.values, capacity)) * columns + Math.round(stepsTo(across.values, stop)),
   };
 }
 
@@ -181,7 +213,10 @@ function dressOf(cells, place, columns, isSafe, view, deepest) {
   if (!isOwn) return { class: isSafe ? "qf-map-unknown qf-map-promised" : "qf-map-unknown", style: "" };
   if (view === "kind") return { class: `qf-map-cell qf-map-${cell.kind}${guess}`, style: "" };
   const share = view === "depth" ? cell.depth / deepest : cell.blocked;
-  return { class: `qf-map-cell qf-map-heat${guess}`, style: `fill-opacity:${(0.06 + 0.94 * Math.min(1, share)).toFixed(3)}` };
+  return {
+    class: `qf-map-cell qf-map-heat${guess}`,
+    style: `fill-opacity:${(0.06 + 0.94 * Math.min(1, share)).toFixed(3)}`,
+  };
 }
 
 // Where a value lies between those of an axis, in steps of it.
@@ -196,7 +231,19 @@ function stepsTo(values, value) {
 function drawPanel(root, { limit, producers }, side, top) {
   const kinds = root.querySelector(".qf-map-key");
   const shades = svg("g", {}, root);
-  for (let part = 0; part < 20; part += 1) svg("rect", { x: side + part * 12, y: top + 6, width: 12, height: 16, class: "qf-map-heat", style: `fill-opacity:${0.06 + (0.94 * part) / 19}` }, shades);
+  for (let part = 0; part < 20; part += 1)
+    svg(
+      "rect",
+      {
+        x: side + part * 12,
+        y: top + 6,
+        width: 12,
+        height: 16,
+        class: "qf-map-heat",
+        style: `fill-opacity:${0.06 + (0.94 * part) / 19}`,
+      },
+      shades,
+    );
   const least = svg("text", { x: side, y: top + 40, class: "qf-map-facts" }, shades);
   const most = svg("text", { x: side + 240, y: top + 40, class: "qf-map-facts qf-map-tick-up" }, shades);
   const run = svg("g", { class: "qf-map-run" }, root);
@@ -218,10 +265,22 @@ function drawPanel(root, { limit, producers }, side, top) {
       write(facts, isSafe ? "safe by the law; not run yet" : "not run yet");
       write(waited, "");
       if (!cell) return;
-      const deaths = cell.died ? `${cell.died} of ${producers} sessions died (506)` : isSafe ? "safe" : "no session died";
+      const deaths = cell.died
+        ? `${cell.died} of ${producers} sessions died (506)`
+        : isSafe
+          ? "safe"
+          : "no session died";
       write(facts, `greatest depth ${cell.depth}${limit ? ` of ${limit}` : ""} · ${deaths}`);
       write(waited, `producers waited ${Math.round(cell.blocked * 100)} % of the time`);
-      drawCourse(plot, cell, [["limit", limit], ["stop", stop]], form);
+      drawCourse(
+        plot,
+        cell,
+        [
+          ["limit", limit],
+          ["stop", stop],
+        ],
+        form,
+      );
     },
   };
 }
@@ -233,11 +292,26 @@ function drawCourse(plot, { course, depth }, levels, form) {
   const scale = HEADROOM * Math.max(depth, ...levels.map(([, level]) => level));
   const y = heightOf(scale, top, bottom);
   const step = (width - left) / course.length;
-  const way = course.map((share, part) => `${part ? "L" : "M"}${(left + (part + 0.5) * step).toFixed(1)},${y(share * depth).toFixed(1)}`).join("");
+  const way = course
+    .map(
+      (share, part) => `${part ? "L" : "M"}${(left + (part + 0.5) * step).toFixed(1)},${y(share * depth).toFixed(1)}`,
+    )
+    .join("");
   drawFrame(plot, form);
   svg("path", { class: "qf-map-area", d: `${way}V${bottom}H${(left + step / 2).toFixed(1)}Z` }, plot);
-  drawLevels(plot, levels.sort(([, one], [, other]) => other - one), scale, y, form);
-  svg("text", { x: (left + width) / 2, y: bottom + 18, class: "qf-tick" }, plot, "time, until the last message is sent");
+  drawLevels(
+    plot,
+    levels.sort(([, one], [, other]) => other - one),
+    scale,
+    y,
+    form,
+  );
+  svg(
+    "text",
+    { x: (left + width) / 2, y: bottom + 18, class: "qf-tick" },
+    plot,
+    "time, until the last message is sent",
+  );
 }
 
 export default { render };

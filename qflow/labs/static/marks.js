@@ -1,15 +1,41 @@
-// Marks: what moves, on a canvas over the drawing. Each kind has a shape of its own: a message is a rounded square (with groups, the
-// group's shape), a completion is round with a tick, hatched while it is held, an accept is a bare tick, a lock is a shackle.
+// Marks: what moves, on a canvas over the drawing. Each kind has a shape of its own: a message is a rounded square
+// (with groups, the group's shape), a completion is round with a tick, hatched while it is held, an accept is a bare
+// tick, a lock is a shackle.
 
 import { colorOf, crossOf, letterOf, shapeOf } from "./glyphs.js";
 import { clamp } from "./numbers.js";
 
-export const COLOURS = ["ink", "soft", "rule", "ground", "card", "level", "sky", "blue", "stop", "stop-pale", "go", "real", "glow", "bad", "dead"];
+export const COLOURS = [
+  "ink",
+  "soft",
+  "rule",
+  "ground",
+  "card",
+  "level",
+  "sky",
+  "blue",
+  "stop",
+  "stop-pale",
+  "go",
+  "real",
+  "glow",
+  "bad",
+  "dead",
+];
 
-// Draws in the coordinates of the drawing below; a machine that cannot keep up gets a coarser picture, not a slower one.
+// Draws in the coordinates of the drawing below; a machine that cannot keep up gets a coarser picture, not a slower
+// one.
 export class Brush {
   constructor(canvas, root) {
-    Object.assign(this, { canvas, root, pen: canvas.getContext("2d"), sharp: 2, slow: 0, sprites: new Map(), look: "" });
+    Object.assign(this, {
+      canvas,
+      root,
+      pen: canvas.getContext("2d"),
+      sharp: 2,
+      slow: 0,
+      sprites: new Map(),
+      look: "",
+    });
     this.forget([]);
   }
 
@@ -41,12 +67,13 @@ export class Brush {
     }).observe(this.canvas);
   }
 
-  begin(width, height) {
+  begin(width) {
     if (!this.colours) this.learn();
     const box = (this.room ??= this.canvas.getBoundingClientRect());
     const ratio = Math.min(this.sharp, window.devicePixelRatio || 1);
     const [wide, tall] = [Math.round(box.width * ratio), Math.round(box.height * ratio)];
-    if (this.canvas.width !== wide || this.canvas.height !== tall) [this.canvas.width, this.canvas.height] = [wide, tall];
+    if (this.canvas.width !== wide || this.canvas.height !== tall)
+      [this.canvas.width, this.canvas.height] = [wide, tall];
     const scale = wide / width || 1;
     if (scale !== this.scale) this.sprites.clear();
     this.scale = scale;
@@ -64,7 +91,14 @@ export class Brush {
   // A mark is drawn once for each size and kept: putting it somewhere is then a copy.
   put(kind, x, y, size, alpha = 1, group = 0) {
     const rounded = Math.round(size * 2) / 2;
-    this.stamp(`${kind} ${rounded} ${group}`, x, y, rounded + 3, (pen, colour) => DRAWN[kind](pen, rounded, colour, group, this.groups), alpha);
+    this.stamp(
+      `${kind} ${rounded} ${group}`,
+      x,
+      y,
+      rounded + 3,
+      (pen, colour) => DRAWN[kind](pen, rounded, colour, group, this.groups),
+      alpha,
+    );
   }
 
   // Anything else that is drawn once, around 0, 0 and no farther than its reach, and then copied.
@@ -98,21 +132,42 @@ export class Brush {
 
   // A part of a circle, clockwise from its top.
   arc(x, y, size, part, colour, line) {
-    if (part > 0) this.stroke(pathOf("arc", x, y, size, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * Math.min(1, part)), colour, line, { isRound: true });
+    if (part > 0)
+      this.stroke(
+        pathOf("arc", x, y, size, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * Math.min(1, part)),
+        colour,
+        line,
+        { isRound: true },
+      );
   }
 
   // From the right to the left over something.
   bow(x, y, half, part, colour, alpha) {
-    this.stroke(`M${x + half},${y}Q${x + half * (1 - part)},${y - 20 * part} ${x + half - 2 * half * part},${y}`, colour, 2.4, { alpha });
+    this.stroke(
+      `M${x + half},${y}Q${x + half * (1 - part)},${y - 20 * part} ${x + half - 2 * half * part},${y}`,
+      colour,
+      2.4,
+      { alpha },
+    );
   }
 
   // An eye, from closed (0), with its lashes, to wide open (1), with its owner's number beside it.
   eye(x, y, open, colour, number) {
     if (open < 0.3) {
-      const lashes = [[-8, 1.2, -2.5, 4.3], [0, 3.2, 0, 5.3], [8, 1.2, 2.5, 4.3]].map(([across, top, out, down]) => `M${x + across},${y + top}l${out},${down}`);
-      return this.stroke(`M${x - 13},${y - 3}Q${x},${y + 9} ${x + 13},${y - 3}${lashes.join("")}`, colour, 2.2, { isRound: true });
+      const lashes = [
+        [-8, 1.2, -2.5, 4.3],
+        [0, 3.2, 0, 5.3],
+        [8, 1.2, 2.5, 4.3],
+      ].map(([across, top, out, down]) => `M${x + across},${y + top}l${out},${down}`);
+      return this.stroke(`M${x - 13},${y - 3}Q${x},${y + 9} ${x + 13},${y - 3}${lashes.join("")}`, colour, 2.2, {
+        isRound: true,
+      });
     }
-    this.paint(`M${x - 14},${y}Q${x},${y - 18 * open} ${x + 14},${y}Q${x},${y + 18 * open} ${x - 14},${y}`, { fill: "card", edge: colour, line: 2.2 });
+    this.paint(`M${x - 14},${y}Q${x},${y - 18 * open} ${x + 14},${y}Q${x},${y + 18 * open} ${x - 14},${y}`, {
+      fill: "card",
+      edge: colour,
+      line: 2.2,
+    });
     this.paint(ring(4.6, x, y - 1), { fill: colour });
     drawText(this.pen, String(number), x + 18, y, "700 12px", this.colour(colour), "left");
   }
@@ -168,7 +223,8 @@ function fillHatch(pen, path, size, colour) {
   pen.fillRect(-size, -size, 2 * size, 2 * size);
   let lines = "";
   const pitch = Math.max(2.2, size / 1.7);
-  for (let at = -4 * size; at <= 4 * size; at += pitch) lines += `M${at - 2 * size},${2 * size}L${at + 2 * size},${-2 * size}`;
+  for (let at = -4 * size; at <= 4 * size; at += pitch)
+    lines += `M${at - 2 * size},${2 * size}L${at + 2 * size},${-2 * size}`;
   paint(pen, lines, { edge: colour("stop"), line: Math.max(1, size / 3.4) });
   pen.restore();
 }
@@ -194,7 +250,9 @@ const DRAWN = {
   },
   // On its way to a queue, which counts it when it is there.
   sent(pen, size, colour, group) {
-    const shape = group ? shapeOf(group) : "M-4.4,-3A1.4,1.4 0 0 1 -3,-4.4H3A1.4,1.4 0 0 1 4.4,-3V3A1.4,1.4 0 0 1 3,4.4H-3A1.4,1.4 0 0 1 -4.4,3Z";
+    const shape = group
+      ? shapeOf(group)
+      : "M-4.4,-3A1.4,1.4 0 0 1 -3,-4.4H3A1.4,1.4 0 0 1 4.4,-3V3A1.4,1.4 0 0 1 3,4.4H-3A1.4,1.4 0 0 1 -4.4,3Z";
     drawShape(pen, shape, size / 5.4, colour("card"), group ? colorOf(group) : colour("blue"), 1.7);
   },
   waiting(pen, size, colour, group) {
@@ -210,7 +268,8 @@ const DRAWN = {
     paint(pen, ring(size - 0.3), { edge: colour("stop"), line: Math.max(1, size / 5) });
   },
   accept: (pen, size, colour) => paintTick(pen, size * 0.62, colour("go"), Math.max(1.6, size / 2.6)),
-  reject: (pen, size, colour) => paint(pen, crossOf(size * 0.5), { edge: colour("bad"), line: Math.max(1.6, size / 2.6), isRound: true }),
+  reject: (pen, size, colour) =>
+    paint(pen, crossOf(size * 0.5), { edge: colour("bad"), line: Math.max(1.6, size / 2.6), isRound: true }),
   // A shackle with its owner's number on it.
   lock(pen, size, colour, owner) {
     drawLock(pen, size, colour("ink"));
@@ -227,6 +286,11 @@ export function drawLock(pen, size, colour, lift = 0) {
 
 // A word of the drawing's letters: its weight and size, its colour, where it stands.
 export function drawText(pen, text, x, y, font, colour, align = "center") {
-  [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = [`${font} system-ui, sans-serif`, align, "middle", colour];
+  [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = [
+    `${font} system-ui, sans-serif`,
+    align,
+    "middle",
+    colour,
+  ];
   pen.fillText(text, x, y);
 }

@@ -1,6 +1,17 @@
 // Motion: the marks of one run at one instant, on the canvas over its drawing.
 
-import { ALL_THROUGH, DASHES, Flights, IN_THE_AIR, LEAST, MOST_MARKS, SINGLE, TAKES, along, sampled } from "./flights.js";
+import {
+  ALL_THROUGH,
+  along,
+  DASHES,
+  Flights,
+  IN_THE_AIR,
+  LEAST,
+  MOST_MARKS,
+  SINGLE,
+  sampled,
+  TAKES,
+} from "./flights.js";
 import { clamp, easeOut, mix, smooth } from "./numbers.js";
 import { LOST } from "./tank.js";
 
@@ -19,7 +30,7 @@ export class Painter {
   // pace: microseconds of the run in a second of the reader; air: what has landed where the picture rests (player.js).
   begin(brush, { clock: time, pace, air = IN_THE_AIR }, frame) {
     Object.assign(this.flights, air);
-    brush.begin(this.places.width, this.places.height);
+    brush.begin(this.places.width);
     // The instant of the picture before, if this one follows it.
     this.past = this.time < time && time - this.time < 0.2 * pace ? this.time : time;
     Object.assign(this, { brush, time, pace, frame });
@@ -30,14 +41,16 @@ export class Painter {
     if (row >= 0) this.shown.see(kind, row);
   }
 
-  // Acts on the rows of an ordered table between two instants; of more than can be drawn since one of them, on one of so many.
+  // Acts on the rows of an ordered table between two instants; of more than can be drawn since one of them, on one of
+  // so many.
   some(order, from, until, act, since = from) {
     const { flights } = this;
     const every = Math.max(1, Math.ceil((flights.first(order, until) - flights.first(order, since)) / MOST_MARKS));
     flights.each(order, from, until, (row, at) => row % every === 0 && act(row, at));
   }
 
-  // Where each message's place in its queue is: those before it close up when one leaves. Returned is how long each queue is.
+  // Where each message's place in its queue is: those before it close up when one leaves. Returned is how long each
+  // queue is.
   lineUp(lay) {
     const { stays, topology } = this.timeline;
     const lengths = topology.queues.map(() => 0);
@@ -67,7 +80,13 @@ export class Painter {
   paintOwned(sinks) {
     const { locks, topology } = this.timeline;
     const alive = locks.alive(this.frame);
-    sinks.forEach((sink, index) => sink.paintLocks(alive.filter((row) => locks.get(row, "consumer") === index + 1), topology.consumers[index].name, (lock) => this.hasLanded(lock)));
+    sinks.forEach((sink, index) =>
+      sink.paintLocks(
+        alive.filter((row) => locks.get(row, "consumer") === index + 1),
+        topology.consumers[index].name,
+        (lock) => this.hasLanded(lock),
+      ),
+    );
   }
 
   // The instant of so many seconds of the reader after a frame.
@@ -149,7 +168,8 @@ export class Motion extends Painter {
   paintWindows() {
     const { brush, places, timeline } = this;
     places.sources.forEach((source, index) => {
-      if (timeline.column("producer", index, "blocked")[this.frame]) brush.put("waiting", source.right + 2, source.out, places.size + 4);
+      if (timeline.column("producer", index, "blocked")[this.frame])
+        brush.put("waiting", source.right + 2, source.out, places.size + 4);
     });
   }
 
@@ -163,7 +183,8 @@ export class Motion extends Painter {
       if (held <= this.time && !isOver(row)) this.paintHeld(row, held);
     }
     // What was held for less than a picture is seen in one.
-    if (this.past < this.time) flights.each(flights.byHold, this.past, this.time, (row, held) => isOver(row) && this.paintHeld(row, held));
+    if (this.past < this.time)
+      flights.each(flights.byHold, this.past, this.time, (row, held) => isOver(row) && this.paintHeld(row, held));
     this.paintFallen();
   }
 
@@ -210,7 +231,12 @@ export class Motion extends Painter {
     const size = this.sizeAt(flights.rate(order, this.time, pace));
     const from = this.time - (ALL_THROUGH + TAKES.completion + TAKES.glow) * pace;
     this.some(order, from, this.time, (row) => {
-      if (!flights.isLost(row, this.time, pace)) this.paintReturn(row, this.part(flights.release(row, pace), TAKES.completion), Math.min(size, this.places.size));
+      if (!flights.isLost(row, this.time, pace))
+        this.paintReturn(
+          row,
+          this.part(flights.release(row, pace), TAKES.completion),
+          Math.min(size, this.places.size),
+        );
     });
   }
 
@@ -244,7 +270,8 @@ export class Motion extends Painter {
   homeward(tank, source, cell, from, part) {
     const home = this.way(`home ${source.index} ${tank.index}`, () => sampled(tank.home.get(source.index)));
     const to = cell ?? [source.right - 20, source.back];
-    if (part < 0.35) return this.curve(part / 0.35, from, [tank.gate.x, tank.gate.y + clamp((from[1] - tank.gate.y) * 0.3, -8, 8)]);
+    if (part < 0.35)
+      return this.curve(part / 0.35, from, [tank.gate.x, tank.gate.y + clamp((from[1] - tank.gate.y) * 0.3, -8, 8)]);
     if (part < 0.7) return along(home, (part - 0.35) / 0.35);
     const end = home[home.length - 1];
     return [mix(end[0], to[0], (part - 0.7) / 0.3), mix(end[1], to[1], (part - 0.7) / 0.3)];
@@ -261,7 +288,10 @@ export class Motion extends Painter {
     const rate = flights.rate(order, time, pace);
     const [from, until] = [time - 3 * TAKES.death * pace, time + TAKES.transfer * pace];
     const isSlow = timeline.slowed && this.frame >= timeline.slowed.from && this.frame < timeline.slowed.to;
-    this.places.say("transfer", isSlow ? "slowed down here" : rate > SINGLE ? `${Math.round((1e6 * rate) / pace)} sent a second` : "");
+    this.places.say(
+      "transfer",
+      isSlow ? "slowed down here" : rate > SINGLE ? `${Math.round((1e6 * rate) / pace)} sent a second` : "",
+    );
     this.streams = rate > SINGLE ? new Map() : null;
     const paint = (row, at) => {
       const begins = flights.departure(row, at, pace);
@@ -278,7 +308,11 @@ export class Motion extends Painter {
     const beats = this.time / (TAKES.transfer * this.pace);
     for (let dash = 0; dash < DASHES; dash += 1) {
       const part = (beats + dash / DASHES) % 1;
-      if (part >= from && part <= to) this.brush.stroke(`M${at(part)}L${at(Math.min(to, part + 0.45 / DASHES))}`, "blue", clamp(rate / 60, 2, 7), { alpha: 0.6, isRound: true });
+      if (part >= from && part <= to)
+        this.brush.stroke(`M${at(part)}L${at(Math.min(to, part + 0.45 / DASHES))}`, "blue", clamp(rate / 60, 2, 7), {
+          alpha: 0.6,
+          isRound: true,
+        });
     }
   }
 
@@ -291,15 +325,22 @@ export class Motion extends Painter {
     let stay = flights.stayOf[row];
     if (stay < 0) this.paintOnItsWay(producer, this.routeOf(row), null, part, size, group);
     // A fanout lands on several queues.
-    for (; stay >= 0 && stay < stays.count && flights.sendingOf[stay] === row; stay += 1) this.paintOnItsWay(producer, stays.get(stay, "queue"), stay, part, size, group);
+    for (; stay >= 0 && stay < stays.count && flights.sendingOf[stay] === row; stay += 1)
+      this.paintOnItsWay(producer, stays.get(stay, "queue"), stay, part, size, group);
   }
 
   paintOnItsWay(producer, queue, stay, part, size, group) {
     const { places, timeline } = this;
     const tank = places.tanks[queue];
     const way = this.way(`out ${producer} ${queue}`, () => places.out(producer, queue).flatMap(sampled));
-    const level = stay === null ? tank.most : Math.max(0, timeline.column("queue", queue, "depth")[timeline.stays.get(stay, "start")] - 1);
-    const at = (gone) => (gone < 0.66 ? along(way, smooth(gone / 0.66)) : this.falling(way[way.length - 1], tank.spot(level), ((gone - 0.66) / 0.34) ** 1.7));
+    const level =
+      stay === null
+        ? tank.most
+        : Math.max(0, timeline.column("queue", queue, "depth")[timeline.stays.get(stay, "start")] - 1);
+    const at = (gone) =>
+      gone < 0.66
+        ? along(way, smooth(gone / 0.66))
+        : this.falling(way[way.length - 1], tank.spot(level), ((gone - 0.66) / 0.34) ** 1.7);
     if (!this.streams) {
       this.brush.put("sent", ...at(part), size, 1, group);
       return;
@@ -321,7 +362,8 @@ export class Motion extends Painter {
     if (part < 3) this.brush.cross(x, y - 6, 8, part, 4);
   }
 
-  // From the tank to a consumer. Its slot is filled when the mark is there; at once, where it is empty again before an eye has seen that.
+  // From the tank to a consumer. Its slot is filled when the mark is there; at once, where it is empty again before
+  // an eye has seen that.
   paintDeliveries() {
     const { brush, flights, timeline, time, pace } = this;
     const { holdings } = timeline;
@@ -346,7 +388,9 @@ export class Motion extends Painter {
   // Whether a message stays with a consumer for longer than its flights take.
   isLong(row) {
     const { start, end } = this.timeline.holdings.columns;
-    return this.flights.time(end[row]) - this.flights.time(start[row]) > 2 * (TAKES.delivery + TAKES.accept) * this.pace;
+    return (
+      this.flights.time(end[row]) - this.flights.time(start[row]) > 2 * (TAKES.delivery + TAKES.accept) * this.pace
+    );
   }
 
   deliveryTakes(row, at) {
@@ -371,17 +415,28 @@ export class Motion extends Painter {
     const rate = flights.rate(order, time, pace);
     const size = this.sizeAt(rate);
     this.places.say("accept", rate > SINGLE ? `${Math.round((1e6 * rate) / pace)} accepted a second` : "");
-    this.some(order, time, time + TAKES.release * pace, (row, at) => holdings.get(row, "consumer") && this.paintEnd(row, at, size));
+    this.some(
+      order,
+      time,
+      time + TAKES.release * pace,
+      (row, at) => holdings.get(row, "consumer") && this.paintEnd(row, at, size),
+    );
   }
 
   paintEnd(row, at, size) {
     const { brush, flights, timeline, time, pace, places } = this;
     const { stays, holdings } = timeline;
     const [stay, consumer] = [holdings.get(row, "stay"), holdings.get(row, "consumer")];
-    const reason = stay >= 0 && stays.get(stay, "end") === holdings.get(row, "end") ? timeline.picture.reasons[stays.get(stay, "reason")] : "release";
+    const reason =
+      stay >= 0 && stays.get(stay, "end") === holdings.get(row, "end")
+        ? timeline.picture.reasons[stays.get(stay, "reason")]
+        : "release";
     if (!(reason in TAKES) && reason !== "reject") return;
     const begun = flights.time(holdings.get(row, "start"));
-    const takes = Math.max(LEAST * pace, Math.min((TAKES[reason] ?? TAKES.accept) * pace, (at - begun) * 0.4, at - flights.landed));
+    const takes = Math.max(
+      LEAST * pace,
+      Math.min((TAKES[reason] ?? TAKES.accept) * pace, (at - begun) * 0.4, at - flights.landed),
+    );
     const part = 1 - (at - time) / takes;
     if (part < 0) return;
     this.see(reason, row);
@@ -421,7 +476,8 @@ export class Motion extends Painter {
       this.see("lock", row);
       const snap = this.part(at, TAKES.snap);
       const from = this.lockFrom(row);
-      if (snap < 1) brush.put("lock", from[0] + 8, from[1] - 8, 14 - 5 * smooth(snap), smooth(snap), locks.get(row, "consumer"));
+      if (snap < 1)
+        brush.put("lock", from[0] + 8, from[1] - 8, 14 - 5 * smooth(snap), smooth(snap), locks.get(row, "consumer"));
       else {
         const [x, y] = this.curve(smooth(this.part(at + TAKES.snap * pace, TAKES.lock)), from, this.lockHome(row));
         brush.put("lock", x, y, 9, 1, locks.get(row, "consumer"));
@@ -433,7 +489,9 @@ export class Motion extends Painter {
   lockFrom(lock) {
     const { locks, holdings, stays } = this.timeline;
     const held = holdings.alive(this.frame).map((row) => holdings.get(row, "stay"));
-    const first = held.find((stay) => stay >= 0 && ["group", "queue"].every((name) => stays.get(stay, name) === locks.get(lock, name)));
+    const first = held.find(
+      (stay) => stay >= 0 && ["group", "queue"].every((name) => stays.get(stay, name) === locks.get(lock, name)),
+    );
     return first === undefined ? this.places.tanks[locks.get(lock, "queue")].spot(0) : this.spotOf(first);
   }
 
@@ -446,7 +504,9 @@ export class Motion extends Painter {
 
   // Whether a lock has come to its owner.
   hasLanded(lock) {
-    return this.time >= this.flights.time(this.timeline.locks.get(lock, "start")) + (TAKES.snap + TAKES.lock) * this.pace;
+    return (
+      this.time >= this.flights.time(this.timeline.locks.get(lock, "start")) + (TAKES.snap + TAKES.lock) * this.pace
+    );
   }
 
   // Every message of a locked group wears its owner's number; the badges run along the queue from its head.
@@ -462,7 +522,14 @@ export class Motion extends Painter {
       if (lock === undefined || !tank.hasCells) return;
       const part = this.part(flights.time(locks.get(lock, "start")) + place * 0.05 * this.pace, TAKES.snap);
       const [x, y, size] = this.spotOf(row);
-      brush.put("lock", x + size * 0.36, y - size * 0.32, clamp(size * 0.22, 5, 8), smooth(part), locks.get(lock, "consumer"));
+      brush.put(
+        "lock",
+        x + size * 0.36,
+        y - size * 0.32,
+        clamp(size * 0.22, 5, 8),
+        smooth(part),
+        locks.get(lock, "consumer"),
+      );
     });
   }
 

@@ -2,7 +2,10 @@
 
 export const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 export const mix = (one, other, part) => one + (other - one) * part;
-export const smooth = (part) => ((part = clamp(part, 0, 1)), part * part * (3 - 2 * part));
+export function smooth(part) {
+  const inside = clamp(part, 0, 1);
+  return inside * inside * (3 - 2 * inside);
+}
 export const easeOut = (part) => 1 - (1 - clamp(part, 0, 1)) ** 3;
 
 // The first place of a sorted list at which something holds; its length if it never does.

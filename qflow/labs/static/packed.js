@@ -7,6 +7,9 @@ export async function inflatedBytes(packed) {
 }
 
 // The other side of `pack_text` in html_export.py.
-export const unpacked = (text) => Uint8Array.from(atob(text.replace(/[-_.]/g, (letter) => ({ "-": "+", _: "/", ".": "0" })[letter])), (letter) => letter.charCodeAt(0));
+export const unpacked = (text) =>
+  Uint8Array.from(atob(text.replace(/[-_.]/g, (letter) => ({ "-": "+", _: "/", ".": "0" })[letter])), (letter) =>
+    letter.charCodeAt(0),
+  );
 
 export const unpackedJson = async (text) => JSON.parse(new TextDecoder().decode(await inflatedBytes(unpacked(text))));

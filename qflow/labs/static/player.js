@@ -1,4 +1,5 @@
-// Player: where we are in the runs. Words and numbers are those of a frame that Python made; between two frames only marks move.
+// Player: where we are in the runs. Words and numbers are those of a frame that Python made; between two frames only
+// marks move.
 
 import { IN_THE_AIR } from "./flights.js";
 import { clamp } from "./numbers.js";
@@ -8,7 +9,8 @@ export const SPEEDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 const FIRST_LOOK = 18;
 // And a run of few steps no longer than it takes to follow each of them.
 const STEP_LOOK = 0.3;
-// Where the picture rests, the clock stands still and what flies arrives: so many seconds are enough, after the beat of the step.
+// Where the picture rests, the clock stands still and what flies arrives: so many seconds are enough, after the beat
+// of the step.
 const LANDS = 2;
 
 export class Player {
@@ -123,7 +125,8 @@ export class Player {
   jump(direction) {
     this.pause();
     const { turns } = this.track;
-    const found = direction > 0 ? turns.find((place) => place > this.place) : turns.findLast((place) => place < this.place);
+    const found =
+      direction > 0 ? turns.find((place) => place > this.place) : turns.findLast((place) => place < this.place);
     if (found === undefined) return;
     this.show(found);
     if (direction > 0) this.land();

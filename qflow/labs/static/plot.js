@@ -1,6 +1,6 @@
 // Plot: each queue's depth over time, its thresholds, and lanes that are filled while something holds.
 
-import { HEADROOM, drawFrame, drawLevels, drawSeconds, heightOf, levelsOf } from "./axes.js";
+import { drawFrame, drawLevels, drawSeconds, HEADROOM, heightOf, levelsOf } from "./axes.js";
 import { changesOf } from "./flights.js";
 import { crossOf } from "./glyphs.js";
 import { clamp } from "./numbers.js";
@@ -9,7 +9,14 @@ import { tankScale } from "./tank.js";
 
 function plotForm(timeline, isNarrow) {
   const crowded = timeline.topology.queues.length > 2;
-  const sizes = { top: 20, height: crowded ? 50 : isNarrow || timeline.picture.verdicts ? 64 : 84, axis: 22, lane: 17, ticks: isNarrow ? 4 : 8, isNarrow };
+  const sizes = {
+    top: 20,
+    height: crowded ? 50 : isNarrow || timeline.picture.verdicts ? 64 : 84,
+    axis: 22,
+    lane: 17,
+    ticks: isNarrow ? 4 : 8,
+    isNarrow,
+  };
   return isNarrow ? { ...sizes, width: 520, left: 84, right: 10 } : { ...sizes, width: 1040, left: 118, right: 16 };
 }
 
@@ -17,19 +24,28 @@ function plotForm(timeline, isNarrow) {
 export function buildPlots(parent, timeline, id, seek, isNarrow, end, ghost) {
   parent.replaceChildren();
   const form = { ...plotForm(timeline, isNarrow), end, ghost };
-  const cursors = timeline.topology.queues.map((_, index) => buildPlot(parent, timeline, index, `${id}-p${index}`, seek, form));
+  const cursors = timeline.topology.queues.map((_, index) =>
+    buildPlot(parent, timeline, index, `${id}-p${index}`, seek, form),
+  );
   if (timeline.picture.verdicts) cursors.push(buildBytesPlot(parent, timeline, seek, { ...form, height: 50 }));
   // At first the queue whose flow control turns most often; the others with the rest.
-  const turns = timeline.topology.queues.map((_, index) => changesOf(timeline, timeline.column("queue", index, "flow")).length);
+  const turns = timeline.topology.queues.map(
+    (_, index) => changesOf(timeline, timeline.column("queue", index, "flow")).length,
+  );
   const first = turns.indexOf(Math.max(...turns));
-  [...parent.children].forEach((box, index) => box.classList.toggle("qf-extra", index !== first && index < turns.length));
+  [...parent.children].forEach((box, index) =>
+    box.classList.toggle("qf-extra", index !== first && index < turns.length),
+  );
   return (frame, time) => cursors.forEach((cursor) => cursor(frame, time));
 }
 
 function buildPlot(parent, timeline, index, id, seek, form) {
   const { top, axis, lane, end } = form;
   const spot = timeline.topology.queues[index];
-  const lanes = timeline.picture.lanes.filter(([queue, , , spans]) => queue === index && (spans.length || (!form.isNarrow && (spot.stop_count || spot.stop_size))));
+  const lanes = timeline.picture.lanes.filter(
+    ([queue, , , spans]) =>
+      queue === index && (spans.length || (!form.isNarrow && (spot.stop_count || spot.stop_size))),
+  );
   // Many lanes take their room from the depth.
   const height = Math.max(54, form.height - 14 * Math.max(0, lanes.length - 2));
   form = { ...form, height };
@@ -45,7 +61,8 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   drawBands(root, lanes, x, marks, form, isLow ? top + 16 : top + height - 7);
   drawAxes(root, spot, end, scale, x, y, form);
   // The run before, while a handle is dragged and until the next is taken.
-  if (form.ghost?.topology.queues[index]) svg("path", { d: depthPath(form.ghost, index, x, y, form), class: "qf-ghost-curve" }, root);
+  if (form.ghost?.topology.queues[index])
+    svg("path", { d: depthPath(form.ghost, index, x, y, form), class: "qf-ghost-curve" }, root);
   svg("path", { d: depthPath(timeline, index, x, y, form), class: "qf-curve" }, root);
   drawDeaths(root, timeline, index, x, y);
   if (!timeline.isWhole) drawUnknown(root, x(timeline.end), x(end), form);
@@ -61,7 +78,13 @@ function buildPlot(parent, timeline, index, id, seek, form) {
 function buildBytesPlot(parent, timeline, seek, form) {
   const bottom = form.top + form.height;
   const [spot] = timeline.topology.queues;
-  const { root, x, finish } = buildFrame(parent, "qf-plot qf-plot-bytes", `Bytes on ${spot.name} over time.`, bottom + 6, form);
+  const { root, x, finish } = buildFrame(
+    parent,
+    "qf-plot qf-plot-bytes",
+    `Bytes on ${spot.name} over time.`,
+    bottom + 6,
+    form,
+  );
   const scale = HEADROOM * Math.max(1, spot.stop_size, timeline.most("queue", 0, "bytes"));
   const y = heightOf(scale, form.top, bottom);
   drawFrame(root, form);
@@ -72,7 +95,8 @@ function buildBytesPlot(parent, timeline, seek, form) {
   return (frame, time) => cursor(x(time), y(timeline.seen("queue", 0, frame).bytes));
 }
 
-// A drawing with time across it. What lies over all that is drawn, the hand's place and the cursor, comes when it is finished.
+// A drawing with time across it. What lies over all that is drawn, the hand's place and the cursor, comes when it is
+// finished.
 function buildFrame(parent, kind, label, total, { left, right, top, width, end }) {
   const box = html("div", { class: "qf-plot-box" }, parent);
   const root = svg("svg", { viewBox: `0 0 ${width} ${total}`, class: kind, role: "img", "aria-label": label }, box);
@@ -117,7 +141,8 @@ function drawBands(root, lanes, x, marks, form, wordAt) {
   }
 }
 
-// Sessions that died, on the curve of the first queue that their producer feeds; those that lie close together have one word.
+// Sessions that died, on the curve of the first queue that their producer feeds; those that lie close together have
+// one word.
 function drawDeaths(root, timeline, index, x, y) {
   const near = [];
   for (const [frame, producer] of timeline.picture.deaths) {
@@ -126,7 +151,8 @@ function drawDeaths(root, timeline, index, x, y) {
     const group = svg("g", { class: "qf-death" }, root);
     svg("path", { d: crossOf(6, across, down) }, group);
     const last = near[near.length - 1];
-    if (!last || across - last.across > 90) near.push({ across, group, word: svg("text", { x: across + 12, y: down + 22 }, group), names: [] });
+    if (!last || across - last.across > 90)
+      near.push({ across, group, word: svg("text", { x: across + 12, y: down + 22 }, group), names: [] });
     const { names, word } = near[near.length - 1];
     names.push(timeline.topology.producers[producer].name);
     write(word, `${names.join(", ")} ${names.length > 1 ? "die" : "dies"}`);
@@ -143,7 +169,8 @@ function drawAxes(root, spot, end, scale, x, y, form) {
   // Where no limit or threshold says how high the scale goes, its highest level does.
   const deepest = Math.round(scale / HEADROOM);
   const isFar = ends.every(([, depth]) => depth > scale || Math.abs(y(depth) - y(deepest)) > 15);
-  if (deepest && isFar) svg("text", { x: left - 8, y: y(deepest) + 4, class: "qf-level-word" }, root, `deepest ${deepest}`);
+  if (deepest && isFar)
+    svg("text", { x: left - 8, y: y(deepest) + 4, class: "qf-level-word" }, root, `deepest ${deepest}`);
   svg("text", { x: 4, y: top - 8, class: "qf-level-word qf-title qf-from-left" }, root, `depth of ${spot.name}`);
 }
 
@@ -176,7 +203,13 @@ export function depthPath(timeline, index, x, y, { left, right, width, end }, un
 // What a run that still goes on has not come to yet.
 function drawUnknown(root, from, to, { top, height }) {
   svg("rect", { x: from, y: top, width: Math.max(0, to - from), height, class: "qf-unknown" }, root);
-  if (to - from > 110) svg("text", { x: (from + to) / 2, y: top + height / 2, class: "qf-band-word qf-unknown-word" }, root, "not run yet");
+  if (to - from > 110)
+    svg(
+      "text",
+      { x: (from + to) / 2, y: top + height / 2, class: "qf-band-word qf-unknown-word" },
+      root,
+      "not run yet",
+    );
 }
 
 function drawSamples(root, label, points, x, y, form) {
@@ -192,7 +225,12 @@ function drawLanes(root, lanes, top, x, marks, form, heard) {
     const does = label.slice(name.length);
     const group = svg("g", {}, root);
     svg("title", {}, group, label);
-    svg("text", { x: form.left - 8, y: y + 11, class: "qf-level-word" }, group, `${fitted(name, form.left - 12 - 1.1 * textWidth(does))}${does}`);
+    svg(
+      "text",
+      { x: form.left - 8, y: y + 11, class: "qf-level-word" },
+      group,
+      `${fitted(name, form.left - 12 - 1.1 * textWidth(does))}${does}`,
+    );
     svg("line", { x1: form.left, x2: form.width - form.right, y1: y + 7, y2: y + 7, class: "qf-rail" }, root);
     for (const [from, to] of spans) {
       const box = { x: x(from), y: y + 1, width: Math.max(1.5, x(to) - x(from)), height: 12, rx: 2 };
@@ -200,7 +238,19 @@ function drawLanes(root, lanes, top, x, marks, form, heard) {
       // Nobody has said that it turned OFF: the reports end before that.
       if (kind !== "real" || to < heard) continue;
       const wide = Math.min(64, form.width - form.right - x(to)) / 4;
-      for (let part = 0; part < 4; part += 1) svg("rect", { x: x(to) + part * wide, y: y + 1, width: Math.max(0, wide), height: 12, class: "qf-lane-fades", style: `opacity:${0.55 - 0.13 * part}` }, root);
+      for (let part = 0; part < 4; part += 1)
+        svg(
+          "rect",
+          {
+            x: x(to) + part * wide,
+            y: y + 1,
+            width: Math.max(0, wide),
+            height: 12,
+            class: "qf-lane-fades",
+            style: `opacity:${0.55 - 0.13 * part}`,
+          },
+          root,
+        );
     }
   });
 }

@@ -35,7 +35,8 @@ function renderProse({ model, el }) {
     }
   }
   const follow = () => Object.entries(model.get("values")).forEach(([setting, value]) => show(setting, value));
-  const over = () => terms.forEach((term) => term.classList.toggle("qf-is-named", term.dataset.subject === scene.get("over")));
+  const over = () =>
+    terms.forEach((term) => term.classList.toggle("qf-is-named", term.dataset.subject === scene.get("over")));
   follow();
   const leave = listen(model, { values: follow });
   model.widget_manager.get_model(model.get("scene").slice("IPY_MODEL_".length)).then((found) => {
@@ -53,7 +54,14 @@ function renderProse({ model, el }) {
 function heedHand(number, setting, model, show, send) {
   const [low, high, step] = model.get("bounds")[setting];
   const allowed = (value) => clamp(low + Math.round((value - low) / step) * step, low, high);
-  set(number, { role: "slider", tabindex: 0, "aria-label": setting, "aria-valuemin": low, "aria-valuemax": high, title: "Drag sideways, or use the arrow keys" });
+  set(number, {
+    role: "slider",
+    tabindex: 0,
+    "aria-label": setting,
+    "aria-valuemin": low,
+    "aria-valuemax": high,
+    title: "Drag sideways, or use the arrow keys",
+  });
   drag(number, ({ clientX }) => {
     number.focus();
     const from = model.get("values")[setting];

@@ -9,9 +9,9 @@ import { Story } from "./story.js";
 import { bringIntoView, button, heedTheme, html, isLive, keep, listen, set, write } from "./svg.js";
 import { timelineOf } from "./timeline.js";
 import { Track } from "./track.js";
-import { KERNEL_KEYS, KEYS, buildTransport, listenToKeys, openMore, setStage } from "./transport.js";
-import { View, buildKey } from "./view.js";
-import { WhyPanel, light } from "./why.js";
+import { buildTransport, KERNEL_KEYS, KEYS, listenToKeys, openMore, setStage } from "./transport.js";
+import { buildKey, View } from "./view.js";
+import { light, WhyPanel } from "./why.js";
 
 export function render({ model, el }) {
   const scene = new Scene(model, el);
@@ -21,8 +21,14 @@ export function render({ model, el }) {
 class Scene {
   constructor(model, el) {
     const id = `qf-${crypto.getRandomValues(new Uint32Array(1))[0].toString(36)}`;
-    const root = html("div", { class: "qflow-scene", tabindex: 0, role: "group", "data-lm-suppress-shortcuts": "true" }, el);
-    const keys = KEYS.filter(([key]) => isLive(model) || !KERNEL_KEYS.includes(key)).map(([key, does]) => `${key}: ${does}`).join("; ");
+    const root = html(
+      "div",
+      { class: "qflow-scene", tabindex: 0, role: "group", "data-lm-suppress-shortcuts": "true" },
+      el,
+    );
+    const keys = KEYS.filter(([key]) => isLive(model) || !KERNEL_KEYS.includes(key))
+      .map(([key, does]) => `${key}: ${does}`)
+      .join("; ");
     set(root, { "aria-label": `Picture of a run. Keys: ${keys}` });
     const shown = [];
     Object.assign(this, { model, el, id, root, shown, pictures: null, loading: Promise.resolve() });
@@ -35,7 +41,15 @@ class Scene {
     this.views = html("div", { class: "qf-views" }, root);
     this.story = new Story(root, player, shown, this.views);
     // What a page's script may read: how many marks of each kind were shown, and where the picture is.
-    root.scene = { player, get shown() { return shown[0].drawn.motion.shown.counts; }, get marks() { return shown[0].drawn.motion.shown.now; } };
+    root.scene = {
+      player,
+      get shown() {
+        return shown[0].drawn.motion.shown.counts;
+      },
+      get marks() {
+        return shown[0].drawn.motion.shown.now;
+      },
+    };
     this.paintTransport = buildTransport(top, player, root);
     Object.assign(this, buildTools(root, model, player, keys, shown));
     this.live = new Live(root, model, id);
@@ -51,7 +65,9 @@ class Scene {
     heedClicks(views, model, player, this.why);
     heedButtons(views, model, player);
     heedArrows(views);
-    views.addEventListener("pointerover", (event) => model.set("over", event.target.closest("[data-why]")?.dataset.why ?? ""));
+    views.addEventListener("pointerover", (event) =>
+      model.set("over", event.target.closest("[data-why]")?.dataset.why ?? ""),
+    );
     this.leaveSliders = heedSliders(this.el, player, model);
     this.leaveTheme = heedTheme(() => [...shown, ...(live.view ? [live.view] : [])].forEach((view) => view.recolour()));
   }
@@ -70,8 +86,18 @@ class Scene {
       this.show();
     };
     this.leaveModel = listen(model, {
-      run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refused, answer: () => why.answer(model.get("answer")), place: go, plays: () => this.play(),
-      progress: waiting, token: sharing.token, actions: sharing.load, is_followed: () => live.load(player),
+      run: load,
+      pictures: load,
+      offers: sharing.load,
+      asking: () => guess.load(),
+      refusal: refused,
+      answer: () => why.answer(model.get("answer")),
+      place: go,
+      plays: () => this.play(),
+      progress: waiting,
+      token: sharing.token,
+      actions: sharing.load,
+      is_followed: () => live.load(player),
       // A text beside the lab and the picture light each other up (prose.js).
       lit: () => shown.forEach((view) => light(view.root, model.get("lit"))),
     });
@@ -175,7 +201,11 @@ function buildTools(root, model, player, keys, shown) {
     openMore(root, true);
     act();
   };
-  listenToKeys(root, player, { w: ready(() => why.choice.focus()), c: ready(() => sharing.compare()), f: ready(() => sharing.fork()) });
+  listenToKeys(root, player, {
+    w: ready(() => why.choice.focus()),
+    c: ready(() => sharing.compare()),
+    f: ready(() => sharing.fork()),
+  });
   return { tools, why, sharing };
 }
 
@@ -184,10 +214,14 @@ function heedClicks(views, model, player, why) {
     const view = event.target.closest(".qf-view");
     const subject = event.target.closest("[data-why]");
     if (!subject || !view || !player.track.isWhole || !isLive(model)) return;
-    const near = subject.matches("g.qf-producer, g.qf-consumer, g.qf-queue") && event.clientX ? new DOMRect(event.clientX - 8, event.clientY - 8, 16, 16) : subject.getBoundingClientRect();
+    const near =
+      subject.matches("g.qf-producer, g.qf-consumer, g.qf-queue") && event.clientX
+        ? new DOMRect(event.clientX - 8, event.clientY - 8, 16, 16)
+        : subject.getBoundingClientRect();
     const question = () => why.question(Number(view.dataset.view), subject.dataset.why, near);
     const consumer = subject.closest(".qf-consumer")?.dataset.name;
-    if (consumer && subject.classList.contains("qf-slot") && (model.get("actions") ?? []).length) openMenu(view, subject, consumer, model, player, question);
+    if (consumer && subject.classList.contains("qf-slot") && (model.get("actions") ?? []).length)
+      openMenu(view, subject, consumer, model, player, question);
     else question();
   };
   views.addEventListener("click", ask);
@@ -205,9 +239,16 @@ function heedArrows(views) {
     const group = event.target.closest?.(".qf-consumer, .qf-takes");
     const by = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
     if (!group || !(by || event.key === "Escape") || event.target.closest("[data-handle], .qf-menu")) return;
-    const items = [...group.querySelectorAll(".qf-slot[role=button], .qf-take")].filter((one) => one.getAttribute("visibility") !== "hidden");
+    const items = [...group.querySelectorAll(".qf-slot[role=button], .qf-take")].filter(
+      (one) => one.getAttribute("visibility") !== "hidden",
+    );
     const at = items.indexOf(event.target);
-    const next = event.key === "Escape" ? group : at < 0 ? event.key === "ArrowDown" && items[0] : items[(at + by + items.length) % items.length];
+    const next =
+      event.key === "Escape"
+        ? group
+        : at < 0
+          ? event.key === "ArrowDown" && items[0]
+          : items[(at + by + items.length) % items.length];
     if (!next || (event.key === "Escape" && at < 0)) return;
     keep(event);
     next.focus();
@@ -233,7 +274,16 @@ function openMenu(view, slot, consumer, model, player, question) {
   const picture = view.querySelector(".qf-picture");
   const [label] = slot.dataset.why.split(":").slice(1);
   const [box, around] = [slot.getBoundingClientRect(), picture.getBoundingClientRect()];
-  const menu = html("div", { class: "qf-menu", role: "menu", "aria-label": `${label} at ${consumer}`, style: `left:${Math.min(box.left - around.left, around.width - 110)}px;top:${box.bottom - around.top + 4}px` }, picture);
+  const menu = html(
+    "div",
+    {
+      class: "qf-menu",
+      role: "menu",
+      "aria-label": `${label} at ${consumer}`,
+      style: `left:${Math.min(box.left - around.left, around.width - 110)}px;top:${box.bottom - around.top + 4}px`,
+    },
+    picture,
+  );
   html("b", {}, menu, label);
   // Removing what has the focus is heard as leaving it.
   let isOpen = true;
@@ -250,7 +300,15 @@ function openMenu(view, slot, consumer, model, player, question) {
       act();
     });
   };
-  const settle = (verdict) => () => model.send({ ask: "settle", verdict, plays, message: [consumer, label], frame: player.track.frame(Number(view.dataset.view), player.place), time: player.track.time(player.place) });
+  const settle = (verdict) => () =>
+    model.send({
+      ask: "settle",
+      verdict,
+      plays,
+      message: [consumer, label],
+      frame: player.track.frame(Number(view.dataset.view), player.place),
+      time: player.track.time(player.place),
+    });
   for (const verdict of ["accept", "release", "reject"]) item(verdict, settle(verdict));
   item("why?", question);
   menu.addEventListener("keydown", (event) => {
@@ -269,7 +327,15 @@ function openMenu(view, slot, consumer, model, player, question) {
 function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
-  set(parent, { class: `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}${timelines.some(({ picture }) => picture.name?.includes(" (")) ? " qf-is-noted" : ""}` });
+  const looks = [
+    "qf-views",
+    timelines.length > 1 && "qf-many",
+    timelines.length > 2 && "qf-crowd",
+    timelines.length > 4 && "qf-three",
+    track.isNarrow && "qf-slim",
+    timelines.some(({ picture }) => picture.name?.includes(" (")) && "qf-is-noted",
+  ];
+  set(parent, { class: looks.filter(Boolean).join(" ") });
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id, track.isNarrow && timelines.length === 1 ? 520 : 1040);
   timelines.forEach((timeline, index) => {

@@ -1,4 +1,5 @@
-// Share: a token for this instant, a file with the whole run, another course of events from here, two runs side by side.
+// Share: a token for this instant, a file with the whole run, another course of events from here, two runs side by
+// side.
 
 import { canFilm, film } from "./film.js";
 import { button, html, write } from "./svg.js";
@@ -8,19 +9,44 @@ export function buildSharing(parent, root, model, player, shown) {
   const add = (name, label, title, act) => button({ class: `qf-${name}`, title }, bar, label, act);
   const send = (ask, more = {}) => {
     player.pause();
-    model.send({ ask, time: player.track.time(player.place), back: player.track.at(player.track.time(player.place)) - player.place, frame: player.track.frame(0, player.place), ...more });
+    model.send({
+      ask,
+      time: player.track.time(player.place),
+      back: player.track.at(player.track.time(player.place)) - player.place,
+      frame: player.track.frame(0, player.place),
+      ...more,
+    });
   };
-  const forks = html("select", { class: "qf-fork", "aria-label": "Another course of events from here", title: "Fork here (F): what if, from this instant on …" }, bar);
+  const forks = html(
+    "select",
+    {
+      class: "qf-fork",
+      "aria-label": "Another course of events from here",
+      title: "Fork here (F): what if, from this instant on …",
+    },
+    bar,
+  );
   forks.addEventListener("change", () => {
     if (forks.value) send("fork", { action: forks.value });
     forks.value = "";
   });
   // Beside what it ends, also where the rest of the tools is out of sight.
-  const end = button({ class: "qf-end-comparison", hidden: "" }, root.querySelector(".qf-top"), "stop comparing", () => send("compare"));
+  const end = button({ class: "qf-end-comparison", hidden: "" }, root.querySelector(".qf-top"), "stop comparing", () =>
+    send("compare"),
+  );
   const compare = add("compare", "compare", "Keep this run beside the next (C)", () => send("compare"));
-  const token = add("token", "share", "A link, and a line for a cell, that open this instant elsewhere", () => send("token"));
-  const filmed = add("film", "save as film", "The next seconds from here as a moving picture, with the run's settings, among your downloads", () => record());
-  const save = add("export", "save as HTML", "One file that plays without a kernel, among your downloads", () => send("html"));
+  const token = add("token", "share", "A link, and a line for a cell, that open this instant elsewhere", () =>
+    send("token"),
+  );
+  const filmed = add(
+    "film",
+    "save as film",
+    "The next seconds from here as a moving picture, with the run's settings, among your downloads",
+    () => record(),
+  );
+  const save = add("export", "save as HTML", "One file that plays without a kernel, among your downloads", () =>
+    send("html"),
+  );
   const said = html("output", { class: "qf-said" }, bar);
   const keep = (content, name) => {
     const address = URL.createObjectURL(content);
@@ -37,7 +63,10 @@ export function buildSharing(parent, root, model, player, shown) {
     }
     filmed.disabled = false;
   };
-  model.on("msg:custom", (message, buffers) => message.page && keep(new Blob(buffers, { type: "text/html" }), message.page));
+  model.on(
+    "msg:custom",
+    (message, buffers) => message.page && keep(new Blob(buffers, { type: "text/html" }), message.page),
+  );
   const showToken = buildShared(bar, model);
   const can = (what) => (model.get("offers") ?? []).includes(what);
 
@@ -65,7 +94,12 @@ function buildShared(bar, model) {
   const fields = html("div", { class: "qf-shared", hidden: "" }, bar);
   const link = buildCopy(fields, "link", "A link to this run at this instant");
   const line = buildCopy(fields, "cell", "A line for a cell of a notebook, which opens this run at this instant");
-  const note = html("p", {}, fields, "For a link, build a site (qflow site build), and name its address in the variable QFLOW_SITE.");
+  const note = html(
+    "p",
+    {},
+    fields,
+    "For a link, build a site (qflow site build), and name its address in the variable QFLOW_SITE.",
+  );
   return () => {
     const text = model.get("token");
     const site = siteOf(model);
@@ -86,7 +120,10 @@ function buildCopy(parent, name, title) {
   const copy = button({ class: "qf-copy-button" }, row, words, async () => {
     field.select();
     // Without leave to write, it is selected, to be copied by hand.
-    await navigator.clipboard?.writeText(field.value).then(() => write(copy, "copied"), () => {});
+    await navigator.clipboard?.writeText(field.value).then(
+      () => write(copy, "copied"),
+      () => {},
+    );
   });
   return {
     show(text) {
@@ -97,7 +134,8 @@ function buildCopy(parent, name, title) {
   };
 }
 
-// Where the site is whose first page opens a link: told to the kernel, or, where there is none, the one that this page is of.
+// Where the site is whose first page opens a link: told to the kernel, or, where there is none, the one that this
+// page is of.
 function siteOf(model) {
   const root = document.querySelector("script[data-jupyter-lite-root]")?.dataset.jupyterLiteRoot;
   return model.get("site") || (root ? new URL(`${root}/index.html`, location.href.split("?")[0]).href : "");

@@ -10,39 +10,165 @@ const TOP = 8;
 
 // Where the columns stand. One picture has the whole width; of two, each has half of it, of more a third.
 const COLUMNS = {
-  third: { width: 500, bend: 9, turn: 12, gate: 154, reach: 16, sign: 158, card: { x: 2, width: 126 }, desk: { x: 376, width: 122 }, tank: { x: 178, width: 78, foot: 30 } },
-  half: { width: 548, bend: 11, turn: 14, gate: 184, reach: 16, sign: 192, card: { x: 4, width: 148 }, desk: { x: 432, width: 112 }, tank: { x: 214, width: 92, foot: 30 } },
+  third: {
+    width: 500,
+    bend: 9,
+    turn: 12,
+    gate: 154,
+    reach: 16,
+    sign: 158,
+    card: { x: 2, width: 126 },
+    desk: { x: 376, width: 122 },
+    tank: { x: 178, width: 78, foot: 30 },
+  },
+  half: {
+    width: 548,
+    bend: 11,
+    turn: 14,
+    gate: 184,
+    reach: 16,
+    sign: 192,
+    card: { x: 4, width: 148 },
+    desk: { x: 432, width: 112 },
+    tank: { x: 214, width: 92, foot: 30 },
+  },
   // A second tank, for bytes.
-  bytes: { width: 1040, bend: 40, turn: 16, gate: 276, reach: 31, card: { x: 8, width: 228 }, desk: { x: 842, width: 194 }, tank: { x: 408, width: 112, foot: 54 }, bytes: { x: 640, width: 56 } },
-  exchange: { width: 1040, bend: 15, turn: 30, gate: 384, reach: 18, card: { x: 8, width: 212 }, exchange: { x: 246, width: 100 }, desk: { x: 800, width: 232 }, tank: { x: 484, width: 176, foot: 30 } },
+  bytes: {
+    width: 1040,
+    bend: 40,
+    turn: 16,
+    gate: 276,
+    reach: 31,
+    card: { x: 8, width: 228 },
+    desk: { x: 842, width: 194 },
+    tank: { x: 408, width: 112, foot: 54 },
+    bytes: { x: 640, width: 56 },
+  },
+  exchange: {
+    width: 1040,
+    bend: 15,
+    turn: 30,
+    gate: 384,
+    reach: 18,
+    card: { x: 8, width: 212 },
+    exchange: { x: 246, width: 100 },
+    desk: { x: 800, width: 232 },
+    tank: { x: 484, width: 176, foot: 30 },
+  },
   // Clients that are too many to draw are named beside the drawing.
-  alone: { width: 570, bend: 60, turn: 18, gate: 60, reach: 31, card: { x: 8, width: 0 }, desk: { x: 562, width: 0 }, tank: { x: 214, width: 190, foot: 34 } },
-  whole: { width: 1040, turn: 18, gate: 332, card: { x: 8, width: 276 }, desk: { x: 816, width: 220 }, tank: { x: 486, width: 144, foot: 34 } },
+  alone: {
+    width: 570,
+    bend: 60,
+    turn: 18,
+    gate: 60,
+    reach: 31,
+    card: { x: 8, width: 0 },
+    desk: { x: 562, width: 0 },
+    tank: { x: 214, width: 190, foot: 34 },
+  },
+  whole: {
+    width: 1040,
+    turn: 18,
+    gate: 332,
+    card: { x: 8, width: 276 },
+    desk: { x: 816, width: 220 },
+    tank: { x: 486, width: 144, foot: 34 },
+  },
 };
 
 function geometryOf({ producers, queues, consumers, exchanges }, isNarrow, hasBytes = false, isCrowd = false) {
   const isSmall = isNarrow || queues.length > 2;
   const clients = Math.max(producers.length, consumers.length);
-  const kind = isCrowd ? "third" : isNarrow ? "half" : hasBytes ? "bytes" : exchanges.length ? "exchange" : clients ? "whole" : "alone";
+  const kind = isCrowd
+    ? "third"
+    : isNarrow
+      ? "half"
+      : hasBytes
+        ? "bytes"
+        : exchanges.length
+          ? "exchange"
+          : clients
+            ? "whole"
+            : "alone";
   const columns = { bend: producers.length > 1 ? 24 : 60, reach: isSmall ? 22 : 31, ...COLUMNS[kind] };
   const form = { ...formOf(clients, isNarrow, isCrowd), ...(kind === "bytes" && { isSmall: true }) };
   const least = { third: 254, half: 214 }[kind] ?? (isSmall ? 152 : 210);
-  return { ...columns, isSmall, isNarrow, form, least, gateWords: !isSmall, tank: { ...columns.tank, head: isSmall ? 44 : 76 } };
+  return {
+    ...columns,
+    isSmall,
+    isNarrow,
+    form,
+    least,
+    gateWords: !isSmall,
+    tank: { ...columns.tank, head: isSmall ? 44 : 76 },
+  };
 }
 
 // What a card says, and where.
 function formOf(clients, isNarrow, isCrowd) {
-  if (isCrowd) return { isTiny: true, name: 24, note: 0, moodBelow: 44, strip: 54, cells: 34, counts: 54, countsUp: 34, sentUp: 13, short: true, isSmall: true };
-  if (isNarrow) return { name: 22, note: 0, moodBelow: 40, strip: 50, cells: 34, counts: 46, countsUp: 28, sentUp: 11, short: true, isSmall: true };
-  if (clients > 2) return { name: 22, note: 0, moodBelow: 0, strip: 32, cells: clients > 3 ? 28 : 50, counts: 28, countsUp: 10, sentUp: 0, short: false, isSmall: true };
-  return { name: 25, note: 44, moodBelow: 0, strip: 56, cells: clients > 1 ? 60 : 116, counts: 50, countsUp: 30, sentUp: 12, short: false, isSmall: false };
+  if (isCrowd)
+    return {
+      isTiny: true,
+      name: 24,
+      note: 0,
+      moodBelow: 44,
+      strip: 54,
+      cells: 34,
+      counts: 54,
+      countsUp: 34,
+      sentUp: 13,
+      short: true,
+      isSmall: true,
+    };
+  if (isNarrow)
+    return {
+      name: 22,
+      note: 0,
+      moodBelow: 40,
+      strip: 50,
+      cells: 34,
+      counts: 46,
+      countsUp: 28,
+      sentUp: 11,
+      short: true,
+      isSmall: true,
+    };
+  if (clients > 2)
+    return {
+      name: 22,
+      note: 0,
+      moodBelow: 0,
+      strip: 32,
+      cells: clients > 3 ? 28 : 50,
+      counts: 28,
+      countsUp: 10,
+      sentUp: 0,
+      short: false,
+      isSmall: true,
+    };
+  return {
+    name: 25,
+    note: 44,
+    moodBelow: 0,
+    strip: 56,
+    cells: clients > 1 ? 60 : 116,
+    counts: 50,
+    countsUp: 30,
+    sentUp: 12,
+    short: false,
+    isSmall: false,
+  };
 }
 
 // How tall each card is, and how tall they make the stage.
 function heightsOf(timeline, geometry) {
   const { producers, queues, consumers } = timeline.topology;
-  const cards = producers.map((producer) => cardHeight(laidOut(timeline, producer), geometry.card.width, geometry.form));
-  const desks = consumers.map((consumer) => cardHeight(laidOut(timeline, consumer), geometry.desk.width, geometry.form));
+  const cards = producers.map((producer) =>
+    cardHeight(laidOut(timeline, producer), geometry.card.width, geometry.form),
+  );
+  const desks = consumers.map((consumer) =>
+    cardHeight(laidOut(timeline, consumer), geometry.desk.width, geometry.form),
+  );
   const least = queues.length === 1 && !geometry.isSmall ? 300 : queues.length * geometry.least;
   return { cards, desks, room: Math.max(stackHeight(cards), stackHeight(desks), least) };
 }
@@ -50,7 +176,9 @@ function heightsOf(timeline, geometry) {
 // Runs side by side are as tall as the tallest of them: a level is then the same height in all.
 export function roomOf({ timelines, isNarrow }) {
   const isCrowd = timelines.length > 2;
-  return Math.max(...timelines.map((timeline) => heightsOf(timeline, geometryOf(timeline.topology, isNarrow, false, isCrowd)).room));
+  return Math.max(
+    ...timelines.map((timeline) => heightsOf(timeline, geometryOf(timeline.topology, isNarrow, false, isCrowd)).room),
+  );
 }
 
 export function buildStage(root, timeline, id, isNarrow, room) {
@@ -67,29 +195,66 @@ export function buildStage(root, timeline, id, isNarrow, room) {
   const cardPlaces = stack(layout.producer, cards, room);
   const deskPlaces = stack(layout.consumer, desks, room);
   const rank = new Map(layout.queue.map((index, place) => [index, place]));
-  const tanks = queues.map((_, index) => buildTank(root, timeline, index, TOP + share * rank.get(index), share, geometry, marks));
-  const sources = producers.map((_, index) => buildProducer(root, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks));
-  const sinks = consumers.map((_, index) => buildConsumer(root, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks));
-  const units = geometry.bytes ? buildUnits(root, timeline, tanks[0], geometry, sources[0]) : { paint: () => {}, levels: [] };
+  const tanks = queues.map((_, index) =>
+    buildTank(root, timeline, index, TOP + share * rank.get(index), share, geometry, marks),
+  );
+  const sources = producers.map((_, index) =>
+    buildProducer(root, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks),
+  );
+  const sinks = consumers.map((_, index) =>
+    buildConsumer(root, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks),
+  );
+  const units = geometry.bytes
+    ? buildUnits(root, timeline, tanks[0], geometry, sources[0])
+    : { paint: () => {}, levels: [] };
   const hubs = geometry.exchange ? buildExchanges(root, timeline, room, geometry.exchange) : [];
   const out = buildWays(links, timeline, sources, tanks, hubs, geometry, marks);
-  const drains = consumers.map((consumer, index) => buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks));
+  const drains = consumers.map((consumer, index) =>
+    buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks),
+  );
   const height = room + TOP + 10;
   set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
-  const isWorded = !geometry.isSmall && !geometry.bytes && queues.length === 1 && producers.length + consumers.length > 0;
+  const isWorded =
+    !geometry.isSmall && !geometry.bytes && queues.length === 1 && producers.length + consumers.length > 0;
   const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, root);
-  const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 13), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 22) } : {};
+  const lanes = isWorded
+    ? {
+        transfer: word(geometry.gate + 8, tanks[0].inlet - 13),
+        accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 22),
+      }
+    : {};
   // Where marks are too many to follow, their number in a second of the run.
   const say = (lane, text) => lanes[lane] && write(lanes[lane], text);
-  const places = { width: geometry.width, height, size: geometry.isSmall ? 6 : 8, tanks, levels: [...tanks, ...units.levels], sources, sinks, drains, out, say };
+  const places = {
+    width: geometry.width,
+    height,
+    size: geometry.isSmall ? 6 : 8,
+    tanks,
+    levels: [...tanks, ...units.levels],
+    sources,
+    sinks,
+    drains,
+    out,
+    say,
+  };
   const motion = new Motion(timeline, places);
 
   const paint = (frame) => {
     const shown = timeline.messages(frame);
     tanks.forEach((tank, index) => tank.paint(timeline.seen("queue", index, frame), shown, frame));
     units.paint(timeline.seen("queue", 0, frame), frame);
-    sources.forEach((source, index) => source.paint(timeline.seen("producer", index, frame), shown.sent[index], frame, timeline.picture.words, motion.flights));
-    sinks.forEach((sink, index) => sink.paint(timeline.seen("consumer", index, frame), shown.taken[index], motion.flights));
+    sources.forEach((source, index) =>
+      source.paint(
+        timeline.seen("producer", index, frame),
+        shown.sent[index],
+        frame,
+        timeline.picture.words,
+        motion.flights,
+      ),
+    );
+    sinks.forEach((sink, index) =>
+      sink.paint(timeline.seen("consumer", index, frame), shown.taken[index], motion.flights),
+    );
   };
   const paintMarks = (brush, now, frame) => {
     motion.paint(brush, now, frame);
@@ -104,7 +269,11 @@ function buildExchanges(root, timeline, room, { x, width }) {
   const hubs = [];
   places.forEach((index, place) => {
     const y = TOP + (room * (place + 0.5)) / places.length;
-    const group = svg("g", { class: "qf-exchange", "data-name": exchanges[index], transform: `translate(${x},${y})` }, root);
+    const group = svg(
+      "g",
+      { class: "qf-exchange", "data-name": exchanges[index], transform: `translate(${x},${y})` },
+      root,
+    );
     svg("path", { d: `M12,-18H${width - 12}L${width},0L${width - 12},18H12L0,0Z`, class: "qf-exchange-box" }, group);
     svg("text", { x: width / 2, y: 4.5, class: "qf-exchange-name" }, group, exchanges[index] || "(default)");
     hubs[index] = { left: x, right: x + width, y };
@@ -112,14 +281,21 @@ function buildExchanges(root, timeline, room, { x, width }) {
   return hubs;
 }
 
-// A line for each route: straight from a producer, or from its exchange, drawn once for all who send there. Returned is a function
-// that says along which lines the messages of a producer come to a queue.
+// A line for each route: straight from a producer, or from its exchange, drawn once for all who send there. Returned
+// is a function that says along which lines the messages of a producer come to a queue.
 function buildWays(links, timeline, sources, tanks, hubs, geometry, marks) {
   const { producers, routes } = timeline.topology;
-  const feeds = producers.map((producer, index) => (hubs.length && producer.exchange >= 0 ? buildFeed(links, sources[index], hubs[producer.exchange], marks) : null));
+  const feeds = producers.map((producer, index) =>
+    hubs.length && producer.exchange >= 0 ? buildFeed(links, sources[index], hubs[producer.exchange], marks) : null,
+  );
   const lines = new Map();
-  for (const [from, to] of routes) lines.set(`${from} ${to}`, buildRoute(links, sources[from], tanks[to], geometry, marks, hubs[producers[from].exchange] ?? null));
-  return (producer, queue) => [feeds[producer], lines.get(`${producer} ${queue}`) ?? lines.values().next().value].filter(Boolean);
+  for (const [from, to] of routes)
+    lines.set(
+      `${from} ${to}`,
+      buildRoute(links, sources[from], tanks[to], geometry, marks, hubs[producers[from].exchange] ?? null),
+    );
+  return (producer, queue) =>
+    [feeds[producer], lines.get(`${producer} ${queue}`) ?? lines.values().next().value].filter(Boolean);
 }
 
 // Places
@@ -150,13 +326,23 @@ function buildRoute(parent, source, tank, geometry, marks, via = null) {
   const bend = from.x + geometry.bend;
   // The last stretch is straight, so that the arrow points down however little room there is.
   const turn = Math.min(10, (top - inlet) / 2);
-  const way = `M${from.x},${from.y} C${bend},${from.y} ${bend - geometry.bend / 3},${inlet} ${bend + geometry.bend / 2},${inlet} H${middle - 12} Q${middle},${inlet} ${middle},${inlet + turn} V${top - 2}`;
+  const way = [
+    `M${from.x},${from.y}`,
+    `C${bend},${from.y} ${bend - geometry.bend / 3},${inlet} ${bend + geometry.bend / 2},${inlet}`,
+    `H${middle - 12} Q${middle},${inlet} ${middle},${inlet + turn} V${top - 2}`,
+  ].join(" ");
   const out = svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
   const half = (gate.x - source.right) / 2;
   const below = via ? via.y + 32 : 0;
-  const straight = `C${gate.x - half},${gate.y} ${source.right + half},${source.back} ${source.right + 3},${source.back}`;
+  const end = `${source.right + 3},${source.back}`;
+  const straight = `C${gate.x - half},${gate.y} ${source.right + half},${source.back} ${end}`;
   // Round below an exchange: completions do not pass through it.
-  const round = via && `C${gate.x - 24},${gate.y} ${via.right + 24},${below} ${via.right - 16},${below} H${via.left + 16} C${via.left - 12},${below} ${source.right + 16},${source.back} ${source.right + 3},${source.back}`;
+  const round =
+    via &&
+    [
+      `C${gate.x - 24},${gate.y} ${via.right + 24},${below} ${via.right - 16},${below} H${via.left + 16}`,
+      `C${via.left - 12},${below} ${source.right + 16},${source.back} ${end}`,
+    ].join(" ");
   const home = `M${gate.x},${gate.y} ${round || straight}`;
   tank.home.set(source.index, svg("path", { d: home, class: "qf-back", "marker-end": marks.back }, parent));
   return out;
@@ -164,7 +350,8 @@ function buildRoute(parent, source, tank, geometry, marks, via = null) {
 
 function buildFeed(parent, source, exchange, marks) {
   const middle = (source.right + exchange.left) / 2;
-  const way = `M${source.right},${source.out} C${middle},${source.out} ${middle},${exchange.y} ${exchange.left - 2},${exchange.y}`;
+  const bend = `C${middle},${source.out} ${middle},${exchange.y} ${exchange.left - 2},${exchange.y}`;
+  const way = `M${source.right},${source.out} ${bend}`;
   return svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
 }
 
@@ -173,6 +360,10 @@ function buildDrain(parent, tank, sink, geometry, marks) {
   const { bottom, outlet } = tank;
   const turn = geometry.desk.x - geometry.turn;
   const down = sink.middle > outlet ? 12 : -12;
-  const way = `M${x},${bottom} V${outlet - 10} Q${x},${outlet} ${x + 12},${outlet} H${turn - 12} Q${turn},${outlet} ${turn},${outlet + down} V${sink.middle - down} Q${turn},${sink.middle} ${turn + 12},${sink.middle} H${sink.left - 3}`;
+  const way = [
+    `M${x},${bottom} V${outlet - 10} Q${x},${outlet} ${x + 12},${outlet}`,
+    `H${turn - 12} Q${turn},${outlet} ${turn},${outlet + down}`,
+    `V${sink.middle - down} Q${turn},${sink.middle} ${turn + 12},${sink.middle} H${sink.left - 3}`,
+  ].join(" ");
   return svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
 }

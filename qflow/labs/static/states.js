@@ -5,9 +5,22 @@ import { smooth } from "./numbers.js";
 import { html, keep, listen, set, svg, write } from "./svg.js";
 
 export function renderStates({ model, el }) {
-  const root = html("div", { class: "qflow-scene qf-states", tabindex: 0, role: "group", "aria-label": "States. Arrow keys go along a way, Home goes to the start." }, el);
+  const root = html(
+    "div",
+    {
+      class: "qflow-scene qf-states",
+      tabindex: 0,
+      role: "group",
+      "aria-label": "States. Arrow keys go along a way, Home goes to the start.",
+    },
+    el,
+  );
   const head = html("p", { class: "qf-states-head", "aria-live": "polite" }, root);
-  const stage = svg("svg", { class: "qf-graph", role: "img", "aria-label": "All states and the ways between them" }, root);
+  const stage = svg(
+    "svg",
+    { class: "qf-graph", role: "img", "aria-label": "All states and the ways between them" },
+    root,
+  );
   let drawn = null;
 
   const choose = (node) => {
@@ -22,7 +35,7 @@ export function renderStates({ model, el }) {
   const show = () => {
     const { nodes } = model.get("graph");
     const chosen = model.get("chosen");
-    if (!nodes || !nodes[chosen]) return;
+    if (!nodes?.[chosen]) return;
     drawn.show(chosen);
     write(head, `state ${chosen} of ${nodes.length}: ${nodes[chosen][3]}`);
     set(root, { "data-chosen": chosen });
@@ -68,28 +81,67 @@ function drawStates(root, graph, choose) {
   const y = (held) => height - bottom - ((height - top - bottom) * held) / most;
   const radius = Math.max(3.5, Math.min(13, 260 / nodes.length + 4));
 
-  svg("line", { x1: x(stop) + (x(1) - x(0)) / 2 + 10, x2: x(stop) + (x(1) - x(0)) / 2 + 10, y1: 8, y2: height - bottom + 8, class: "qf-mark qf-mark-stop" }, root);
-  svg("text", { x: x(stop) + (x(1) - x(0)) / 2 + 16, y: 20, class: "qf-word-stop qf-states-word" }, root, `more than stop ${stop}`);
-  for (let depth = 0; depth <= Math.floor(deepest); depth += 1) svg("text", { x: x(depth), y: height - bottom + 26, class: "qf-tick" }, root, depth);
+  svg(
+    "line",
+    {
+      x1: x(stop) + (x(1) - x(0)) / 2 + 10,
+      x2: x(stop) + (x(1) - x(0)) / 2 + 10,
+      y1: 8,
+      y2: height - bottom + 8,
+      class: "qf-mark qf-mark-stop",
+    },
+    root,
+  );
+  svg(
+    "text",
+    { x: x(stop) + (x(1) - x(0)) / 2 + 16, y: 20, class: "qf-word-stop qf-states-word" },
+    root,
+    `more than stop ${stop}`,
+  );
+  for (let depth = 0; depth <= Math.floor(deepest); depth += 1)
+    svg("text", { x: x(depth), y: height - bottom + 26, class: "qf-tick" }, root, depth);
   svg("text", { x: width - right, y: height - bottom + 42, class: "qf-level-word" }, root, "messages on the queue");
   drawKey(root, nodes, height - 8);
   svg("text", { x: 8, y: 20, class: "qf-states-word" }, root, "transfers held");
-  for (let held = 0; held <= most; held += 1) svg("text", { x: left - 26, y: y(held) + 4, class: "qf-level-word" }, root, held);
+  for (let held = 0; held <= most; held += 1)
+    svg("text", { x: left - 26, y: y(held) + 4, class: "qf-level-word" }, root, held);
 
   const lines = ways.map(([from, to, action]) => {
     const [one, other] = [nodes[from], nodes[to]];
     const bend = Math.sign(x(other[0]) - x(one[0])) * Math.min(26, Math.abs(x(other[0]) - x(one[0])) * 0.18) + 4;
     const middle = [(x(one[0]) + x(other[0])) / 2, (y(one[1]) + y(other[1])) / 2 - bend];
-    const line = svg("path", { d: `M${x(one[0])},${y(one[1])}Q${middle[0]},${middle[1]} ${x(other[0])},${y(other[1])}`, class: "qf-way" }, root);
+    const line = svg(
+      "path",
+      { d: `M${x(one[0])},${y(one[1])}Q${middle[0]},${middle[1]} ${x(other[0])},${y(other[1])}`, class: "qf-way" },
+      root,
+    );
     svg("title", {}, line, action);
     return line;
   });
   const dots = nodes.map(([depth, held, marks, label], node) => {
-    const group = svg("g", { class: `qf-state-node ${marks.map((mark) => `qf-state-${mark}`).join(" ")}`, "data-node": node, transform: `translate(${x(depth)},${y(held)})` }, root);
+    const group = svg(
+      "g",
+      {
+        class: `qf-state-node ${marks.map((mark) => `qf-state-${mark}`).join(" ")}`,
+        "data-node": node,
+        transform: `translate(${x(depth)},${y(held)})`,
+      },
+      root,
+    );
     svg("circle", { r: radius }, group);
     if (marks.includes("overflow")) svg("path", { d: crossOf(radius * 0.6), class: "qf-cross" }, group);
-    else if (marks.includes("stalled")) svg("rect", { x: -radius * 0.5, y: -radius * 0.5, width: radius, height: radius, class: "qf-state-stall" }, group);
-    svg("title", {}, group, `state ${node}: ${label}${marks.length ? ` (${marks.map((mark) => graph.marks[mark]).join("; ")})` : ""}`);
+    else if (marks.includes("stalled"))
+      svg(
+        "rect",
+        { x: -radius * 0.5, y: -radius * 0.5, width: radius, height: radius, class: "qf-state-stall" },
+        group,
+      );
+    svg(
+      "title",
+      {},
+      group,
+      `state ${node}: ${label}${marks.length ? ` (${marks.map((mark) => graph.marks[mark]).join("; ")})` : ""}`,
+    );
     group.addEventListener("click", () => choose(node));
     return group;
   });
@@ -110,7 +162,11 @@ function walker(root, ways, lines, dots, radius) {
   const taken = svg("g", { class: "qf-walk" }, root);
   const mark = svg("circle", { r: radius * 0.62, class: "qf-walker", visibility: "hidden" }, root);
   const lineOf = (from, to) => lines[ways.findIndex(([one, other]) => one === from && other === to)];
-  const at = (node) => dots[node].getAttribute("transform").match(/-?[\d.]+/g).map(Number);
+  const at = (node) =>
+    dots[node]
+      .getAttribute("transform")
+      .match(/-?[\d.]+/g)
+      .map(Number);
   let walking = 0;
   const stand = (node) => {
     const [cx, cy] = at(node);
@@ -155,7 +211,8 @@ function drawKey(root, nodes, y) {
   const dot = (name) => (group) => {
     set(group, { class: `qf-state-key ${name}` });
     svg("circle", { r: 7 }, group);
-    if (name === "qf-state-stalled") svg("rect", { x: -3.5, y: -3.5, width: 7, height: 7, class: "qf-state-stall" }, group);
+    if (name === "qf-state-stalled")
+      svg("rect", { x: -3.5, y: -3.5, width: 7, height: 7, class: "qf-state-stall" }, group);
     if (name === "qf-state-overflow") svg("path", { d: crossOf(4), class: "qf-cross" }, group);
   };
   const way = (name) => (group) => svg("path", { d: "M-10,0H10", class: `qf-way ${name}` }, group);

@@ -1,5 +1,5 @@
-// Stored: a run that is shown with no kernel, in a notebook as it was executed, a saved page, a page of the site. What a widget would ask
-// its kernel is answered with what is stored; a question why has no answer here.
+// Stored: a run that is shown with no kernel, in a notebook as it was executed, a saved page, a page of the site.
+// What a widget would ask its kernel is answered with what is stored; a question why has no answer here.
 
 import { sayingOf } from "./judged.js";
 import { unpacked } from "./packed.js";
@@ -29,7 +29,8 @@ function playWhenSeen(element, model) {
   watch.observe(element);
 }
 
-// The graph of states above the run that goes through some of them: it follows the run, and a click on one of these goes there.
+// The graph of states above the run that goes through some of them: it follows the run, and a click on one of these
+// goes there.
 function showStates(scene, model, { graph, walk, pause }) {
   const el = document.createElement("div");
   scene.before(el);
@@ -38,7 +39,8 @@ function showStates(scene, model, { graph, walk, pause }) {
   drawn.set = (_, node) => walk.includes(node) && player().seek(pause * walk.indexOf(node));
   model.set = (name, time) => {
     const step = Math.min(walk.length, 1 + Math.floor(time / pause));
-    if (name === "cursor" && step !== drawn.get("walk").length) drawn.change({ walk: walk.slice(0, step), chosen: walk[step - 1] });
+    if (name === "cursor" && step !== drawn.get("walk").length)
+      drawn.change({ walk: walk.slice(0, step), chosen: walk[step - 1] });
   };
   renderStates({ model: drawn, el });
 }
@@ -46,7 +48,8 @@ function showStates(scene, model, { graph, walk, pause }) {
 // The questions of a picture, one after the other: a page knows each answer, and what to say of a guess.
 function askStored(model, asks) {
   let number = 0;
-  const ask = (more) => model.change({ asking: number < asks.length ? { guess: null, sure: null, ...asks[number].asking, ...more } : {} });
+  const ask = (more) =>
+    model.change({ asking: number < asks.length ? { guess: null, sure: null, ...asks[number].asking, ...more } : {} });
   model.answer = (content) => {
     if (content.ask === "next") {
       number += 1;

@@ -25,7 +25,10 @@ export class StoredModel {
   }
 
   off(event, hear) {
-    this.heard.set(event, (this.heard.get(event) ?? []).filter((other) => other !== hear));
+    this.heard.set(
+      event,
+      (this.heard.get(event) ?? []).filter((other) => other !== hear),
+    );
   }
 
   change(values) {

@@ -1,5 +1,5 @@
-// Story: a run told in beats (story.py). Buttons, dots and arrow keys say which beat, never which frame; each plays by itself and rests.
-// The camera says what matters: it goes near the drawing and back, and moves nothing else.
+// Story: a run told in beats (story.py). Buttons, dots and arrow keys say which beat, never which frame; each plays
+// by itself and rests. The camera says what matters: it goes near the drawing and back, and moves nothing else.
 
 import { clamp } from "./numbers.js";
 import { button, html, keep, set, write } from "./svg.js";
@@ -14,8 +14,13 @@ export class Story {
     views.before(this.box);
     this.text = html("p", { class: "qf-story-text", "aria-live": "polite" }, this.box);
     // In the place of the transport, and as tall: the picture stays where it is when one takes over from the other.
-    this.bar = html("div", { class: "qf-story-bar", role: "toolbar", "aria-label": "Beats", hidden: "" }, root.querySelector(".qf-top"));
-    const add = (name, title, act, parent = this.bar, text = "") => button({ class: `qf-story-${name}`, title }, parent, text, act);
+    this.bar = html(
+      "div",
+      { class: "qf-story-bar", role: "toolbar", "aria-label": "Beats", hidden: "" },
+      root.querySelector(".qf-top"),
+    );
+    const add = (name, title, act, parent = this.bar, text = "") =>
+      button({ class: `qf-story-${name}`, title }, parent, text, act);
     this.back = add("back", "The beat before (←)", () => this.turn(-1), this.bar, "back");
     this.dots = html("span", { class: "qf-story-dots" }, this.bar);
     this.next = add("next", "The next beat (→)", () => this.turn(1));
@@ -24,7 +29,12 @@ export class Story {
     this.end = add("end", "Leave the story (Escape)", () => this.leave(), this.bar, "skip");
     this.again = add("begin", "Tell this run in beats", () => this.begin(), this.box, "tell it again");
     root.addEventListener("keydown", (event) => this.press(event), true);
-    views.addEventListener("pointerdown", (event) => this.isTold && (event.target.closest("[data-handle]") ? this.leave(this.player.isPlaying) : this.rest()), true);
+    views.addEventListener(
+      "pointerdown",
+      (event) =>
+        this.isTold && (event.target.closest("[data-handle]") ? this.leave(this.player.isPlaying) : this.rest()),
+      true,
+    );
   }
 
   get beats() {
@@ -42,7 +52,7 @@ export class Story {
     this.box.hidden &&= !this.beats.length;
     if (!this.beats.length && this.isTold) this.leave();
     this.dots.replaceChildren();
-    this.beats.forEach((beat, index) => {
+    this.beats.forEach((_, index) => {
       button({ title: `Beat ${index + 1} of ${this.beats.length}` }, this.dots, "", () => this.go(index, false));
     });
     this.say();
@@ -69,7 +79,8 @@ export class Story {
   }
 
   arrive() {
-    if (this.follows && this.at + 1 < this.beats.length) this.waiting = setTimeout(() => this.go(this.at + 1, true), READS + (this.player.calm.matches ? 5000 : 0));
+    if (this.follows && this.at + 1 < this.beats.length)
+      this.waiting = setTimeout(() => this.go(this.at + 1, true), READS + (this.player.calm.matches ? 5000 : 0));
     else this.follows = false;
     this.say();
   }
@@ -132,7 +143,9 @@ export class Story {
     if (box) {
       const scale = Math.min(NEAREST, places.width / box[2], places.height / box[3]);
       const move = (from, size, all) => clamp(scale * (from + size / 2) - all / 2, 0, (scale - 1) * all);
-      way = `translate(${(-100 * move(box[0], box[2], places.width)) / places.width}%,${(-100 * move(box[1], box[3], places.height)) / places.height}%) scale(${scale})`;
+      const left = (-100 * move(box[0], box[2], places.width)) / places.width;
+      const top = (-100 * move(box[1], box[3], places.height)) / places.height;
+      way = `translate(${left}%,${top}%) scale(${scale})`;
     }
     view.picture.classList.toggle("qf-is-filmed", this.isTold);
     for (const part of [view.stage, view.brush.canvas]) part.style.transform = way;
@@ -140,8 +153,20 @@ export class Story {
 
   // In a story the arrow keys go from beat to beat.
   press(event) {
-    if (!this.isTold || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input, [data-handle]")) return;
-    const act = { ArrowRight: () => this.turn(1), ArrowLeft: () => this.turn(-1), Escape: () => this.leave(), " ": event.target.tagName !== "BUTTON" && (() => this.toggle()) }[event.key];
+    if (
+      !this.isTold ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      event.target.closest("select, input, [data-handle]")
+    )
+      return;
+    const act = {
+      ArrowRight: () => this.turn(1),
+      ArrowLeft: () => this.turn(-1),
+      Escape: () => this.leave(),
+      " ": event.target.tagName !== "BUTTON" && (() => this.toggle()),
+    }[event.key];
     if (!act) return;
     keep(event);
     act();
@@ -151,8 +176,18 @@ export class Story {
 // What each camera looks at: left, top, width and height in the drawing's own units; null for all of it.
 const CAMERAS = {
   whole: () => null,
-  gate: ({ sources: [source], tanks: [tank] }) => [source.box.x, source.box.y - 20, tank.left + 40 - source.box.x, source.box.height + 40],
+  gate: ({ sources: [source], tanks: [tank] }) => [
+    source.box.x,
+    source.box.y - 20,
+    tank.left + 40 - source.box.x,
+    source.box.height + 40,
+  ],
   queue: ({ tanks: [tank] }) => [tank.left - 200, tank.top - 50, 560, tank.bottom - tank.top + 100],
   held: ({ tanks: [tank] }) => [tank.gate.x - 120, tank.gate.y - 110, 420, 220],
-  window: ({ sources: [source], tanks: [tank] }) => [source.box.x, source.box.y - 40, tank.left + 120 - source.box.x, source.box.height + 80],
+  window: ({ sources: [source], tanks: [tank] }) => [
+    source.box.x,
+    source.box.y - 40,
+    tank.left + 120 - source.box.x,
+    source.box.height + 80,
+  ],
 };

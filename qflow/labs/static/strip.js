@@ -1,5 +1,5 @@
-// Strip: the numbered commands of one session. A transfer flies from its number to its queue, its completion flies back; one that is held
-// waits on its message; a sync is a flag that waits at the end of all before it.
+// Strip: the numbered commands of one session. A transfer flies from its number to its queue, its completion flies
+// back; one that is held waits on its message; a sync is a flag that waits at the end of all before it.
 
 import { TAKES } from "./flights.js";
 import { buildButton } from "./handles.js";
@@ -10,8 +10,12 @@ import { set, svg, textWidth, write } from "./svg.js";
 import { buildBadge } from "./tank.js";
 
 const STRIP = { tall: 62, row: 88, name: 182, from: 216 };
-// Across: the whole width, or half of it beside another session; cells as wide as there is room for as many as there are.
-const [ACROSS, HALF] = [{ width: 1040, left: 116, widest: 80 }, { width: 548, left: 104, widest: 54 }];
+// Across: the whole width, or half of it beside another session; cells as wide as there is room for as many as there
+// are.
+const [ACROSS, HALF] = [
+  { width: 1040, left: 116, widest: 80 },
+  { width: 548, left: 104, widest: 54 },
+];
 // Kinds of a command's numbers: [number, what, sent, held, complete].
 const [WHAT, SENT, COMPLETE] = [1, 2, 4];
 
@@ -72,17 +76,25 @@ class StripMotion extends Painter {
     const { brush } = this;
     const isDone = this.time >= done;
     const draw = (pen, colour) => {
-      drawShape(pen, "M-11,17V-17L14,-9L-11,0", 1, colour(isDone ? "go" : "stop-pale"), colour(isDone ? "go" : "stop"), 2.4);
+      drawShape(
+        pen,
+        "M-11,17V-17L14,-9L-11,0",
+        1,
+        colour(isDone ? "go" : "stop-pale"),
+        colour(isDone ? "go" : "stop"),
+        2.4,
+      );
     };
     brush.stamp(`flag ${isDone}`, x, y, 22, draw);
     if (isDone) brush.put("completion", x + 12, y + 10, 7 * smooth(this.part(done, 0.3)) + 2);
     // A bracket over all that is waited for.
     const first = this.places.cell(0)[0] - this.places.reach;
-    if (!isDone && number) brush.stroke(`M${first},${y - 39}V${y - 44}H${x - 10}V${y - 39}`, "stop", 1.6, { dash: [4, 4] });
+    if (!isDone && number)
+      brush.stroke(`M${first},${y - 39}V${y - 44}H${x - 10}V${y - 39}`, "stop", 1.6, { dash: [4, 4] });
   }
 }
 
-export function buildSession(root, timeline, id, isNarrow) {
+export function buildSession(root, timeline, isNarrow) {
   const { picture, topology } = timeline;
   root.replaceChildren();
   const { commands } = picture;
@@ -96,13 +108,23 @@ export function buildSession(root, timeline, id, isNarrow) {
   const cell = (number) => [left + (number + 0.5) * pitch, top + STRIP.tall / 2 + 6];
   const spot = (queue, place) => [STRIP.from + (place + 0.5) * (isNarrow ? 42 : 54), below + queue * STRIP.row + 40];
   svg("text", { x: 8, y: top + 36, class: "qf-count" }, root, "commands");
-  const cells = commands.map(([number, what]) => buildCommand(root, number, what, left + number * pitch + 3, top, pitch - 6));
+  const cells = commands.map(([number, what]) =>
+    buildCommand(root, number, what, left + number * pitch + 3, top, pitch - 6),
+  );
   const rail = { x: left, pitch, numbers: commands.map(([number]) => number) };
   const complete = buildRanges(root, "complete", "go", rail, bars);
   const reported = buildRanges(root, "reported", "blue", rail, bars + 40);
-  const queues = topology.queues.map((queue, index) => buildRow(root, timeline, queue, index, below + index * STRIP.row, width));
-  const takes = svg("g", { class: "qf-takes", tabindex: 0, role: "group", "aria-label": "Messages on the queues. Arrow down: the first" }, root);
-  const spots = Array.from({ length: timeline.stays.count }, (_, row) => buildTake(takes, timeline.labelOf(row), topology.queues[timeline.stays.get(row, "queue")].name));
+  const queues = topology.queues.map((queue, index) =>
+    buildRow(root, timeline, queue, index, below + index * STRIP.row, width),
+  );
+  const takes = svg(
+    "g",
+    { class: "qf-takes", tabindex: 0, role: "group", "aria-label": "Messages on the queues. Arrow down: the first" },
+    root,
+  );
+  const spots = Array.from({ length: timeline.stays.count }, (_, row) =>
+    buildTake(takes, timeline.labelOf(row), topology.queues[timeline.stays.get(row, "queue")].name),
+  );
   const places = { width, height, cell, spot, queues, tanks: [], sources: [], sinks: [], reach: pitch / 2 - 5 };
   const motion = new StripMotion(timeline, places);
   const paint = (frame) => {
@@ -124,11 +146,18 @@ export function buildSession(root, timeline, id, isNarrow) {
   return { paint, paintMarks, motion, places, geometry: { width, tank: { x: 0, width: 0 } } };
 }
 
-// What a reader can do, in as many rows as it needs; beside another session nothing. Returned is where the last row ends.
+// What a reader can do, in as many rows as it needs; beside another session nothing. Returned is where the last row
+// ends.
 function buildMoves(root, timeline, width, isNarrow) {
   let [x, y] = isNarrow ? [8, 37] : [150, 7];
   if (timeline.beside.length > 1) return 31;
-  for (const [words, what] of [["send to busy", "busy"], ["send to idle", "idle"], ["execution.sync", "sync"], ["session.flush", "flush"], ["start again", "again"]]) {
+  for (const [words, what] of [
+    ["send to busy", "busy"],
+    ["send to idle", "idle"],
+    ["execution.sync", "sync"],
+    ["session.flush", "flush"],
+    ["start again", "again"],
+  ]) {
     if (x + 24 + 1.1 * textWidth(words) > width) [x, y] = [8, y + 30];
     x += buildButton(root, x, y, words, { what }) + 10;
   }
@@ -151,7 +180,13 @@ function buildRanges(root, word, colour, { x, pitch, numbers }, y) {
   const group = svg("g", { class: `qf-ranges qf-ranges-${word}` }, root);
   svg("text", { x: 8, y: y + 12, class: "qf-count" }, group, word);
   svg("line", { x1: x, x2: x + numbers.length * pitch, y1: y + 12, y2: y + 12, class: "qf-rail" }, group);
-  const marks = numbers.map((number) => svg("rect", { x: x + number * pitch, y: y + 7, width: pitch, height: 10, style: `fill:var(--qf-${colour})` }, group));
+  const marks = numbers.map((number) =>
+    svg(
+      "rect",
+      { x: x + number * pitch, y: y + 7, width: pitch, height: 10, style: `fill:var(--qf-${colour})` },
+      group,
+    ),
+  );
   const text = svg("text", { x: 8, y: y + 28, class: "qf-note" }, group);
   return { group, marks, text };
 }
@@ -159,7 +194,17 @@ function buildRanges(root, word, colour, { x, pitch, numbers }, y) {
 // A message on a queue, as a button: a consumer takes it.
 function buildTake(parent, label, queue) {
   const words = `${label} on ${queue}: a consumer takes and accepts it`;
-  const group = svg("g", { class: "qf-take", tabindex: -1, role: "button", "aria-label": words, "data-ask": JSON.stringify({ ask: "do", what: "take", name: label }) }, parent);
+  const group = svg(
+    "g",
+    {
+      class: "qf-take",
+      tabindex: -1,
+      role: "button",
+      "aria-label": words,
+      "data-ask": JSON.stringify({ ask: "do", what: "take", name: label }),
+    },
+    parent,
+  );
   svg("title", {}, group, words);
   svg("rect", { x: -21, y: -21, width: 42, height: 42, rx: 9, class: "qf-spot" }, group);
   return group;
@@ -196,7 +241,13 @@ function buildRow(root, timeline, queue, index, y, width) {
   const note = queue.stop_count ? `stop ${queue.stop_count}, resume ${queue.resume_count}` : "no flow control";
   svg("text", { x: 22, y: y + 56, class: "qf-note" }, group, note);
   if (timeline.beside.length < 2) {
-    if (!index && width > HALF.width) svg("text", { x: width - 136, y: y + 45, class: "qf-note qf-end qf-needs-kernel" }, group, "click a message: a consumer takes it");
+    if (!index && width > HALF.width)
+      svg(
+        "text",
+        { x: width - 136, y: y + 45, class: "qf-note qf-end qf-needs-kernel" },
+        group,
+        "click a message: a consumer takes it",
+      );
     buildButton(root, width - 120, y + 28, `purge ${queue.name}`, { what: "purge", name: queue.name });
   }
   const badge = queue.stop_count ? buildBadge(group, STRIP.name, y + 38, true) : () => {};

@@ -19,7 +19,8 @@ export function button(attributes, parent, text, act) {
 }
 
 // How many steps a key means, for what is set as a slider is.
-export const stepsOf = ({ key }) => ({ ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 })[key];
+export const stepsOf = ({ key }) =>
+  ({ ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 })[key];
 
 // What an event means here is nothing for the browser, or for what is around.
 export function keep(event) {
@@ -27,7 +28,8 @@ export function keep(event) {
   event.stopPropagation();
 }
 
-// While a hand holds an element: what `take` returns hears where it moves, and that it lets go. The element may be drawn anew meanwhile.
+// While a hand holds an element: what `take` returns hears where it moves, and that it lets go. The element may be
+// drawn anew meanwhile.
 export function drag(element, take) {
   element.addEventListener("pointerdown", (event) => {
     const { move, leave = () => {} } = take(event) ?? {};
@@ -38,7 +40,12 @@ export function drag(element, take) {
       held.abort();
       leave();
     };
-    for (const [name, hear] of [["pointermove", move], ["pointerup", end], ["pointercancel", end]]) window.addEventListener(name, hear, { signal: held.signal });
+    for (const [name, hear] of [
+      ["pointermove", move],
+      ["pointerup", end],
+      ["pointercancel", end],
+    ])
+      window.addEventListener(name, hear, { signal: held.signal });
   });
 }
 
@@ -80,7 +87,13 @@ export function patterns(parent, id) {
   svg("rect", { width: 1.6, height: 7, class: "qf-on-stripe" }, band);
   arrow(defs, `${id}-arrow`, "qf-arrow");
   arrow(defs, `${id}-back`, "qf-arrow-back");
-  return { held: `url(#${id}-held)`, taken: `url(#${id}-taken)`, on: `url(#${id}-on)`, arrow: `url(#${id}-arrow)`, back: `url(#${id}-back)` };
+  return {
+    held: `url(#${id}-held)`,
+    taken: `url(#${id}-taken)`,
+    on: `url(#${id}-on)`,
+    arrow: `url(#${id}-arrow)`,
+    back: `url(#${id}-back)`,
+  };
 }
 
 function arrow(defs, id, name) {
@@ -101,7 +114,8 @@ export function fitted(text, room, factor = 1.1) {
   // The number at its end is often all that two names differ in.
   const end = text.match(/\D?\d{1,4}$/)?.[0] ?? "";
   let shown = text;
-  for (let length = text.length - end.length - 1; length > 0 && factor * textWidth(shown) > room; length -= 1) shown = `${text.slice(0, length)}…${end}`;
+  for (let length = text.length - end.length - 1; length > 0 && factor * textWidth(shown) > room; length -= 1)
+    shown = `${text.slice(0, length)}…${end}`;
   return shown;
 }
 

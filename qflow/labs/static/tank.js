@@ -1,7 +1,7 @@
 // Tank: a queue with its messages, its two thresholds, its limit, and the gate that completions pass.
 
 import { HEADROOM, heightOf, levelsOf } from "./axes.js";
-import { Cell, SHAPES, colorOf, crossOf, shapeOf } from "./glyphs.js";
+import { Cell, colorOf, crossOf, SHAPES, shapeOf } from "./glyphs.js";
 import { asHandle, handleOf } from "./handles.js";
 import { fitted, set, svg, textWidth, write } from "./svg.js";
 
@@ -19,25 +19,27 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
     ? (depth) => bottom - 2 - (Math.min(depth, grid.rows * grid.columns) / grid.columns) * grid.tall
     : heightOf(scale, top, bottom);
 
-  const across = (geometry.form.isTiny ? geometry.width : geometry.desk.x) - box.x - 12;
-  const shown = geometry.isSmall ? fitted(spot.name, across - (grid ? 125 : 0), 1.35) : fitted(spot.name, spot.policy ? across - 90 : across, 1.6);
-  const name = svg("text", { x: box.x, y: place + (geometry.isSmall ? 18 : grid ? 20 : 26), class: "qf-name" }, group, shown);
-  if (shown !== spot.name) svg("title", {}, group, spot.name);
-  if (geometry.isSmall) name.classList.add("qf-name-small");
-  if (spot.policy && !geometry.isSmall) svg("text", { x: box.x + 12 + textWidth(shown) * 1.6, y: place + 26, class: "qf-note" }, group, spot.policy);
+  const shown = buildName(group, spot, place, geometry, Boolean(grid));
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-tank" }, group);
   const lines = buildLines(group, timeline, index, scale, y, bottom, geometry);
-  const fill = grid ? buildCells(group, timeline, index, box, bottom, grid, marks) : buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry);
+  const fill = grid
+    ? buildCells(group, timeline, box, bottom, grid, marks)
+    : buildFluid(group, timeline, box, top, bottom, y, marks, geometry);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-glass" }, group);
-  const count = grid ? svg("text", geometry.isSmall ? { x: box.x + 10 + textWidth(shown) * (geometry.form.isTiny ? 1.5 : 1.35), y: place + 18, class: "qf-cell-count" } : { x: box.x, y: place + 39, class: "qf-cell-count" }, group) : null;
+  const count = grid ? buildCount(group, shown, place, geometry) : null;
   const gate = { x: geometry.gate, y: top + (bottom - top) * 0.48, reach: geometry.reach, right: box.x };
   const hasFlowControl = Boolean(spot.stop_count || spot.stop_size);
   const pile = pileIn(gate, timeline.most("queue", index, "held"));
   const paintGate = buildGate(group, gate, geometry, hasFlowControl, pile, marks);
-  const badge = hasFlowControl ? buildBadge(group, geometry.sign ?? gate.x, gate.y + gate.reach + (geometry.isSmall ? 22 : 36), geometry.isSmall) : () => {};
+  const badge = hasFlowControl
+    ? buildBadge(group, geometry.sign ?? gate.x, gate.y + gate.reach + (geometry.isSmall ? 22 : 36), geometry.isSmall)
+    : () => {};
   const chute = buildChute(group, timeline, index, box, bottom, geometry);
   // The beginning of a run is drawn before all that is said of the whole.
-  const law = (timeline.picture.law || handleOf(timeline, "capacity_1")) && !geometry.isNarrow ? buildLaw(group, timeline, index, box, y, scale, gate.y - gate.reach - 8) : () => {};
+  const law =
+    (timeline.picture.law || handleOf(timeline, "capacity_1")) && !geometry.isNarrow
+      ? buildLaw(group, timeline, index, box, y, scale, gate.y - gate.reach - 8)
+      : () => {};
   const bytes = geometry.isNarrow || geometry.bytes ? () => {} : buildBytes(group, timeline, index, box, top, bottom);
 
   const paint = (seen, shown, frame) => {
@@ -53,10 +55,53 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
     set(group, { class: `qf-queue ${state}`, "data-held": seen.held });
   };
   const spots = grid
-    ? (at) => [box.x + (box.width - grid.columns * grid.pitch) / 2 + ((at % grid.columns) + 0.5) * grid.pitch, bottom - 2 - (Math.floor(at / grid.columns) + 0.5) * grid.tall, grid.size]
+    ? (at) => [
+        box.x + (box.width - grid.columns * grid.pitch) / 2 + ((at % grid.columns) + 0.5) * grid.pitch,
+        bottom - 2 - (Math.floor(at / grid.columns) + 0.5) * grid.tall,
+        grid.size,
+      ]
     : (at) => [box.x + box.width / 2, y(at + 0.5), 8];
   const most = Math.floor(Math.min(scale, grid ? grid.rows * grid.columns : scale));
-  return { index, inlet: place + box.head - (geometry.isSmall ? 17 : 22), top, bottom, left: box.x, most, outlet: bottom + 18, gate, spot: spots, pile, hasCells: Boolean(grid), home: new Map(), y, scale, paint };
+  return {
+    index,
+    inlet: place + box.head - (geometry.isSmall ? 17 : 22),
+    top,
+    bottom,
+    left: box.x,
+    most,
+    outlet: bottom + 18,
+    gate,
+    spot: spots,
+    pile,
+    hasCells: Boolean(grid),
+    home: new Map(),
+    y,
+    scale,
+    paint,
+  };
+}
+
+// The queue's name above its tank, shortened to its room, with its policy beside it on a large card; returned as shown.
+function buildName(group, spot, place, geometry, hasCells) {
+  const { isSmall, tank: box } = geometry;
+  const across = (geometry.form.isTiny ? geometry.width : geometry.desk.x) - box.x - 12;
+  const hasPolicy = spot.policy && !isSmall;
+  let [high, taken, scale] = [hasCells ? 20 : 26, hasPolicy ? 90 : 0, 1.6];
+  if (isSmall) [high, taken, scale] = [18, hasCells ? 125 : 0, 1.35];
+  const shown = fitted(spot.name, across - taken, scale);
+  const name = svg("text", { x: box.x, y: place + high, class: "qf-name" }, group, shown);
+  if (shown !== spot.name) svg("title", {}, group, spot.name);
+  if (isSmall) name.classList.add("qf-name-small");
+  if (hasPolicy)
+    svg("text", { x: box.x + 12 + textWidth(shown) * scale, y: place + 26, class: "qf-note" }, group, spot.policy);
+  return shown;
+}
+
+// The number of messages in a tank of cells: below the name, or beside it on a small card.
+function buildCount(group, shown, place, geometry) {
+  const { x } = geometry.tank;
+  const beside = { x: x + 10 + textWidth(shown) * (geometry.form.isTiny ? 1.5 : 1.35), y: place + 18 };
+  return svg("text", { ...(geometry.isSmall ? beside : { x, y: place + 39 }), class: "qf-cell-count" }, group);
 }
 
 // Where a held completion waits behind the gate: [x, y, size]; null where there are too many for one mark each.
@@ -98,16 +143,26 @@ export function tankGrid(scale, width, height, deepest) {
   for (let columns = 1; columns <= 16; columns += 1) {
     const rows = Math.ceil(wanted / columns);
     const pitch = Math.min(36, width / columns, (height - 4) / rows);
-    if (!best || pitch > best.pitch) best = { columns, rows, pitch, tall: Math.max(pitch, Math.min(36, (height - 4) / rows)), size: pitch - Math.max(1.4, pitch * 0.14) };
+    if (!best || pitch > best.pitch)
+      best = {
+        columns,
+        rows,
+        pitch,
+        tall: Math.max(pitch, Math.min(36, (height - 4) / rows)),
+        size: pitch - Math.max(1.4, pitch * 0.14),
+      };
   }
   return best.pitch >= 8 ? best : null;
 }
 
 // Every message is a cell, the oldest at the bottom left.
-function buildCells(group, timeline, index, box, bottom, grid, marks) {
+function buildCells(group, timeline, box, bottom, grid, marks) {
   const cells = [];
   const left = box.x + (box.width - grid.columns * grid.pitch) / 2;
-  const corner = (place) => [left + (place % grid.columns) * grid.pitch, bottom - 2 - (Math.floor(place / grid.columns) + 1) * grid.tall + (grid.tall - grid.size) / 2];
+  const corner = (place) => [
+    left + (place % grid.columns) * grid.pitch,
+    bottom - 2 - (Math.floor(place / grid.columns) + 1) * grid.tall + (grid.tall - grid.size) / 2,
+  ];
   const { stays } = timeline;
   return (_, rows, owner, frame) => {
     rows.forEach((row, place) => {
@@ -116,14 +171,20 @@ function buildCells(group, timeline, index, box, bottom, grid, marks) {
       const label = timeline.labelOf(row);
       const again = stays.get(row, "again") <= frame;
       const by = owner.get(row) ? `, at ${timeline.topology.consumers[owner.get(row) - 1].name}` : "";
-      cell.paint(held ? "held" : owner.has(row) ? "taken" : "full", stays.get(row, "group"), again, label && `message:${label}`, `${label}${by}${held ? ", held" : ""}${again ? ", redelivered" : ""}`);
+      cell.paint(
+        held ? "held" : owner.has(row) ? "taken" : "full",
+        stays.get(row, "group"),
+        again,
+        label && `message:${label}`,
+        `${label}${by}${held ? ", held" : ""}${again ? ", redelivered" : ""}`,
+      );
     });
     for (let place = rows.length; place < cells.length; place += 1) cells[place].paint("gone");
   };
 }
 
 // Too many messages for cells: a level, honest in its height, with the number on it and the next in line below.
-function buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry) {
+function buildFluid(group, timeline, box, top, bottom, y, marks, geometry) {
   const inner = { x: box.x + 1.5, width: box.width - 3 };
   const level = svg("rect", { ...inner, class: "qf-level" }, group);
   const taken = svg("rect", { ...inner, fill: marks.taken, class: "qf-taken" }, group);
@@ -131,9 +192,22 @@ function buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry
   const surface = svg("line", { x1: inner.x, x2: inner.x + inner.width, class: "qf-surface" }, group);
   const centre = box.x + box.width / 2;
   const low = geometry.isSmall ? 0.32 : 0.24;
-  const big = svg("text", { x: centre, y: bottom - (bottom - top) * low, class: geometry.isSmall ? "qf-depth qf-depth-small" : "qf-depth" }, group);
-  const unit = svg("text", { x: centre, y: bottom - (bottom - top) * low + (geometry.isSmall ? 15 : 19), class: "qf-unit" }, group);
-  const heads = timeline.picture.groups.length ? Array.from({ length: Math.floor(box.width / 15) }, (_, place) => new Cell(group, [box.x + 4 + place * 15, bottom - 16], 12, "entry", marks)) : [];
+  const big = svg(
+    "text",
+    { x: centre, y: bottom - (bottom - top) * low, class: geometry.isSmall ? "qf-depth qf-depth-small" : "qf-depth" },
+    group,
+  );
+  const unit = svg(
+    "text",
+    { x: centre, y: bottom - (bottom - top) * low + (geometry.isSmall ? 15 : 19), class: "qf-unit" },
+    group,
+  );
+  const heads = timeline.picture.groups.length
+    ? Array.from(
+        { length: Math.floor(box.width / 15) },
+        (_, place) => new Cell(group, [box.x + 4 + place * 15, bottom - 16], 12, "entry", marks),
+      )
+    : [];
   const { stays } = timeline;
   return (seen, rows, owner) => {
     slab(level, y, 0, seen.depth);
@@ -145,7 +219,13 @@ function buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry
     heads.forEach((cell, place) => {
       const row = rows[place];
       if (row === undefined) cell.paint("gone");
-      else cell.paint(owner.has(row) ? "taken" : "full", stays.get(row, "group"), false, `message:${timeline.labelOf(row)}`);
+      else
+        cell.paint(
+          owner.has(row) ? "taken" : "full",
+          stays.get(row, "group"),
+          false,
+          `message:${timeline.labelOf(row)}`,
+        );
     });
   };
 }
@@ -157,15 +237,27 @@ function slab(rect, y, from, to) {
 
 function buildLines(group, timeline, index, scale, y, bottom, geometry) {
   const spot = timeline.topology.queues[index];
-  const hints = geometry.isSmall || geometry.bytes ? {} : { stop: "more than this: ON", resume: "fewer than this: OFF" };
-  const wanted = levelsOf(spot).filter(([, depth]) => depth <= scale).map(([word, depth]) => [word, depth, hints[word]]);
-  return buildLevels(group, timeline, geometry.tank, wanted, y, bottom, { queue: index, of: spot.name, place: spot.name, wide: geometry.form.isTiny ? 1.4 : 1.15 });
+  const hints =
+    geometry.isSmall || geometry.bytes ? {} : { stop: "more than this: ON", resume: "fewer than this: OFF" };
+  const wanted = levelsOf(spot)
+    .filter(([, depth]) => depth <= scale)
+    .map(([word, depth]) => [word, depth, hints[word]]);
+  return buildLevels(group, timeline, geometry.tank, wanted, y, bottom, {
+    queue: index,
+    of: spot.name,
+    place: spot.name,
+    wide: geometry.form.isTiny ? 1.4 : 1.15,
+  });
 }
 
-// Levels as lines across a tank, their names beside them; one that can be dragged has a pill around that. Returned is what shows which counts.
+// Levels as lines across a tank, their names beside them; one that can be dragged has a pill around that. Returned is
+// what shows which counts.
 function buildLevels(group, timeline, { x, width }, wanted, y, bottom, { queue, of, place, unit = "", wide = 1.15 }) {
   const right = x + width;
-  const labels = labelPlaces(wanted.map(([, level, hint]) => [y(level), hint ? 40 : 24]), bottom + 14);
+  const labels = labelPlaces(
+    wanted.map(([, level, hint]) => [y(level), hint ? 40 : 24]),
+    bottom + 14,
+  );
   const lines = wanted.map(([setting, level, hint], index) => {
     const [word] = setting.split("_");
     const [words, at, label, handle] = [`${word} ${level}`, y(level), labels[index], handleOf(timeline, setting)];
@@ -173,20 +265,30 @@ function buildLevels(group, timeline, { x, width }, wanted, y, bottom, { queue, 
     if (handle) svg("rect", { x: x - 8, y: at - 8, width: width + 16, height: 16, class: "qf-catch-line" }, line);
     svg("line", { x1: x - 7, x2: right + 7, y1: at, y2: at }, line);
     svg("path", { d: `M${right + 7},${at} L${right + 13},${label}`, class: "qf-leader" }, line);
-    if (handle) svg("rect", { x: right + 9, y: label - 10.5, width: 18 + wide * textWidth(words), height: 21, rx: 10.5, class: "qf-pill" }, line);
+    if (handle)
+      svg(
+        "rect",
+        { x: right + 9, y: label - 10.5, width: 18 + wide * textWidth(words), height: 21, rx: 10.5, class: "qf-pill" },
+        line,
+      );
     svg("text", { x: right + 17, y: label + 4.5, class: "qf-line-name" }, line, words);
     if (handle) svg("title", {}, line, `${words}${unit}: drag, or use the arrow keys`);
     if (handle) asHandle(line, handle, level, `${word} of ${of}`, place);
     if (hint) svg("text", { x: right + 17, y: label + 24, class: "qf-line-hint" }, line, hint);
     return line;
   });
-  return (isOn) => lines.forEach((line) => line.classList.toggle("qf-armed", line.dataset.word === (isOn ? "resume" : "stop")));
+  return (isOn) =>
+    lines.forEach((line) => line.classList.toggle("qf-armed", line.dataset.word === (isOn ? "resume" : "stop")));
 }
 
 // The law of capacity as brackets at the tank: the stop threshold, and every window on top of it.
 function buildLaw(group, timeline, index, box, y, scale, free) {
   const spot = timeline.topology.queues[index];
-  const windows = timeline.topology.producers.map(({ name, capacity }, place) => [name, capacity, `capacity_${place + 1}`]);
+  const windows = timeline.topology.producers.map(({ name, capacity }, place) => [
+    name,
+    capacity,
+    `capacity_${place + 1}`,
+  ]);
   let from = spot.stop_count;
   const x = box.x - 8;
   const root = svg("g", { class: "qf-law" }, group);
@@ -206,7 +308,8 @@ function buildLaw(group, timeline, index, box, y, scale, free) {
   return (seen) => set(root, { opacity: seen.flow ? 1 : 0.4 });
 }
 
-// Labels beside their levels as near as they can be, none on another, none below an end: pairs of level and height, from the top.
+// Labels beside their levels as near as they can be, none on another, none below an end: pairs of level and height,
+// from the top.
 export function labelPlaces(wanted, end) {
   let free = -Infinity;
   const places = wanted.map(([level, tall]) => {
@@ -224,8 +327,19 @@ export function labelPlaces(wanted, end) {
 
 // The state in shape, word and colour: an octagon that says ON, a circle that says OFF.
 export function buildBadge(parent, x, y, isSmall) {
-  const group = svg("g", { class: "qf-badge", transform: `translate(${x},${y})${isSmall ? " scale(0.72)" : ""}` }, parent);
-  svg("polygon", { points: "19.40,8.04 8.04,19.40 -8.04,19.40 -19.40,8.04 -19.40,-8.04 -8.04,-19.40 8.04,-19.40 19.40,-8.04", class: "qf-badge-on" }, group);
+  const group = svg(
+    "g",
+    { class: "qf-badge", transform: `translate(${x},${y})${isSmall ? " scale(0.72)" : ""}` },
+    parent,
+  );
+  svg(
+    "polygon",
+    {
+      points: "19.40,8.04 8.04,19.40 -8.04,19.40 -19.40,8.04 -19.40,-8.04 -8.04,-19.40 8.04,-19.40 19.40,-8.04",
+      class: "qf-badge-on",
+    },
+    group,
+  );
   svg("circle", { r: 18, class: "qf-badge-off" }, group);
   const word = svg("text", { y: 4.5, class: "qf-badge-word" }, group);
   svg("title", {}, group, "flow control of this queue (flowStopped)");
@@ -241,10 +355,28 @@ function buildGate(parent, { x, y, reach, right }, geometry, hasFlowControl, pil
   }
   svg("path", { d: `M${x},${y - reach} H${right} M${x},${y + reach} H${right}`, class: "qf-corridor" }, group);
   const isHeap = !pile(0);
-  const heap = svg("rect", { x: x + 8, y: y - reach + 3, width: right - x - 14, height: 2 * reach - 6, rx: 3, fill: marks.held, visibility: "hidden" }, group);
+  const heap = svg(
+    "rect",
+    {
+      x: x + 8,
+      y: y - reach + 3,
+      width: right - x - 14,
+      height: 2 * reach - 6,
+      rx: 3,
+      fill: marks.held,
+      visibility: "hidden",
+    },
+    group,
+  );
   const words = x + 28;
-  const number = svg("text", { x: words, y: y + reach + 27, class: geometry.gateWords ? "qf-gate-number" : "qf-gate-word" }, group);
-  const [first, second, third] = [44, 60, 77].map((down) => svg("text", { x: words, y: y + reach + down, class: "qf-gate-word" }, group));
+  const number = svg(
+    "text",
+    { x: words, y: y + reach + 27, class: geometry.gateWords ? "qf-gate-number" : "qf-gate-word" },
+    group,
+  );
+  const [first, second, third] = [44, 60, 77].map((down) =>
+    svg("text", { x: words, y: y + reach + down, class: "qf-gate-word" }, group),
+  );
   return (isOn, held) => {
     set(group, { class: isOn ? "qf-gate qf-gate-shut" : "qf-gate" });
     set(heap, { visibility: isHeap && held ? "visible" : "hidden" });
@@ -270,7 +402,11 @@ function buildBytes(parent, timeline, index, box, top, bottom) {
   svg("rect", { x, y: top, width: 7, height: bottom - top, class: "qf-bytes-glass" }, group);
   const level = svg("rect", { x: x + 1, width: 5, class: "qf-bytes-level" }, group);
   svg("line", { x1: x - 4, x2: x + 11, y1: y(spot.stop_size), y2: y(spot.stop_size), class: "qf-bytes-stop" }, group);
-  svg("line", { x1: x - 4, x2: x + 11, y1: y(spot.resume_size), y2: y(spot.resume_size), class: "qf-bytes-resume" }, group);
+  svg(
+    "line",
+    { x1: x - 4, x2: x + 11, y1: y(spot.resume_size), y2: y(spot.resume_size), class: "qf-bytes-resume" },
+    group,
+  );
   const word = svg("text", { x: box.x + box.width + 14, y: bottom - 4, class: "qf-bytes-word" }, group);
   return (size) => {
     slab(level, y, 0, size);
@@ -283,12 +419,18 @@ function buildBytes(parent, timeline, index, box, top, bottom) {
 function buildChute(parent, timeline, index, box, bottom, geometry) {
   const group = svg("g", { class: "qf-chute", visibility: "hidden" }, parent);
   // Where a producer's card is close by, they leave below it.
-  const [x, y] = geometry.isNarrow ? [box.x - (geometry.form.isTiny ? 94 : 60), bottom + 13] : [box.x - 26, bottom - 10];
+  const [x, y] = geometry.isNarrow
+    ? [box.x - (geometry.form.isTiny ? 94 : 60), bottom + 13]
+    : [box.x - 26, bottom - 10];
   const way = geometry.isNarrow ? `M${box.x + 4},${bottom} V${bottom + 6}` : `M${box.x},${y} H${box.x - 14}`;
   svg("path", { d: way, class: "qf-chute-path" }, group);
   const text = svg("text", { x: box.x + box.width / 2 - 8, y: bottom + 17, class: "qf-chute-word" }, group);
   const ghosts = [0, 1, 2, 3].map((place) => {
-    const ghost = svg("g", { visibility: "hidden", class: "qf-ghost", transform: `translate(${x - place * 17},${y})` }, group);
+    const ghost = svg(
+      "g",
+      { visibility: "hidden", class: "qf-ghost", transform: `translate(${x - place * 17},${y})` },
+      group,
+    );
     const shape = svg("path", { d: SHAPES[0], class: "qf-glyph" }, ghost);
     svg("path", { d: crossOf(6), class: "qf-cross" }, ghost);
     return [ghost, shape];
@@ -301,7 +443,11 @@ function buildChute(parent, timeline, index, box, bottom, geometry) {
     write(text, `${seen.discards} discarded`);
     const since = frame > before && frame - before < 400 ? before : frame - 1;
     before = frame;
-    const gone = stays.ended(since, frame, 24).filter((row) => stays.get(row, "queue") === index && LOST.has(timeline.picture.reasons[stays.get(row, "reason")]));
+    const gone = stays
+      .ended(since, frame, 24)
+      .filter(
+        (row) => stays.get(row, "queue") === index && LOST.has(timeline.picture.reasons[stays.get(row, "reason")]),
+      );
     ghosts.forEach(([ghost, shape], place) => {
       const row = gone[place];
       set(ghost, { visibility: row === undefined ? "hidden" : "inherit" });
@@ -314,7 +460,8 @@ function buildChute(parent, timeline, index, box, bottom, geometry) {
 
 export const LOST = new Set(["ring", "reject", "lvq", "queue-deleted"]);
 
-// The second tank is that of the bytes: a queue counts its messages and their bytes, and compares each with thresholds of its own.
+// The second tank is that of the bytes: a queue counts its messages and their bytes, and compares each with
+// thresholds of its own.
 
 // What each unit says of ON or OFF comes with the run; it stands below its tank.
 export function buildUnits(root, timeline, tank, geometry, source) {
@@ -329,11 +476,24 @@ export function buildUnits(root, timeline, tank, geometry, source) {
   svg("rect", { x, y: top, width, height: bottom - top, class: "qf-tank" }, group);
   const level = svg("rect", { x: x + 1.5, width: width - 3, class: "qf-level" }, group);
   svg("rect", { x, y: top, width, height: bottom - top, class: "qf-glass" }, group);
-  const wanted = levelsOf(spot, "size").filter(([word]) => word !== "limit").map(([word, size]) => [`${word}_size`, size]);
+  const wanted = levelsOf(spot, "size")
+    .filter(([word]) => word !== "limit")
+    .map(([word, size]) => [`${word}_size`, size]);
   // The second of the stage's levels, for the hand.
-  const lines = buildLevels(group, timeline, geometry.bytes, wanted, y, bottom, { queue: 1, of: "orders in bytes", place: "bytes", unit: " bytes" });
-  const words = [["messages", geometry.tank.x, spot.stop_count], ["bytes", x, spot.stop_size]].map(([unit, left]) => [verdicts[unit], svg("text", { x: left, y: bottom + 46, class: "qf-verdict", "data-unit": unit }, group)]);
-  buildSize(root, timeline, source, geometry);
+  const lines = buildLevels(group, timeline, geometry.bytes, wanted, y, bottom, {
+    queue: 1,
+    of: "orders in bytes",
+    place: "bytes",
+    unit: " bytes",
+  });
+  const words = [
+    ["messages", geometry.tank.x, spot.stop_count],
+    ["bytes", x, spot.stop_size],
+  ].map(([unit, left]) => [
+    verdicts[unit],
+    svg("text", { x: left, y: bottom + 46, class: "qf-verdict", "data-unit": unit }, group),
+  ]);
+  buildSize(root, timeline, source);
   const paint = (seen, frame) => {
     slab(level, y, 0, seen.bytes);
     write(amount, `${seen.bytes.toLocaleString("en")} bytes`);
@@ -349,7 +509,7 @@ export function buildUnits(root, timeline, tank, geometry, source) {
 }
 
 // How large each message is, as large as that in the picture, with a grip.
-function buildSize(root, timeline, source, geometry) {
+function buildSize(root, timeline, source) {
   const { stays } = timeline;
   const size = stays.count ? stays.get(0, "size") : 0;
   const { x, y, height } = source.box;

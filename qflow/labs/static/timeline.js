@@ -5,17 +5,26 @@ import { firstOf } from "./numbers.js";
 import { inflatedBytes } from "./packed.js";
 
 export const NEVER = 2 ** 31 - 1;
-// Seconds of the reader: from completions that are let go until a message that waited for them lands; after a turn ON; after a death;
-// between two steps of the instant of an OFF, and for all of them together.
+// Seconds of the reader: from completions that are let go until a message that waited for them lands; after a turn
+// ON; after a death; between two steps of the instant of an OFF, and for all of them together.
 export const BEAT = { off: 0.74, on: 0.3, death: 0.8, step: 0.05, steps: 1.2 };
-const BEATS = { died: BEAT.death, refused: BEAT.death, turned_off: BEAT.off, turned_on: BEAT.on, turned_on_at: BEAT.on, turned_on_bytes: BEAT.on };
+const BEATS = {
+  died: BEAT.death,
+  refused: BEAT.death,
+  turned_off: BEAT.off,
+  turned_on: BEAT.on,
+  turned_on_at: BEAT.on,
+  turned_on_bytes: BEAT.on,
+};
 
 // The numbers of a picture: first the low bytes of all are sent, then the next.
 export async function inflated(packed) {
   const places = await inflatedBytes(packed);
   const numbers = new Int32Array(places.length / 4);
   const count = numbers.length;
-  for (let at = 0; at < count; at += 1) numbers[at] = places[at] | (places[at + count] << 8) | (places[at + 2 * count] << 16) | (places[at + 3 * count] << 24);
+  for (let at = 0; at < count; at += 1)
+    numbers[at] =
+      places[at] | (places[at + count] << 8) | (places[at + 2 * count] << 16) | (places[at + 3 * count] << 24);
   return numbers.buffer;
 }
 
@@ -118,7 +127,12 @@ export class Timeline {
   // All that a frame shows of messages, as lists by producer, queue and consumer.
   messages(frame) {
     const { producers, queues, consumers } = this.topology;
-    const shown = { sent: producers.map(() => []), queued: queues.map(() => []), taken: consumers.map(() => []), locks: queues.map(() => []) };
+    const shown = {
+      sent: producers.map(() => []),
+      queued: queues.map(() => []),
+      taken: consumers.map(() => []),
+      locks: queues.map(() => []),
+    };
     for (const row of this.sendings.alive(frame)) shown.sent[this.sendings.get(row, "producer")].push(row);
     for (const row of this.stays.alive(frame)) shown.queued[this.stays.get(row, "queue")].push(row);
     shown.owner = new Map();
@@ -154,7 +168,8 @@ class Spans {
   alive(frame) {
     if (this.seen[0] === frame) return this.seen[1];
     const found = [];
-    for (let row = 0; row < this.count && this.start[row] <= frame; row += 1) if (this.end[row] > frame) found.push(row);
+    for (let row = 0; row < this.count && this.start[row] <= frame; row += 1)
+      if (this.end[row] > frame) found.push(row);
     this.seen = [frame, found];
     return found;
   }

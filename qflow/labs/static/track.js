@@ -1,7 +1,8 @@
 // Track: the frames of all runs in one order of time; a place on it is one frame of each run.
 //
-// What follows from completions that are let go happens in the same instant; it is shown one after the other. The clock of the picture
-// waits while they go through the gate, and while a session dies. Each place has so an instant of the picture (`shown`) beside its time in the run.
+// What follows from completions that are let go happens in the same instant; it is shown one after the other. The
+// clock of the picture waits while they go through the gate, and while a session dies. Each place has so an instant
+// of the picture (`shown`) beside its time in the run.
 
 import { clamp, firstOf } from "./numbers.js";
 import { BEAT } from "./timeline.js";
@@ -36,7 +37,9 @@ export class Track {
     }
     this.count = this.times.length;
     // Where flow control turns, a discard is the first, a session ends.
-    const turns = timelines.flatMap((timeline, index) => timeline.picture.turns.map((frame) => this.place(index, frame)));
+    const turns = timelines.flatMap((timeline, index) =>
+      timeline.picture.turns.map((frame) => this.place(index, frame)),
+    );
     this.turns = [...new Set(turns)].sort((one, other) => one - other);
   }
 
@@ -58,7 +61,11 @@ export class Track {
     let [before, begun] = [0, -1];
     for (let place = 0; place < this.count; place += 1) {
       const time = this.time(place);
-      if (place) at += Math.max((time - before) * (place > slow.from && place <= slow.to ? slow.by : 1), this.beat(place - 1, from, before, time) * pace);
+      if (place)
+        at += Math.max(
+          (time - before) * (place > slow.from && place <= slow.to ? slow.by : 1),
+          this.beat(place - 1, from, before, time) * pace,
+        );
       if (time !== begun) [from, begun] = [place, time];
       before = time;
       this.shown[place] = at;
@@ -67,7 +74,8 @@ export class Track {
     }
   }
 
-  // At the first turn ON the picture slows down until a window is full: it is the window that makes a producer wait, not ON.
+  // At the first turn ON the picture slows down until a window is full: it is the window that makes a producer wait,
+  // not ON.
   slowing(pace) {
     const [timeline] = this.timelines;
     // What follows a broker shows its own time.
@@ -75,10 +83,15 @@ export class Track {
     if (!filled) return { from: 0, to: 0, by: 1 };
     const [from, to] = filled;
     const took = timeline.time(to) - timeline.time(from);
-    return { from, to, by: Math.max(1, (clamp((to - from) / FILLING.steps, ...FILLING.seconds) * pace) / Math.max(1, took)) };
+    return {
+      from,
+      to,
+      by: Math.max(1, (clamp((to - from) / FILLING.steps, ...FILLING.seconds) * pace) / Math.max(1, took)),
+    };
   }
 
-  // How long the picture stays at a place at least; `from` is the first place of the same instant, then come its time and the next place's.
+  // How long the picture stays at a place at least; `from` is the first place of the same instant, then come its time
+  // and the next place's.
   beat(place, from, time, next) {
     const least = this.beatOf(place);
     if (least || next !== time) return least;

@@ -21,21 +21,42 @@ export const KERNEL_KEYS = ["W", "C"];
 
 export function buildTransport(parent, player, root) {
   const bar = html("div", { class: "qf-transport", role: "toolbar", "aria-label": "Transport" }, parent);
-  const add = (name, label, title, act) => button({ class: `qf-${name}`, title, "aria-label": title.split(" (")[0] }, bar, label, act);
+  const add = (name, label, title, act) =>
+    button({ class: `qf-${name}`, title, "aria-label": title.split(" (")[0] }, bar, label, act);
   const play = add("play", "", "Play or pause (Space)", () => player.toggle());
-  const earlier = add("earlier qf-extra", "◂ change", "Previous change: flow control, a first discard, an end (Shift ←)", () => player.jump(-1));
+  const earlier = add(
+    "earlier qf-extra",
+    "◂ change",
+    "Previous change: flow control, a first discard, an end (Shift ←)",
+    () => player.jump(-1),
+  );
   const back = add("step-back qf-extra", "◂ step", "One step back (←)", () => player.step(-1));
   const on = add("step-on qf-extra", "step ▸", "One step on (→)", () => player.step(1));
-  const later = add("later", "next change ▸", "Next change: flow control, a first discard, an end (Shift →)", () => player.jump(1));
-  const scrub = html("input", { type: "range", min: 0, class: "qf-scrub", "aria-label": "Step", title: KEYS_TEXT }, bar);
+  const later = add("later", "next change ▸", "Next change: flow control, a first discard, an end (Shift →)", () =>
+    player.jump(1),
+  );
+  const scrub = html(
+    "input",
+    { type: "range", min: 0, class: "qf-scrub", "aria-label": "Step", title: KEYS_TEXT },
+    bar,
+  );
   scrub.addEventListener("input", () => player.show(Number(scrub.value)));
   const label = html("label", { class: "qf-speed" }, bar, "speed ");
-  const speed = html("select", { "aria-label": "Speed", title: "Seconds of the run for one of yours (+ −); the picture waits while completions go through the gate" }, label);
+  const speed = html(
+    "select",
+    {
+      "aria-label": "Speed",
+      title: "Seconds of the run for one of yours (+ −); the picture waits while completions go through the gate",
+    },
+    label,
+  );
   for (const factor of SPEEDS) html("option", { value: factor }, speed, `${factor}×`);
   speed.addEventListener("change", () => player.setSpeed(Number(speed.value)));
   const clock = html("output", { class: "qf-clock" }, bar);
   const steps = html("output", { class: "qf-steps qf-extra" }, bar);
-  const full = add("full", "full screen", "The whole screen, large type, arrow keys from change to change (S)", () => setStage(root, player));
+  const full = add("full", "full screen", "The whole screen, large type, arrow keys from change to change (S)", () =>
+    setStage(root, player),
+  );
   full.setAttribute("aria-pressed", "false");
   const more = add("more", "more", "Sliders, steps, why, fork, compare, share, save (M)", () => openMore(root));
   more.setAttribute("aria-expanded", "false");
@@ -79,7 +100,8 @@ export function listenToKeys(root, player, more) {
     " ": () => player.toggle(),
     // On the stage the arrow keys go from turn to turn.
     ArrowRight: (event) => (event.shiftKey || root.classList.contains("qf-is-stage") ? player.jump(1) : player.step(1)),
-    ArrowLeft: (event) => (event.shiftKey || root.classList.contains("qf-is-stage") ? player.jump(-1) : player.step(-1)),
+    ArrowLeft: (event) =>
+      event.shiftKey || root.classList.contains("qf-is-stage") ? player.jump(-1) : player.step(-1),
     s: () => setStage(root, player),
     m: () => openMore(root),
     Escape: () => setStage(root, player, false),

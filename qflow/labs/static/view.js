@@ -22,7 +22,11 @@ export class View {
     this.root = html("div", { class: "qf-view", "data-view": index }, parent);
     this.name = html("h4", { class: "qf-view-name", hidden: "" }, this.root);
     this.picture = html("div", { class: "qf-picture" }, this.root);
-    this.stage = svg("svg", { class: "qf-stage", role: "group", "aria-label": "Producers, queues and consumers" }, this.picture);
+    this.stage = svg(
+      "svg",
+      { class: "qf-stage", role: "group", "aria-label": "Producers, queues and consumers" },
+      this.picture,
+    );
     this.brush = new Brush(html("canvas", { "aria-hidden": "true" }, this.picture), this.picture);
     this.brush.heed(() => this.now && this.drawn.paintMarks(this.brush, this.now, this.before));
     this.callout = html("div", { class: "qf-callout", role: "alert" }, this.picture);
@@ -43,7 +47,9 @@ export class View {
     this.name.replaceChildren(name);
     if (note) html("small", {}, this.name, `(${note}`);
     const form = FORMS[timeline.picture.form];
-    this.drawn = form ? form(this.stage, timeline, id, isNarrow) : buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
+    this.drawn = form
+      ? form(this.stage, timeline, isNarrow)
+      : buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
     this.plots.hidden = Boolean(form);
     this.root.classList.toggle("qf-has-form", Boolean(form));
     this.paintPlots = form ? () => {} : buildPlots(this.plots, timeline, id, seek, isNarrow, track.room, this.ghost);
@@ -51,13 +57,17 @@ export class View {
     const { width, tank } = this.drawn.geometry;
     // A tall drawing gets narrower, so that the lab still fits on a screen.
     this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
-    this.picture.style.maxWidth = form ? "" : `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
+    this.picture.style.maxWidth = form
+      ? ""
+      : `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
     this.reserve(timeline, track.timelines);
     if (track.timelines.length > 1) this.says.after(this.callout);
     else this.picture.append(this.callout);
     // Beside the name of the only queue there is the most room.
     const [queue, ...others] = timeline.topology.queues;
-    const beside = others.length ? tank.width : Math.max(1.65 * textWidth(`${queue.name}${queue.policy ?? ""}`), 1.65 * textWidth("1000 messages"));
+    const beside = others.length
+      ? tank.width
+      : Math.max(1.65 * textWidth(`${queue.name}${queue.policy ?? ""}`), 1.65 * textWidth("1000 messages"));
     set(this.callout, { style: `left:${(100 * (tank.x + beside + 16)) / width}%` });
     this.before = -1;
     this.plotted = this.painted = 0;
@@ -96,8 +106,18 @@ export class View {
     this.drawn.paintMarks(this.brush, now, frame);
     if (now.isPlaying) this.brush.keepUp(clock - this.painted);
     this.painted = clock;
-    this.plots.classList.toggle("qf-extra", !timeline.topology.queues.some((queue) => queue.stop_count || queue.stop_size));
-    write(this.step, timeline.picture.captions ? captionAt(timeline.picture, frame) : now.isPlaying ? caption(timeline, frame) : stepSentence(timeline, frame));
+    this.plots.classList.toggle(
+      "qf-extra",
+      !timeline.topology.queues.some((queue) => queue.stop_count || queue.stop_size),
+    );
+    write(
+      this.step,
+      timeline.picture.captions
+        ? captionAt(timeline.picture, frame)
+        : now.isPlaying
+          ? caption(timeline, frame)
+          : stepSentence(timeline, frame),
+    );
     write(this.outlook, outlookSentence(timeline, frame));
     // While the picture moves, a screen reader gets the turns; sixty sentences a second would be too many.
     set(this.step, { "aria-live": "polite" });
@@ -148,23 +168,36 @@ function buildLegend(root, timeline, y, geometry, marks) {
     svg("text", { x: x + 19, y: line }, group, label);
     x += width;
   };
-  const cell = (name, fill, state = "") => (at, down) => {
-    const box = svg("g", { class: name }, group);
-    svg("rect", { x: at, y: down - 11, width: 13, height: 13, rx: 2, fill }, box);
-    if (state) svg("circle", { cx: at + 6.5, cy: down - 4.5, r: 2.6, class: "qf-glyph-plain" }, box);
-  };
+  const cell =
+    (name, fill, state = "") =>
+    (at, down) => {
+      const box = svg("g", { class: name }, group);
+      svg("rect", { x: at, y: down - 11, width: 13, height: 13, rx: 2, fill }, box);
+      if (state) svg("circle", { cx: at + 6.5, cy: down - 4.5, r: 2.6, class: "qf-glyph-plain" }, box);
+    };
   item(cell("qf-cell qf-cell-free", "none"), "free");
   item(cell("qf-cell qf-cell-full", "none", "full"), "outstanding");
   item(cell("qf-cell qf-cell-held", marks.held), "held: its completion is withheld");
-  item((at, down) => svg("rect", { x: at + 1, y: down - 10, width: 11, height: 11, rx: 2, class: "qf-sent" }, group), "on its way, not counted yet");
+  item(
+    (at, down) => svg("rect", { x: at + 1, y: down - 10, width: 11, height: 11, rx: 2, class: "qf-sent" }, group),
+    "on its way, not counted yet",
+  );
   item(cell("qf-entry qf-entry-full", "none"), "waiting on the queue");
   item(cell("qf-taken", marks.taken), "at a consumer, still on the queue");
   if (hasAgain(timeline)) {
-    item((at, down) => svg("path", { d: AGAIN, class: "qf-again", transform: `translate(${at + 6},${down - 5})` }, group), "redelivered");
+    item(
+      (at, down) => svg("path", { d: AGAIN, class: "qf-again", transform: `translate(${at + 6},${down - 5})` }, group),
+      "redelivered",
+    );
   }
   const names = timeline.picture.groups.map((name, index) => [name, index + 1]).slice(0, 10);
   names.sort(([one], [other]) => one.localeCompare(other, "en", { numeric: true }));
-  const glyph = (number) => (at, down) => svg("path", { d: shapeOf(number), fill: colorOf(number), class: "qf-glyph", transform: `translate(${at + 7},${down - 4.5})` }, group);
+  const glyph = (number) => (at, down) =>
+    svg(
+      "path",
+      { d: shapeOf(number), fill: colorOf(number), class: "qf-glyph", transform: `translate(${at + 7},${down - 4.5})` },
+      group,
+    );
   for (const [name, number] of names) item(glyph(number), name);
   return line;
 }

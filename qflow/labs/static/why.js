@@ -1,5 +1,6 @@
-// Why: whatever is clicked, or chosen by keyboard, is asked about. The answer stands on a card beside it, over the picture, where it covers
-// least of what was asked about, and moves nothing; it is a chain whose links lead to their instants. A card that is pinned stays.
+// Why: whatever is clicked, or chosen by keyboard, is asked about. The answer stands on a card beside it, over the
+// picture, where it covers least of what was asked about, and moves nothing; it is a chain whose links lead to their
+// instants. A card that is pinned stays.
 
 import { clamp } from "./numbers.js";
 import { button, drag, html, set } from "./svg.js";
@@ -7,7 +8,9 @@ import { seconds } from "./words.js";
 
 const PATIENCE = 10; // seconds
 const GONE = "The kernel of this lab is gone: it was restarted or shut down. Run the lab's cell again, and ask there.";
-const SLOW = `No answer for ${PATIENCE} seconds: the kernel is busy, or gone. If it was restarted, run the lab's cell again, and ask there.`;
+const SLOW =
+  `No answer for ${PATIENCE} seconds: the kernel is busy, or gone. ` +
+  "If it was restarted, run the lab's cell again, and ask there.";
 
 export class WhyPanel {
   // ask(picture, subject) sends the question; show(picture, frame) goes to an instant.
@@ -15,14 +18,34 @@ export class WhyPanel {
     Object.assign(this, { root, ask, show, number: 0, card: null });
     this.bar = html("div", { class: "qf-why-bar" }, parent);
     const label = html("label", {}, this.bar, "why? ");
-    this.choice = html("select", { class: "qf-why-choice", "aria-label": "Ask why about", title: "Ask why (W); or click on anything in the picture" }, label);
+    this.choice = html(
+      "select",
+      {
+        class: "qf-why-choice",
+        "aria-label": "Ask why about",
+        title: "Ask why (W); or click on anything in the picture",
+      },
+      label,
+    );
     // What lies somewhere now can be asked about by keyboard too.
     this.choice.addEventListener("focus", () => this.offerNow());
     const chosen = () => this.question(Number(this.choice.selectedOptions[0]?.dataset.picture ?? 0), this.choice.value);
     this.choice.addEventListener("change", chosen);
     button({ class: "qf-why-ask", title: "Ask again at this instant" }, this.bar, "ask", chosen);
-    root.addEventListener("pointerdown", (event) => !event.target.closest(".qf-why, .qf-why-bar") && this.close(), true);
-    root.addEventListener("keydown", (event) => event.key === "Escape" && this.card && (event.stopPropagation(), this.close()), true);
+    root.addEventListener(
+      "pointerdown",
+      (event) => !event.target.closest(".qf-why, .qf-why-bar") && this.close(),
+      true,
+    );
+    root.addEventListener(
+      "keydown",
+      (event) => {
+        if (event.key !== "Escape" || !this.card) return;
+        event.stopPropagation();
+        this.close();
+      },
+      true,
+    );
   }
 
   // An answer is of the run that was asked about: what is pinned stays to be read, and leads nowhere any more.
@@ -35,9 +58,12 @@ export class WhyPanel {
     html("option", { value: "" }, this.choice, "choose, or click on anything");
     timelines.forEach((timeline, picture) => {
       const name = timeline.picture.name ? `${timeline.picture.name}: ` : "";
-      const named = ["producer", "queue", "consumer"].flatMap((kind) => timeline.topology[`${kind}s`].map((spot) => `${kind}:${spot.name}`));
+      const named = ["producer", "queue", "consumer"].flatMap((kind) =>
+        timeline.topology[`${kind}s`].map((spot) => `${kind}:${spot.name}`),
+      );
       const groups = timeline.locks.count ? timeline.picture.groups.map((group) => `group:${group}`) : [];
-      for (const value of [...named, ...groups]) html("option", { value, "data-picture": picture }, this.choice, `${name}${value.replace(":", " ")}`);
+      for (const value of [...named, ...groups])
+        html("option", { value, "data-picture": picture }, this.choice, `${name}${value.replace(":", " ")}`);
     });
   }
 
@@ -46,7 +72,13 @@ export class WhyPanel {
     for (const option of this.choice.querySelectorAll(".qf-now")) option.remove();
     for (const view of this.root.querySelectorAll(".qf-view")) {
       const add = (selector, most) => {
-        for (const cell of [...view.querySelectorAll(selector)].slice(0, most)) html("option", { class: "qf-now", value: cell.dataset.why, "data-picture": view.dataset.view }, this.choice, cell.dataset.why.replace(":", " "));
+        for (const cell of [...view.querySelectorAll(selector)].slice(0, most))
+          html(
+            "option",
+            { class: "qf-now", value: cell.dataset.why, "data-picture": view.dataset.view },
+            this.choice,
+            cell.dataset.why.replace(":", " "),
+          );
       };
       add(".qf-cell-held[data-why]", 5);
       add(".qf-slot[data-why]", 5);
@@ -56,10 +88,13 @@ export class WhyPanel {
   question(picture, subject, near = null) {
     if (!subject) return;
     this.number += 1;
-    const option = [...this.choice.options].find((one) => one.value === subject && Number(one.dataset.picture) === picture);
+    const option = [...this.choice.options].find(
+      (one) => one.value === subject && Number(one.dataset.picture) === picture,
+    );
     if (option) option.selected = true;
     this.open(near ?? this.placeOf(picture, subject));
-    html("p", { class: "qf-why-wait" }, this.card, `Asking the engine why ${subject.replace(":", " ")} is as it is …`);
+    const asked = `Asking the engine why ${subject.replace(":", " ")} is as it is …`;
+    html("p", { class: "qf-why-wait" }, this.card, asked);
     this.settle();
     clearTimeout(this.waiting);
     try {
@@ -73,13 +108,20 @@ export class WhyPanel {
 
   placeOf(picture, subject) {
     const view = this.root.querySelector(`.qf-view[data-view="${picture}"]`);
-    return (view.querySelector(`[data-why="${CSS.escape(subject)}"]`) ?? view.querySelector(".qf-picture")).getBoundingClientRect();
+    return (
+      view.querySelector(`[data-why="${CSS.escape(subject)}"]`) ?? view.querySelector(".qf-picture")
+    ).getBoundingClientRect();
   }
 
   open(near) {
     this.close();
     const around = this.root.getBoundingClientRect();
-    this.near = { left: near.left - around.left, right: near.right - around.left, top: near.top - around.top, bottom: near.bottom - around.top };
+    this.near = {
+      left: near.left - around.left,
+      right: near.right - around.left,
+      top: near.top - around.top,
+      bottom: near.bottom - around.top,
+    };
     this.card = html("section", { class: "qf-why", "aria-live": "polite", tabindex: -1 }, this.root);
   }
 
@@ -89,14 +131,24 @@ export class WhyPanel {
     this.light(0, null);
   }
 
-  // Beside what was asked about: on the right if there is room, else on the left, else below or above; always within the scene.
+  // Beside what was asked about: on the right if there is room, else on the left, else below or above; always within
+  // the scene.
   settle() {
     const { card, near, root } = this;
     const [wide, tall] = [card.offsetWidth, card.offsetHeight];
     const [most, deep] = [root.clientWidth - wide - 8, root.clientHeight - tall - 8];
     const isBeside = near.right + 10 <= most || near.left - 10 - wide >= 8;
-    const left = near.right + 10 <= most ? near.right + 10 : isBeside ? near.left - 10 - wide : clamp((near.left + near.right - wide) / 2, 8, Math.max(8, most));
-    const top = isBeside ? (near.top + near.bottom - tall) / 2 : near.bottom + 10 <= deep ? near.bottom + 10 : near.top - 10 - tall;
+    const left =
+      near.right + 10 <= most
+        ? near.right + 10
+        : isBeside
+          ? near.left - 10 - wide
+          : clamp((near.left + near.right - wide) / 2, 8, Math.max(8, most));
+    const top = isBeside
+      ? (near.top + near.bottom - tall) / 2
+      : near.bottom + 10 <= deep
+        ? near.bottom + 10
+        : near.top - 10 - tall;
     set(card, { style: `left:${Math.round(left)}px;top:${Math.round(clamp(top, 8, Math.max(8, deep)))}px` });
   }
 
@@ -136,7 +188,12 @@ export class WhyPanel {
 
   link(list, picture, link) {
     const item = html("li", { style: `margin-left:${0.9 * link.level}em`, "data-frame": link.frame }, list);
-    const jump = button({ class: "qf-why-link", title: `Go to step ${link.frame}, ${seconds(link.time)}` }, item, "", () => this.show(picture, link.frame));
+    const jump = button(
+      { class: "qf-why-link", title: `Go to step ${link.frame}, ${seconds(link.time)}` },
+      item,
+      "",
+      () => this.show(picture, link.frame),
+    );
     html("span", { class: "qf-why-arrow" }, jump, link.level ? "because " : "");
     html("span", {}, jump, link.text);
     const small = html("small", { title: link.section }, item, ` ${seconds(link.time)} · `);
@@ -161,7 +218,10 @@ function carry(card, { clientX, clientY }) {
 // What is lit in a picture: all that can be asked about under one name. Nothing of that name, nothing fades.
 export function light(view, subject) {
   const [kind, name] = (subject ?? "").split(":");
-  const wanted = kind === "setting" ? `[data-setting="${CSS.escape(name)}"], [data-law="${CSS.escape(name)}"]` : `[data-why="${CSS.escape(subject ?? "")}"]`;
+  const wanted =
+    kind === "setting"
+      ? `[data-setting="${CSS.escape(name)}"], [data-law="${CSS.escape(name)}"]`
+      : `[data-why="${CSS.escape(subject ?? "")}"]`;
   const lit = subject ? [...view.querySelectorAll(`.qf-stage :is(${wanted})`)] : [];
   for (const one of view?.querySelectorAll(".qf-lit") ?? []) one.classList.remove("qf-lit");
   view?.classList.toggle("qf-lights", lit.length > 0);
@@ -174,5 +234,16 @@ function ruleLink(rule) {
   const folders = path?.[2].split("/").slice(0, -1);
   if (!folders) return html("span", { class: "qf-rule" }, null, rule);
   if (folders.at(-1) === "exercises") folders.splice(-1, 1, ...(folders.length > 1 ? ["notebooks"] : []));
-  return html("a", { class: "qf-rule", href: `${path[1]}${[...folders, "reference", "rules.md"].join("/")}`, target: "_blank", rel: "noopener", title: `${rule} in the rule book` }, null, rule);
+  return html(
+    "a",
+    {
+      class: "qf-rule",
+      href: `${path[1]}${[...folders, "reference", "rules.md"].join("/")}`,
+      target: "_blank",
+      rel: "noopener",
+      title: `${rule} in the rule book`,
+    },
+    null,
+    rule,
+  );
 }

@@ -22,7 +22,10 @@ export function stepSentence(timeline, frame) {
     stop: queue?.stop_count,
     stop_size: queue?.stop_size,
   };
-  return step.filter((_, bit) => (seen.parts >> bit) & 1).map((template) => fill(template, values)).join(" ");
+  return step
+    .filter((_, bit) => (seen.parts >> bit) & 1)
+    .map((template) => fill(template, values))
+    .join(" ");
 }
 
 // A drawing of another form brings its sentences with it: the last one that is due.
@@ -31,7 +34,9 @@ export const captionAt = (picture, frame) => picture.captions.findLast(([at]) =>
 // While the picture plays: what happened at the last turn, and when; each step alone would be gone before it is read.
 export function caption(timeline, frame) {
   const turn = timeline.picture.turns.findLast((at) => at <= frame);
-  return turn === undefined ? stepSentence(timeline, frame) : `${seconds(timeline.time(turn))}: ${stepSentence(timeline, turn)}`;
+  return turn === undefined
+    ? stepSentence(timeline, frame)
+    : `${seconds(timeline.time(turn))}: ${stepSentence(timeline, turn)}`;
 }
 
 // While a queue is ON, what its producers may still do and what they wait for; of a crowd, nothing.
@@ -40,7 +45,9 @@ export function outlookSentence(timeline, frame) {
   const templates = picture.words.outlook;
   if (topology.producers.length > 2 || picture.form) return "";
   const said = topology.producers.map(({ name, capacity }, index) => {
-    const [, on] = topology.routes.find(([producer, queue]) => producer === index && timeline.seen("queue", queue, frame).flow) ?? [];
+    const [, on] =
+      topology.routes.find(([producer, queue]) => producer === index && timeline.seen("queue", queue, frame).flow) ??
+      [];
     const { mood, blocked, outstanding } = timeline.seen("producer", index, frame);
     if (on === undefined || mood > 2) return "";
     const values = { producer: name, queue: topology.queues[on].name, room: capacity - outstanding };
@@ -48,7 +55,10 @@ export function outlookSentence(timeline, frame) {
     const next = sendings.next(frame, (row) => sendings.get(row, "producer") === index);
     if (next < 0) return fill(templates.done, values);
     const time = timeline.time(sendings.start[next]);
-    return fill(time - timeline.time(frame) > LONG_AWAITED ? templates.idle : templates.may_send, { ...values, time: `${(time / 1e6).toFixed(1)} s` });
+    return fill(time - timeline.time(frame) > LONG_AWAITED ? templates.idle : templates.may_send, {
+      ...values,
+      time: `${(time / 1e6).toFixed(1)} s`,
+    });
   });
   return said.filter(Boolean).join(" ");
 }
@@ -66,7 +76,11 @@ export function stateSentence(timeline, frame) {
   const { producers, queues, consumers } = timeline.topology;
   const said = queues.map((queue, index) => {
     const seen = timeline.seen("queue", index, frame);
-    return fill(queue.stop_count || queue.stop_size ? state.queue : state.free_queue, { ...seen, queue: queue.name, flow: flow[seen.flow] });
+    return fill(queue.stop_count || queue.stop_size ? state.queue : state.free_queue, {
+      ...seen,
+      queue: queue.name,
+      flow: flow[seen.flow],
+    });
   });
   producers.forEach((producer, index) => {
     const seen = timeline.seen("producer", index, frame);

@@ -1,7 +1,7 @@
-// Ask: what a page of the book asks its reader, without a kernel: predictions, the errata game, exercises. What is known when the site is
-// built lies in the page, packed; an exercise is checked by Python in a worker, which is fetched at the first check. What the reader has
-// answered is kept on this device, where the browser lets a page keep something. Who else is on the page hears of it: qflow-prediction and
-// qflow-exercise are events of the document.
+// Ask: what a page of the book asks its reader, without a kernel: predictions, the errata game, exercises. What is
+// known when the site is built lies in the page, packed; an exercise is checked by Python in a worker, which is
+// fetched at the first check. What the reader has answered is kept on this device, where the browser lets a page keep
+// something. Who else is on the page hears of it: qflow-prediction and qflow-exercise are events of the document.
 
 import { render } from "../../labs/static/errata.js";
 import { isRight, judgeGuesses, sayingOf } from "../../labs/static/judged.js";
@@ -39,12 +39,14 @@ const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { de
 
 const unpack = ({ packed }) => unpackedJson(packed);
 
-// Predictions: a guess, and what came when the reader asks for it. The answers lie with the comparison at the chapter's end.
+// Predictions: a guess, and what came when the reader asks for it. The answers lie with the comparison at the
+// chapter's end.
 
 const answered = new Map();
 
 async function answerOf({ id }) {
-  if (!answered.has(id)) answered.set(id, unpack(places.flatMap(({ place }) => place.asked ?? []).find((asked) => asked.id === id)));
+  if (!answered.has(id))
+    answered.set(id, unpack(places.flatMap(({ place }) => place.asked ?? []).find((asked) => asked.id === id)));
   return answered.get(id);
 }
 
@@ -62,7 +64,19 @@ function showPrediction(home, place) {
     html("input", { type: "radio", name: id, value: choice, required: "" }, label);
     label.append(choice);
   }
-  if (!choices.length) html("input", { type: "number", name: id, step: "any", required: "", "aria-label": "Your guess, a number", placeholder: "a number" }, fields);
+  if (!choices.length)
+    html(
+      "input",
+      {
+        type: "number",
+        name: id,
+        step: "any",
+        required: "",
+        "aria-label": "Your guess, a number",
+        placeholder: "a number",
+      },
+      fields,
+    );
   const sure = html("select", { "aria-label": "How sure", name: "sure" }, fields);
   html("option", { value: "" }, sure, "how sure?");
   for (const percent of certainties) html("option", { value: percent }, sure, `${percent} % sure`);
@@ -102,7 +116,8 @@ function showPrediction(home, place) {
 // What a lab asked in its picture counts at the chapter's end, too.
 document.addEventListener("qflow-prediction", ({ detail }) => {
   const asked = places.flatMap(({ place }) => place.asked ?? []).find(({ question }) => question === detail.question);
-  if (asked && answers[asked.id]?.guess !== detail.answer) keep(asked.id, { guess: detail.answer, sure: detail.sure ?? null, isSeen: true });
+  if (asked && answers[asked.id]?.guess !== detail.answer)
+    keep(asked.id, { guess: detail.answer, sure: detail.sure ?? null, isSeen: true });
 });
 
 function showComparison(home, { asked, words }) {
@@ -124,7 +139,13 @@ function showComparison(home, { asked, words }) {
 function writeRules(element, text) {
   clear(element);
   text.split(/\b([A-Z]{2,3}-\d\d)\b/).forEach((part, number) => {
-    if (number % 2) html("a", { class: "rule", href: new URL(`notebooks/reference/rules.html#${part.toLowerCase()}`, script) }, element, part);
+    if (number % 2)
+      html(
+        "a",
+        { class: "rule", href: new URL(`notebooks/reference/rules.html#${part.toLowerCase()}`, script) },
+        element,
+        part,
+      );
     else element.append(part);
   });
 }
@@ -145,7 +166,10 @@ function showErrata(home, place) {
 
 // Exercises: a box for code, a check, hints one at a time.
 
-const NO_PYTHON = "This page is opened from a folder, where a browser starts no Python. To check your answer, start a server in the folder of the site (python -m http.server) and open the address that it prints; or open the exercise as a notebook, with qflow lab.";
+const NO_PYTHON =
+  "This page is opened from a folder, where a browser starts no Python. To check your answer, start a server in " +
+  "the folder of the site (python -m http.server) and open the address that it prints; or open the exercise as a " +
+  "notebook, with qflow lab.";
 const SHOW_CASE = "show me this case";
 let python = null;
 
@@ -158,7 +182,17 @@ function showExercise(home, place) {
   const { id, title, setup, code } = place;
   home.closest(".cell").querySelector(".input").hidden = true;
   const root = html("section", { class: "qf-exercise", "aria-label": `Exercise: ${title}` }, home);
-  const box = html("textarea", { "aria-label": `Your code: ${title}`, spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off" }, root);
+  const box = html(
+    "textarea",
+    {
+      "aria-label": `Your code: ${title}`,
+      spellcheck: "false",
+      autocapitalize: "off",
+      autocomplete: "off",
+      wrap: "off",
+    },
+    root,
+  );
   box.value = answers[id]?.code ?? code;
   const buttons = html("div", { class: "qf-exercise-buttons" }, root);
   const check = button({ class: "qf-check" }, buttons, "check", async () => {
@@ -185,7 +219,9 @@ function showExercise(home, place) {
     if (shows.textContent !== SHOW_CASE) return closeCase();
     write(shows, "close this case");
     const tellCase = (text) => html("p", {}, clear(stage), text);
-    const found = await askPython({ id, setup, code: box.value, shows: true }, tellCase, buttons).catch((error) => ({ lines: [error.message] }));
+    const found = await askPython({ id, setup, code: box.value, shows: true }, tellCase, buttons).catch((error) => ({
+      lines: [error.message],
+    }));
     tellCase(found.stopped ?? found.lines.join(" "));
     // What plays it is the same as in a notebook's output: an element with its scripts.
     if (found.picture) stage.append(document.createRange().createContextualFragment(found.picture));
@@ -267,13 +303,23 @@ async function askPython(question, say, buttons) {
 
 function showProgress(home, { ids }) {
   const line = html("p", { class: "qf-progress", role: "status" }, home);
-  const draw = () => write(line, `Solved on this device: ${ids.filter((id) => answers[id]?.isSolved).length} of ${ids.length}.`);
+  const draw = () =>
+    write(line, `Solved on this device: ${ids.filter((id) => answers[id]?.isSolved).length} of ${ids.length}.`);
   document.addEventListener("qflow-exercise", draw);
   draw();
 }
 
-const KINDS = { prediction: showPrediction, comparison: showComparison, errata: showErrata, exercise: showExercise, progress: showProgress };
-const places = [...document.querySelectorAll(".qf-place")].map((home) => ({ home, place: JSON.parse(home.querySelector("script").textContent) }));
+const KINDS = {
+  prediction: showPrediction,
+  comparison: showComparison,
+  errata: showErrata,
+  exercise: showExercise,
+  progress: showProgress,
+};
+const places = [...document.querySelectorAll(".qf-place")].map((home) => ({
+  home,
+  place: JSON.parse(home.querySelector("script").textContent),
+}));
 for (const { home, place } of places) {
   clear(home);
   KINDS[place.kind](home, place);

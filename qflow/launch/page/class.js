@@ -1,10 +1,20 @@
-// Class: the teacher's screen. What the room said is asked for each second and drawn: the guesses at the height of the tank that they name,
-// and, for each exercise, a square for each seat, with those below who are stuck. After "go" the truth is a line through both.
+// Class: the teacher's screen. What the room said is asked for each second and drawn: the guesses at the height of
+// the tank that they name, and, for each exercise, a square for each seat, with those below who are stuck. After "go"
+// the truth is a line through both.
 
 import { html, svg, write } from "../../labs/static/svg.js";
 
 const shown = { text: "", room: null, place: -1, isChosen: false };
-const [question, told, guesses, exercises, go, held, which, count] = ["question", "told", "guesses", "exercises", "go", "held", "which", "count"].map((id) => document.getElementById(id));
+const [question, told, guesses, exercises, go, held, which, count] = [
+  "question",
+  "told",
+  "guesses",
+  "exercises",
+  "go",
+  "held",
+  "which",
+  "count",
+].map((id) => document.getElementById(id));
 const short = (page) => decodeURIComponent(page.split("/").pop()).replace(/\.html$/, "");
 
 async function look() {
@@ -28,10 +38,16 @@ function showRoom() {
   if (!shown.isChosen) shown.place = room.questions.length - 1;
   const asked = room.questions[shown.place];
   held.checked = room.held;
-  write(count, `${room.seats.filter(([, isHere]) => isHere).length} here${asked ? `, ${Object.keys(asked.answers).length} guessed` : ""}`);
-  which.replaceChildren(...room.questions.map((each, place) => new Option(`${short(each.page)}: ${each.question}`, place, false, place === shown.place)));
+  const guessed = asked ? `, ${Object.keys(asked.answers).length} guessed` : "";
+  write(count, `${room.seats.filter(([, isHere]) => isHere).length} here${guessed}`);
+  which.replaceChildren(
+    ...room.questions.map(
+      (each, place) => new Option(`${short(each.page)}: ${each.question}`, place, false, place === shown.place),
+    ),
+  );
   if (asked) showQuestion(asked, Object.values(asked.answers));
-  if (room.exercises.length) exercises.replaceChildren(...room.exercises.map((each) => drawExercise(each, room.seats)).reverse());
+  if (room.exercises.length)
+    exercises.replaceChildren(...room.exercises.map((each) => drawExercise(each, room.seats)).reverse());
 }
 
 function showQuestion(asked, answers) {
@@ -40,11 +56,24 @@ function showQuestion(asked, answers) {
   write(question, asked.question);
   go.disabled = asked.open;
   const fact = (choices.length ? [truth, word] : [word || "It is", truth]).join(" ").trim();
-  write(told, isTold ? `${fact}. ${answers.filter((answer) => answer === truth).length} of ${answers.length} said so.` : asked.open ? "The question is open." : "");
+  write(
+    told,
+    isTold
+      ? `${fact}. ${answers.filter((answer) => answer === truth).length} of ${answers.length} said so.`
+      : asked.open
+        ? "The question is open."
+        : "",
+  );
   const [width, height] = [guesses.clientWidth, guesses.clientHeight];
-  const picture = svg("svg", { width, height, role: "img", "aria-label": `${answers.length} guesses: ${answers.join(", ")}` });
+  const picture = svg("svg", {
+    width,
+    height,
+    role: "img",
+    "aria-label": `${answers.length} guesses: ${answers.join(", ")}`,
+  });
   const unit = Math.min(parseFloat(getComputedStyle(guesses).fontSize), width / 26);
-  const text = (x, y, words, kind, anchor, size = 1) => svg("text", { x, y, class: kind, "text-anchor": anchor, "font-size": unit * size }, picture, words);
+  const text = (x, y, words, kind, anchor, size = 1) =>
+    svg("text", { x, y, class: kind, "text-anchor": anchor, "font-size": unit * size }, picture, words);
   const drawing = { ...asked, truth: isTold ? truth : null, answers, picture, unit, text, width, height };
   if (answers.every((answer) => typeof answer === "number")) drawTank(drawing);
   else drawChoices(drawing);
@@ -56,8 +85,13 @@ function drawTank({ picture, unit, text, tank, truth, word, answers, width, heig
   const most = tank?.most ?? 1.1 * Math.max(1, ...answers, truth ?? 0);
   const [left, top, bottom, right] = [unit * 8, unit * 2, height - 10, unit * 8 + Math.min(190, width * 0.22)];
   const y = (value) => bottom - (Math.max(0, value) / most) * (bottom - top);
-  const line = (value, kind, from, to) => svg("line", { x1: from, x2: to, y1: y(value), y2: y(value), class: kind }, picture);
-  svg("rect", { x: left, y: y(truth ?? 0), width: right - left, height: bottom - y(truth ?? 0), class: "level" }, picture);
+  const line = (value, kind, from, to) =>
+    svg("line", { x1: from, x2: to, y1: y(value), y2: y(value), class: kind }, picture);
+  svg(
+    "rect",
+    { x: left, y: y(truth ?? 0), width: right - left, height: bottom - y(truth ?? 0), class: "level" },
+    picture,
+  );
   text((left + right) / 2, unit, tank?.name ?? "", "", "middle", 1.1);
   let free = Infinity;
   for (const kind of ["resume", "stop", "limit"].filter((name) => tank?.[name])) {
@@ -67,13 +101,26 @@ function drawTank({ picture, unit, text, tank, truth, word, answers, width, heig
   }
   svg("path", { d: `M${left} ${top}V${bottom}H${right}V${top}`, class: "tank" }, picture);
   const count = Math.max(8, Math.min(26, Math.floor((bottom - top) / (unit * 0.8))));
-  const rows = Array.from({ length: count }, (_, row) => answers.filter((answer) => Math.min(count - 1, Math.floor((Math.max(0, answer) / most) * count)) === row));
-  const [thick, long] = [((bottom - top) / count) * 0.8, Math.min(unit * 1.1, (width - right - unit * 7.5) / Math.max(...rows.map((row) => row.length)))];
+  const rows = Array.from({ length: count }, (_, row) =>
+    answers.filter((answer) => Math.min(count - 1, Math.floor((Math.max(0, answer) / most) * count)) === row),
+  );
+  const [thick, long] = [
+    ((bottom - top) / count) * 0.8,
+    Math.min(unit * 1.1, (width - right - unit * 7.5) / Math.max(...rows.map((row) => row.length))),
+  ];
   rows.forEach((row, number) => {
-    row.sort((one, other) => (one === truth) - (other === truth)).forEach((answer, place) => {
-      const spot = { x: right + 16 + place * long, y: bottom - ((number + 0.9) / count) * (bottom - top), width: long * 0.88, height: thick, rx: Math.min(thick, long) * 0.4 };
-      svg("rect", { ...spot, class: answer === truth ? "right" : "said" }, picture);
-    });
+    row
+      .sort((one, other) => (one === truth) - (other === truth))
+      .forEach((answer, place) => {
+        const spot = {
+          x: right + 16 + place * long,
+          y: bottom - ((number + 0.9) / count) * (bottom - top),
+          width: long * 0.88,
+          height: thick,
+          rx: Math.min(thick, long) * 0.4,
+        };
+        svg("rect", { ...spot, class: answer === truth ? "right" : "said" }, picture);
+      });
   });
   const median = [...answers].sort((one, other) => one - other)[Math.floor((answers.length - 1) / 2)];
   line(median, "median", right, width);
@@ -89,7 +136,18 @@ function drawChoices({ picture, unit, text, choices, truth, answers, width }) {
     const count = answers.filter((answer) => answer === choice).length;
     const [top, long] = [place * unit * 3, (count / answers.length) * (width - unit * 3)];
     text(0, top + unit, `${choice === truth ? "✓ " : ""}${choice}`, "", "start");
-    svg("rect", { x: 0, y: top + unit * 1.35, width: Math.max(3, long), height: unit, rx: 4, class: choice === truth ? "right" : "said" }, picture);
+    svg(
+      "rect",
+      {
+        x: 0,
+        y: top + unit * 1.35,
+        width: Math.max(3, long),
+        height: unit,
+        rx: 4,
+        class: choice === truth ? "right" : "said",
+      },
+      picture,
+    );
     text(long + 14, top + unit * 2.2, count, "", "start");
   });
 }
@@ -98,12 +156,22 @@ function drawChoices({ picture, unit, text, choices, truth, answers, width }) {
 function drawExercise({ page, id, seats }, everyone) {
   const box = html("section");
   const title = html("h3", { title: short(page) }, box, id);
-  html("span", {}, title, `${Object.values(seats).filter(({ state }) => state === "done").length} of ${everyone.length} done`);
+  html(
+    "span",
+    {},
+    title,
+    `${Object.values(seats).filter(({ state }) => state === "done").length} of ${everyone.length} done`,
+  );
   const [squares, list] = [html("div", { class: "seats" }, box), html("ul", {}, box)];
   everyone.forEach(([name, isHere], place) => {
     const seat = place + 1;
     const { state, failed, message } = seats[seat] ?? { state: "not begun" };
-    html("i", { class: `${state}${isHere ? "" : " away"}`, title: `seat ${seat}: ${state}` }, squares, { done: "✓", stuck: seat }[state] ?? "");
+    html(
+      "i",
+      { class: `${state}${isHere ? "" : " away"}`, title: `seat ${seat}: ${state}` },
+      squares,
+      { done: "✓", stuck: seat }[state] ?? "",
+    );
     if (state !== "stuck") return;
     const item = html("li", {}, list);
     html("b", {}, item, `${name ? `${name}, ` : ""}seat ${seat}: ${failed.length} tries`);

@@ -1,5 +1,6 @@
-// Front: the first page of the site. Its handles are answered with the runs that it holds, and by Python once that is there; what is drawn
-// is always a run of the engine. What the address says after # is a run and an instant: settings of this page, or a lab's token.
+// Front: the first page of the site. Its handles are answered with the runs that it holds, and by Python once that is
+// there; what is drawn is always a run of the engine. What the address says after # is a run and an instant: settings
+// of this page, or a lab's token.
 
 import { inflatedBytes, unpacked, unpackedJson } from "../../labs/static/packed.js";
 import { render } from "../../labs/static/scene.js";
@@ -18,13 +19,18 @@ async function openDoor() {
   page.settings = begun;
   page.drawn = withNumbers(first);
   const shared = sharedRun(begun);
-  const model = new StoredModel({ pictures: [page.drawn], handles: grid, plays: !shared, offers: ["token"], token: "", site: "" }, (question, callbacks) => answerHand(model, begun, question, callbacks));
+  const model = new StoredModel(
+    { pictures: [page.drawn], handles: grid, plays: !shared, offers: ["token"], token: "", site: "" },
+    (question, callbacks) => answerHand(model, begun, question, callbacks),
+  );
   render({ model, el: document.querySelector(".door") });
   page.held = holdRuns(packed);
   const count = Object.keys((await page.held).runs).length;
-  const addWords = (text) => inWords(`${count} runs of the engine, one for every second stop threshold, are in this page. ${text}`);
+  const addWords = (text) =>
+    inWords(`${count} runs of the engine, one for every second stop threshold, are in this page. ${text}`);
   if (shared) await openShared(model, begun, shared);
-  if (isFolder) return addWords("It is opened from a folder, where a browser starts no Python: the line moves from run to run.");
+  if (isFolder)
+    return addWords("It is opened from a folder, where a browser starts no Python: the line moves from run to run.");
   addWords("Python, for all others, is loaded when you touch the picture.");
   if (!page.python) await touched(document.querySelector(".door"));
   addWords("Python is being loaded for all others …");
@@ -32,7 +38,10 @@ async function openDoor() {
     await startPython();
     model.change({ handles });
     if (!shared?.token) showRun(model, page.drawn);
-    inWords("Python is here, in your browser. Every line, the window and the prefetch can be dragged; each picture is a run of the engine, made for you.");
+    inWords(
+      "Python is here, in your browser. Every line, the window and the prefetch can be dragged; each picture is a " +
+        "run of the engine, made for you.",
+    );
   } catch (error) {
     addWords(`Python could not be loaded here (${error.message}): the line moves from run to run.`);
   }
@@ -58,7 +67,9 @@ async function heldPicture({ shared, runs, numbers, slice }, stop) {
 // Resolves when a hand or a key comes to an element: what is only looked at fetches nothing.
 function touched(element) {
   const hands = ["pointerdown", "keydown", "focusin"];
-  return new Promise((resolve) => hands.forEach((hand) => element.addEventListener(hand, resolve, { once: true, capture: true })));
+  return new Promise((resolve) =>
+    hands.forEach((hand) => element.addEventListener(hand, resolve, { once: true, capture: true })),
+  );
 }
 
 async function startPython() {
@@ -67,7 +78,8 @@ async function startPython() {
 }
 
 async function answerHand(model, begun, { ask, setting, value, time }, callbacks) {
-  if (ask === "token") model.change({ token: `${location.href.split("#")[0]}#${new URLSearchParams({ ...page.settings, t: time })}` });
+  if (ask === "token")
+    model.change({ token: `${location.href.split("#")[0]}#${new URLSearchParams({ ...page.settings, t: time })}` });
   if (ask !== "rest" && ask !== "set") return;
   const number = ++page.asked;
   const settings = { ...page.settings, [setting]: value };
@@ -86,23 +98,35 @@ async function runOf(begun, settings) {
   const isHeld = Object.keys(begun).every((name) => name === "stop" || begun[name] === settings[name]);
   const run = isHeld && held.runs[settings.stop];
   if (run) return { ...run, picture: await heldPicture(held, settings.stop) };
-  if (isFolder) return { refusal: "This page holds the runs of every second stop threshold only. For any other it needs Python, which a browser starts from a server: python -m http.server, in the folder of this page." };
+  if (isFolder)
+    return {
+      refusal:
+        "This page holds the runs of every second stop threshold only. For any other it needs Python, which a " +
+        "browser starts from a server: python -m http.server, in the folder of this page.",
+    };
   const found = await (await startPython())(settings);
   return found.picture ? { ...found, picture: withNumbers(found.picture) } : found;
 }
 
-// What the address asks for: a token of a lab, or settings of this page and an instant in microseconds; null for nothing.
+// What the address asks for: a token of a lab, or settings of this page and an instant in microseconds; null for
+// nothing.
 function sharedRun(begun) {
   const text = decodeURIComponent(location.hash.slice(1));
   if (text.startsWith("qf1.")) return { token: text };
   const given = new URLSearchParams(text);
   const settings = Object.fromEntries(Object.keys(begun).map((name) => [name, Number(given.get(name) ?? begun[name])]));
-  return given.has("t") && Object.values(settings).every(Number.isInteger) ? { settings, time: Number(given.get("t")) || 0 } : null;
+  return given.has("t") && Object.values(settings).every(Number.isInteger)
+    ? { settings, time: Number(given.get("t")) || 0 }
+    : null;
 }
 
 async function openShared(model, begun, { token, settings, time }) {
   if (token && isFolder) {
-    model.change({ refusal: "This link opens a run that needs Python, which a browser starts from a server only: python -m http.server, in the folder of this page." });
+    model.change({
+      refusal:
+        "This link opens a run that needs Python, which a browser starts from a server only: python -m http.server, " +
+        "in the folder of this page.",
+    });
     return;
   }
   if (token) inWords("Python is being loaded for the run of this link …");

@@ -1,4 +1,5 @@
-// Navigation: the search of the book, which section of the page is being read, tables on a phone, and where a page cannot lead.
+// Navigation: the search of the book, which section of the page is being read, tables on a phone, and where a page
+// cannot lead.
 
 import { unpackedJson } from "../../labs/static/packed.js";
 import { html, write } from "../../labs/static/svg.js";
@@ -19,13 +20,26 @@ function showExcerpt(home, text, words) {
   const { start, end } = placeOf(text, words);
   const either = new RegExp(`(${words.map((word) => word.source).join("|")})`, "i");
   const shown = html("span", {}, home, start ? "… " : "");
-  text.slice(start, end).split(either).forEach((part, number) => (number % 2 ? html("mark", {}, shown, part) : shown.append(part)));
+  text
+    .slice(start, end)
+    .split(either)
+    .forEach((part, number) => (number % 2 ? html("mark", {}, shown, part) : shown.append(part)));
   if (end !== undefined) shown.append(" …");
 }
 
 const MOST = 30;
 const search = html("search", { class: "search" }, document.querySelector(".bar"));
-const input = html("input", { type: "search", placeholder: "Search the book: prefetch, FC-14", "aria-label": "Search the book", autocomplete: "off", spellcheck: "false" }, search);
+const input = html(
+  "input",
+  {
+    type: "search",
+    placeholder: "Search the book: prefetch, FC-14",
+    "aria-label": "Search the book",
+    autocomplete: "off",
+    spellcheck: "false",
+  },
+  search,
+);
 html("kbd", { "aria-hidden": "true" }, search, "/");
 const panel = html("div", { class: "found", hidden: "" }, search);
 const status = html("p", { role: "status" }, panel);
@@ -39,7 +53,10 @@ async function showFound() {
   const pages = await index.catch(() => null);
   if (asked !== input.value || !words.length) return;
   const found = pages ? findSections(pages, words) : [];
-  const many = found.length > MOST ? `the first ${MOST} of ${found.length} sections` : `${found.length} section${found.length === 1 ? "" : "s"}`;
+  const many =
+    found.length > MOST
+      ? `the first ${MOST} of ${found.length} sections`
+      : `${found.length} section${found.length === 1 ? "" : "s"}`;
   write(status, pages ? many : "The words of the book could not be loaded.");
   list.replaceChildren();
   for (const { place, title, heading, text } of found.slice(0, MOST)) {
@@ -50,7 +67,9 @@ async function showFound() {
   }
 }
 
-const close = () => { panel.hidden = true; };
+const close = () => {
+  panel.hidden = true;
+};
 input.addEventListener("input", showFound);
 input.addEventListener("focus", showFound);
 search.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && !search.contains(relatedTarget) && close());
@@ -70,7 +89,14 @@ search.addEventListener("keydown", (event) => {
   }
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, [contenteditable]")) return;
+  if (
+    event.key !== "/" ||
+    event.ctrlKey ||
+    event.metaKey ||
+    event.altKey ||
+    event.target.closest("input, textarea, select, [contenteditable]")
+  )
+    return;
   event.preventDefault();
   input.focus();
 });
@@ -84,7 +110,9 @@ for (const link of location.protocol === "file:" ? document.querySelectorAll("a.
 // What is beside the text on a wide screen is folded on a narrow one.
 function foldWhenNarrow(details, width) {
   const wide = matchMedia(`(min-width: ${width}px)`);
-  const fold = () => { details.open = wide.matches; };
+  const fold = () => {
+    details.open = wide.matches;
+  };
   wide.onchange = fold;
   fold();
   return fold;
@@ -102,7 +130,9 @@ const links = [...document.querySelectorAll(".sections a")];
 const headings = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
 function markRead() {
   const read = headings.findLastIndex((heading) => heading.getBoundingClientRect().top < 140);
-  links.forEach((link, number) => (number === read ? link.setAttribute("aria-current", "location") : link.removeAttribute("aria-current")));
+  links.forEach((link, number) =>
+    number === read ? link.setAttribute("aria-current", "location") : link.removeAttribute("aria-current"),
+  );
 }
 addEventListener("scroll", markRead, { passive: true });
 markRead();
@@ -112,7 +142,10 @@ for (const table of matchMedia("(max-width: 760px)").matches ? document.querySel
   if (table.scrollWidth <= table.clientWidth) continue;
   table.classList.add("cards");
   const heads = [...table.querySelectorAll("th")].map((head) => head.textContent);
-  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, column) => { cell.dataset.head = heads[column]; });
+  for (const row of table.tBodies[0].rows)
+    [...row.cells].forEach((cell, column) => {
+      cell.dataset.head = heads[column];
+    });
 }
 
 // Not scrollIntoView: the first Tab would go on from there, past the way to the text.

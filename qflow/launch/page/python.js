@@ -1,4 +1,5 @@
-// Python in a worker: the site's own Pyodide, the engine of the site's own wheel. The module that the worker is named after answers what a page asks.
+// Python in a worker: the site's own Pyodide, the engine of the site's own wheel. The module that the worker is named
+// after answers what a page asks.
 
 const top = new URL("../", import.meta.url);
 
@@ -15,4 +16,4 @@ loading.then(
   () => postMessage({ isReady: true }),
   (error) => postMessage({ error: error.message }),
 );
-onmessage = async ({ data: { number, settings } }) => postMessage({ number, answer: (await loading)(settings) });
+self.onmessage = async ({ data: { number, settings } }) => postMessage({ number, answer: (await loading)(settings) });

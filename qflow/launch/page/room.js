@@ -1,5 +1,6 @@
-// Room: what a page of a class has besides. It reports each guess, and each check of an exercise, to the teacher's laptop, which serves the
-// page. What cannot be reported now is reported later. A guess may be held until the teacher's "go": whoever says it then goes on.
+// Room: what a page of a class has besides. It reports each guess, and each check of an exercise, to the teacher's
+// laptop, which serves the page. What cannot be reported now is reported later. A guess may be held until the
+// teacher's "go": whoever says it then goes on.
 
 const [EVERY, AT_ONCE, GIVEN_UP] = [2000, 10, 5];
 const outbox = [];
@@ -8,13 +9,23 @@ let [isHeld, isReporting, failures] = [false, false, 0];
 
 // Cookies of a session: all tabs of a browser are one seat, and its end ends them.
 const cookie = (name) => decodeURIComponent(document.cookie.match(`(?:^|; )qflow-${name}=([^;]*)`)?.[1] ?? "");
-const setCookie = (name, value) => (document.cookie = `qflow-${name}=${encodeURIComponent(value)}; path=/; SameSite=Strict`);
-if (!cookie("seat")) setCookie("seat", Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join(""));
+const setCookie = (name, value) =>
+  // biome-ignore lint/suspicious/noDocumentCookie: it is read at once, and Cookie Store is not in every browser
+  (document.cookie = `qflow-${name}=${encodeURIComponent(value)}; path=/; SameSite=Strict`);
+if (!cookie("seat"))
+  setCookie(
+    "seat",
+    Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join(""),
+  );
 
 // In a shadow of its own: the page's style is not this bar's.
 const bar = document.createElement("aside");
 bar.attachShadow({ mode: "open" }).innerHTML = `<style>
-  form { align-items: center; background: Canvas; border: 1px solid GrayText; border-radius: 8px; bottom: 10px; color: CanvasText; display: flex; flex-wrap: wrap; font: 14px system-ui, sans-serif; gap: 4px 10px; max-width: calc(100vw - 44px); padding: 5px 10px; position: fixed; right: 10px; z-index: 1000; }
+  form {
+    align-items: center; background: Canvas; border: 1px solid GrayText; border-radius: 8px; bottom: 10px;
+    color: CanvasText; display: flex; flex-wrap: wrap; font: 14px system-ui, sans-serif; gap: 4px 10px;
+    max-width: calc(100vw - 44px); padding: 5px 10px; position: fixed; right: 10px; z-index: 1000;
+  }
   input { font: inherit; width: 11em; } b:empty { display: none; }
 </style><form aria-label="Class"><label>in class as <input maxlength="40"></label><b role="status"></b></form>`;
 const [form, field, status] = ["form", "input", "b"].map((name) => bar.shadowRoot.querySelector(name));
@@ -27,7 +38,13 @@ async function report() {
   isReporting = true;
   const said = outbox.slice(0, AT_ONCE);
   const of = (type) => said.filter((each) => each.type === type).map((each) => each.detail);
-  const told = { who: cookie("seat"), name: cookie("name"), page: location.pathname, guesses: of("qflow-prediction"), checks: of("qflow-exercise") };
+  const told = {
+    who: cookie("seat"),
+    name: cookie("name"),
+    page: location.pathname,
+    guesses: of("qflow-prediction"),
+    checks: of("qflow-exercise"),
+  };
   const body = JSON.stringify(told, (_, value) => value ?? undefined);
   try {
     const answer = await fetch("/class/said", { method: "POST", body, signal: AbortSignal.timeout(5000) });
@@ -40,7 +57,12 @@ async function report() {
     if (failures === GIVEN_UP) heed({ held: false });
   }
   isReporting = false;
-  status.textContent = failures > 1 ? "The class cannot be reached. What you say is kept." : waiting.size ? "It goes on when your teacher says go." : "";
+  status.textContent =
+    failures > 1
+      ? "The class cannot be reached. What you say is kept."
+      : waiting.size
+        ? "It goes on when your teacher says go."
+        : "";
   if (outbox.length && !failures) report();
 }
 

@@ -1,7 +1,11 @@
 // Search: which sections of the book have all words of a question, and in which order.
 
 // Each word is found where one begins so.
-export const searchedWords = (asked) => asked.split(/\s+/).filter(Boolean).map((word) => new RegExp(`(?<![a-z0-9])${word.replace(/\W/g, "\\$&")}`, "i"));
+export const searchedWords = (asked) =>
+  asked
+    .split(/\s+/)
+    .filter(Boolean)
+    .map((word) => new RegExp(`(?<![a-z0-9])${word.replace(/\W/g, "\\$&")}`, "i"));
 
 // Sections that have every word, or one that begins so: first those whose heading says little else, functions last.
 export function findSections(pages, words) {
@@ -9,7 +13,11 @@ export function findSections(pages, words) {
   for (const [file, title, sections] of pages) {
     for (const [anchor, heading, text] of sections) {
       const said = `${title} ${text}`;
-      const ranks = words.map((word) => (100 * (heading.match(word)?.[0].length ?? 0)) / (heading.length || 1) + Math.min(said.split(word).length - 1, 9));
+      const ranks = words.map(
+        (word) =>
+          (100 * (heading.match(word)?.[0].length ?? 0)) / (heading.length || 1) +
+          Math.min(said.split(word).length - 1, 9),
+      );
       if (!ranks.every(Boolean)) continue;
       const rank = ranks.reduce((sum, one) => sum + one) / (file.includes("/functions") ? 4 : 1);
       found.push({ place: `${file}#${anchor}`, title, heading, text, rank });

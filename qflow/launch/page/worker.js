@@ -4,10 +4,11 @@ export function loadPython(script, module) {
   const worker = new Worker(script, { type: "module", name: module });
   return new Promise((ready, failed) => {
     const waiting = new Map();
-    const ask = (settings) => new Promise((answer) => {
-      waiting.set(waiting.size + 1, answer);
-      worker.postMessage({ number: waiting.size, settings: JSON.stringify(settings) });
-    });
+    const ask = (settings) =>
+      new Promise((answer) => {
+        waiting.set(waiting.size + 1, answer);
+        worker.postMessage({ number: waiting.size, settings: JSON.stringify(settings) });
+      });
     ask.end = () => worker.terminate();
     worker.onerror = (event) => failed(new Error(event.message || "its script is not here"));
     worker.onmessage = ({ data }) => {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { Flights, TAKES, along, changesOf, orderBy, placesOf } from "../../../qflow/labs/static/flights.js";
+import { along, changesOf, Flights, orderBy, placesOf, TAKES } from "../../../qflow/labs/static/flights.js";
 import { timelineOf, trackOf } from "./run.js";
 
 const frames = Array.from({ length: 11 }, (_, at) => [at * 1e6, {}]);
@@ -11,24 +11,48 @@ const sending = (number, start, end, more = {}) => ({ producer: 0, number, start
 const stay = (number, start, end, more = {}) => ({ queue: 0, producer: 1, number, start, end, ...more });
 
 test("a transfer lies in the first cell that is free, and keeps it", () => {
-  const timeline = timelineOf({ frames, tables: { sendings: [sending(1, 1, 4), sending(2, 2, 3), sending(3, 3, 6), sending(4, 4, 5)] } });
+  const timeline = timelineOf({
+    frames,
+    tables: { sendings: [sending(1, 1, 4), sending(2, 2, 3), sending(3, 3, 6), sending(4, 4, 5)] },
+  });
   assert.deepEqual([...placesOf(timeline.sendings, "producer", "start", "end")], [0, 1, 1, 0]);
 });
 
 test("rows come in the order of a column, and what never comes is left out", () => {
-  const timeline = timelineOf({ frames, tables: { sendings: [sending(1, 1, 9), sending(2, 2, undefined), sending(3, 3, 4)] } });
+  const timeline = timelineOf({
+    frames,
+    tables: { sendings: [sending(1, 1, 9), sending(2, 2, undefined), sending(3, 3, 4)] },
+  });
   assert.deepEqual([...orderBy(timeline.sendings, "end", timeline.count).rows], [2, 0]);
 });
 
 test("a column's changes", () => {
   const seen = [0, 0, 1, 1, 0].map((flow, at) => [at, { queue: { flow } }]);
   const timeline = timelineOf({ frames: seen });
-  assert.deepEqual(changesOf(timeline, timeline.column("queue", 0, "flow")), [[2, 1], [4, 0]]);
+  assert.deepEqual(changesOf(timeline, timeline.column("queue", 0, "flow")), [
+    [2, 1],
+    [4, 0],
+  ]);
 });
 
 test("a way is gone along from its beginning to its end", () => {
-  const way = [[0, 0], [10, 0], [10, 20]];
-  assert.deepEqual([-1, 0, 0.25, 0.5, 0.75, 1, 2].map((part) => along(way, part)), [[0, 0], [0, 0], [5, 0], [10, 0], [10, 10], [10, 20], [10, 20]]);
+  const way = [
+    [0, 0],
+    [10, 0],
+    [10, 20],
+  ];
+  assert.deepEqual(
+    [-1, 0, 0.25, 0.5, 0.75, 1, 2].map((part) => along(way, part)),
+    [
+      [0, 0],
+      [0, 0],
+      [5, 0],
+      [10, 0],
+      [10, 10],
+      [10, 20],
+      [10, 20],
+    ],
+  );
 });
 
 function flightsOf(tables, seen = frames) {
@@ -40,7 +64,11 @@ function flightsOf(tables, seen = frames) {
 test("each transfer knows its stay, and of several queues the one that held it longest", () => {
   const flights = flightsOf({
     sendings: [sending(1, 1, 9), sending(2, 2, 3)],
-    stays: [stay(1, 1, 5, { held_start: 1, held_end: 4 }), stay(1, 1, 9, { held_start: 1, held_end: 9 }), stay(2, 2, 8)],
+    stays: [
+      stay(1, 1, 5, { held_start: 1, held_end: 4 }),
+      stay(1, 1, 9, { held_start: 1, held_end: 9 }),
+      stay(2, 2, 8),
+    ],
   });
   assert.deepEqual([...flights.sendingOf], [0, 0, 1]);
   assert.deepEqual([...flights.stayOf], [0, 2]);

@@ -11,11 +11,40 @@ const brush = new Proxy({}, { get: () => () => {} });
 function placesOf({ topology }) {
   const gate = { x: 0, y: 0, reach: 30, right: 100 };
   const home = new Map(topology.producers.map((_, index) => [index, path]));
-  const tanks = topology.queues.map((_, index) => ({ index, left: 0, top: 0, bottom: 100, most: 10, gate, spot, pile: spot, hasCells: true, home }));
-  const sources = topology.producers.map((_, index) => ({ index, right: 0, out: 0, back: 0, cell: spot, cross: [0, 0, 8, 2] }));
+  const tanks = topology.queues.map((_, index) => ({
+    index,
+    left: 0,
+    top: 0,
+    bottom: 100,
+    most: 10,
+    gate,
+    spot,
+    pile: spot,
+    hasCells: true,
+    home,
+  }));
+  const sources = topology.producers.map((_, index) => ({
+    index,
+    right: 0,
+    out: 0,
+    back: 0,
+    cell: spot,
+    cross: [0, 0, 8, 2],
+  }));
   const sinks = topology.consumers.map(() => ({ left: 0, middle: 0, cell: spot, lockAt: spot }));
   const line = { right: 1000, pitch: 50, race: 600, done: 300, rail: () => 0, eye: spot, slot: spot, lockAt: spot };
-  return { width: 1000, height: 300, size: 8, say() {}, tanks, sources, sinks, drains: topology.consumers.map(() => path), out: () => [path], ...line };
+  return {
+    width: 1000,
+    height: 300,
+    size: 8,
+    say() {},
+    tanks,
+    sources,
+    sinks,
+    drains: topology.consumers.map(() => path),
+    out: () => [path],
+    ...line,
+  };
 }
 
 // Twenty pictures a second of the reader; in the end what flies arrives.
@@ -26,6 +55,7 @@ export function played(timeline, speed) {
   const motion = new (timeline.picture.form === "conveyor" ? Conveyor : Motion)(timeline, placesOf(timeline));
   const paint = (clock, air) => motion.paint(brush, { clock, pace, air }, track.placeAt(clock));
   for (let clock = 0; clock < track.length; clock += pace / 20) paint(clock);
-  for (let landing = 0; landing < 4 * pace; landing += pace / 20) paint(track.length, { landed: track.length, landing, horizon: track.length });
+  for (let landing = 0; landing < 4 * pace; landing += pace / 20)
+    paint(track.length, { landed: track.length, landing, horizon: track.length });
   return motion.shown.counts;
 }

@@ -3,7 +3,22 @@
 import { NEVER, Timeline } from "../../../qflow/labs/static/timeline.js";
 import { Track } from "../../../qflow/labs/static/track.js";
 
-const STEP = ["parts", "producer", "queue", "consumer", "sender", "number", "got_sender", "got_number", "deliveries", "freed", "waiter", "waiters", "lost_sender", "lost_number"];
+const STEP = [
+  "parts",
+  "producer",
+  "queue",
+  "consumer",
+  "sender",
+  "number",
+  "got_sender",
+  "got_number",
+  "deliveries",
+  "freed",
+  "waiter",
+  "waiters",
+  "lost_sender",
+  "lost_number",
+];
 const COLUMNS = {
   producer: ["sent", "outstanding", "held", "blocked", "mood"],
   queue: ["depth", "bytes", "flow", "held", "acquired", "discards", "gone"],
@@ -30,12 +45,31 @@ export function timelineOf({ frames, queue = {}, capacity = 2, tables = {}, turn
     end: end ?? frames.at(-1)[0],
   };
   const [from, to, last] = [15, 15 + COLUMNS.producer.length, 15 + COLUMNS.producer.length + COLUMNS.queue.length];
-  const columns = { step: STEP, producer: [from, COLUMNS.producer], queue: [to, COLUMNS.queue], consumer: [last, COLUMNS.consumer] };
+  const columns = {
+    step: STEP,
+    producer: [from, COLUMNS.producer],
+    queue: [to, COLUMNS.queue],
+    consumer: [last, COLUMNS.consumer],
+  };
   const cells = [frames.map(([time]) => time), ...STEP.map((name) => frames.map(([, seen]) => seen[name] ?? 0))];
-  for (const [kind, names] of Object.entries(COLUMNS)) for (const name of names) cells.push(frames.map(([, seen]) => seen[kind]?.[name] ?? 0));
+  for (const [kind, names] of Object.entries(COLUMNS))
+    for (const name of names) cells.push(frames.map(([, seen]) => seen[kind]?.[name] ?? 0));
   const lasting = Object.entries(TABLES).map(([name, names]) => [name, names, (tables[name] ?? []).length]);
-  for (const [name, names] of Object.entries(TABLES)) for (const column of names) cells.push((tables[name] ?? []).map((row) => row[column] ?? UNLESS[column] ?? 0));
-  const picture = { topology, columns, lasting, turns, width: last + COLUMNS.consumer.length, count: frames.length, words: { parts: PARTS }, deaths: [], groups: [], start: 0, reasons: ["", "accept"] };
+  for (const [name, names] of Object.entries(TABLES))
+    for (const column of names) cells.push((tables[name] ?? []).map((row) => row[column] ?? UNLESS[column] ?? 0));
+  const picture = {
+    topology,
+    columns,
+    lasting,
+    turns,
+    width: last + COLUMNS.consumer.length,
+    count: frames.length,
+    words: { parts: PARTS },
+    deaths: [],
+    groups: [],
+    start: 0,
+    reasons: ["", "accept"],
+  };
   return new Timeline(picture, run, Int32Array.from(cells.flat()).buffer);
 }
 

@@ -13,12 +13,20 @@ import { labelPlaces, levelOf, pileIn, tankGrid, tankScale } from "../../../qflo
 import { timelineOf } from "./run.js";
 
 // A text is as wide as it has letters.
-globalThis.document = { createElement: () => ({ getContext: () => ({ measureText: (text) => ({ width: 7 * text.length }) }) }) };
+globalThis.document = {
+  createElement: () => ({ getContext: () => ({ measureText: (text) => ({ width: 7 * text.length }) }) }),
+};
 
 test("numbers between others", () => {
-  assert.deepEqual([-1, 0.5, 2].map((one) => clamp(one, 0, 1)), [0, 0.5, 1]);
+  assert.deepEqual(
+    [-1, 0.5, 2].map((one) => clamp(one, 0, 1)),
+    [0, 0.5, 1],
+  );
   for (const ease of [smooth, easeOut]) assert.deepEqual([ease(-1), ease(0), ease(1), ease(2)], [0, 0, 1, 1]);
-  assert.deepEqual([0, 3, 9].map((wanted) => firstOf([1, 3, 3, 7], (one) => one >= wanted)), [0, 1, 4]);
+  assert.deepEqual(
+    [0, 3, 9].map((wanted) => firstOf([1, 3, 3, 7], (one) => one >= wanted)),
+    [0, 1, 4],
+  );
 });
 
 test("a scale has round steps, and at most so many", () => {
@@ -35,9 +43,18 @@ test("a level's height: the floor for 0, the top for the most and all above it",
 });
 
 test("a tank reaches to its limit if the run comes near it, and runs beside each other have one scale", () => {
-  const frames = (depth) => [[0, {}], [100, { queue: { depth } }]];
-  assert.equal(levelOf(timelineOf({ frames: frames(50), queue: { stop_count: 20, max_count: 100 } }), 0), 100 * HEADROOM);
-  assert.equal(levelOf(timelineOf({ frames: frames(10), queue: { stop_count: 20, max_count: 1000 } }), 0), 20 * HEADROOM);
+  const frames = (depth) => [
+    [0, {}],
+    [100, { queue: { depth } }],
+  ];
+  assert.equal(
+    levelOf(timelineOf({ frames: frames(50), queue: { stop_count: 20, max_count: 100 } }), 0),
+    100 * HEADROOM,
+  );
+  assert.equal(
+    levelOf(timelineOf({ frames: frames(10), queue: { stop_count: 20, max_count: 1000 } }), 0),
+    20 * HEADROOM,
+  );
   const [low, high] = [timelineOf({ frames: frames(10) }), timelineOf({ frames: frames(80) })];
   for (const one of [low, high]) one.beside = [low, high];
   assert.equal(tankScale(low, 0), tankScale(high, 0));
@@ -46,7 +63,10 @@ test("a tank reaches to its limit if the run comes near it, and runs beside each
 test("every message has a cell within its tank, or there are none", () => {
   for (const deepest of [1, 7, 40, 105, 160]) {
     const grid = tankGrid(deepest * HEADROOM, 138, 224, deepest);
-    assert.ok(grid.rows * grid.columns >= deepest && grid.columns * grid.pitch <= 138 + 1e-9 && grid.rows * grid.tall <= 224, `${deepest}`);
+    assert.ok(
+      grid.rows * grid.columns >= deepest && grid.columns * grid.pitch <= 138 + 1e-9 && grid.rows * grid.tall <= 224,
+      `${deepest}`,
+    );
   }
   assert.equal(tankGrid(161, 138, 224, 161), null);
 });
@@ -73,7 +93,11 @@ test("held completions lie apart behind the gate, or are one heap", () => {
 });
 
 test("labels stand at their levels, none on another, none below the end", () => {
-  const wanted = [[10, 24], [12, 40], [90, 24]];
+  const wanted = [
+    [10, 24],
+    [12, 40],
+    [90, 24],
+  ];
   assert.deepEqual(labelPlaces(wanted, 200), [10, 34, 90]);
   assert.deepEqual(labelPlaces(wanted, 100), [10, 34, 76]);
 });
@@ -89,7 +113,13 @@ test("a curve keeps the lowest, the highest and the last level of each pixel", (
   const depths = [0, 9, 1, 4, 2];
   const timeline = timelineOf({ frames: depths.map((depth, at) => [at, { queue: { depth } }]), end: 1e6 });
   const form = { left: 100, right: 0, width: 200, end: 1e6 };
-  const path = depthPath(timeline, 0, (time) => 100 + time / 1e4, (depth) => 50 - depth, form);
+  const path = depthPath(
+    timeline,
+    0,
+    (time) => 100 + time / 1e4,
+    (depth) => 50 - depth,
+    form,
+  );
   assert.equal(path, "M100,50H100.0V41.0V50.0V48.0H200");
 });
 
@@ -104,7 +134,10 @@ test("the cells of a map are read as Python packs them", () => {
   courses.setUint8(79, 51);
   const [none, dead] = readCells(new DataView(new Uint8Array(cells.buffer).fill(255, 0, 8).buffer), courses);
   assert.equal(none, null);
-  assert.deepEqual({ ...dead, course: [dead.course[0], dead.course[39]] }, { kind: "dead", died: 2, blocked: 0.25, depth: 70_000, course: [1, 0.2] });
+  assert.deepEqual(
+    { ...dead, course: [dead.course[0], dead.course[39]] },
+    { kind: "dead", died: 2, blocked: 0.25, depth: 70_000, course: [1, 0.2] },
+  );
 });
 
 test("what Python packs as text is unpacked", async () => {

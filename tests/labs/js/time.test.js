@@ -7,11 +7,19 @@ import { Player } from "../../../qflow/labs/static/player.js";
 import { BEAT } from "../../../qflow/labs/static/timeline.js";
 import { part, timelineOf, trackOf } from "./run.js";
 
-const STEPS = [[0, {}], [100, { queue: { depth: 1 } }], [100, { queue: { depth: 2 } }], [300, { queue: { depth: 1 } }]];
+const STEPS = [
+  [0, {}],
+  [100, { queue: { depth: 1 } }],
+  [100, { queue: { depth: 2 } }],
+  [300, { queue: { depth: 1 } }],
+];
 
 test("a time shows the last frame that is not later", () => {
   const timeline = timelineOf({ frames: STEPS });
-  assert.deepEqual([-5, 0, 99, 100, 299, 300, 1000].map((time) => timeline.at(time)), [0, 0, 0, 2, 2, 3, 3]);
+  assert.deepEqual(
+    [-5, 0, 99, 100, 299, 300, 1000].map((time) => timeline.at(time)),
+    [0, 0, 0, 2, 2, 3, 3],
+  );
   assert.deepEqual([...timeline.column("queue", 0, "depth")], [0, 1, 2, 1]);
   assert.equal(timeline.most("queue", 0, "depth"), 2);
 });
@@ -21,24 +29,60 @@ test("rows that last over a frame are found, however many frames there are", () 
   const stays = frames.map((_, at) => ({ start: at, end: at + 1 + (at % 7) }));
   const timeline = timelineOf({ frames, tables: { stays } });
   for (const frame of [0, 255, 256, 257, 511, 512, 699]) {
-    const alive = stays.map((row, at) => [row, at]).filter(([row]) => row.start <= frame && frame < row.end).map(([, at]) => at);
+    const alive = stays
+      .map((row, at) => [row, at])
+      .filter(([row]) => row.start <= frame && frame < row.end)
+      .map(([, at]) => at);
     assert.deepEqual(timeline.stays.alive(frame), alive, `frame ${frame}`);
   }
-  assert.equal(timeline.stays.next(300, (row) => row % 10 === 0), 310);
-  assert.equal(timeline.stays.next(699, () => true), -1);
-  assert.deepEqual(timeline.stays.ended(10, 12, 2).map((row) => stays[row].end), [12, 11]);
+  assert.equal(
+    timeline.stays.next(300, (row) => row % 10 === 0),
+    310,
+  );
+  assert.equal(
+    timeline.stays.next(699, () => true),
+    -1,
+  );
+  assert.deepEqual(
+    timeline.stays.ended(10, 12, 2).map((row) => stays[row].end),
+    [12, 11],
+  );
 });
 
 test("runs beside each other have one order of time, and a place shows the last frame of each", () => {
-  const track = trackOf(timelineOf({ frames: STEPS }), timelineOf({ frames: [[0, {}], [200, {}]] }));
+  const track = trackOf(
+    timelineOf({ frames: STEPS }),
+    timelineOf({
+      frames: [
+        [0, {}],
+        [200, {}],
+      ],
+    }),
+  );
   assert.deepEqual(track.times, [0, 0, 100, 100, 200, 300]);
-  assert.deepEqual(track.times.map((_, place) => [track.frame(0, place), track.frame(1, place)]), [[0, 0], [0, 0], [1, 0], [2, 0], [2, 1], [3, 1]]);
+  assert.deepEqual(
+    track.times.map((_, place) => [track.frame(0, place), track.frame(1, place)]),
+    [
+      [0, 0],
+      [0, 0],
+      [1, 0],
+      [2, 0],
+      [2, 1],
+      [3, 1],
+    ],
+  );
   assert.equal(track.place(1, 1), 4);
   assert.equal(track.at(250), 4);
 });
 
 test("the picture waits after a turn, and each of its instants leads back to its time", () => {
-  const frames = [[0, {}], [1000, { parts: part("turned_on") }], [2000, {}], [2000, { parts: part("turned_off") }], [9000, {}]];
+  const frames = [
+    [0, {}],
+    [1000, { parts: part("turned_on") }],
+    [2000, {}],
+    [2000, { parts: part("turned_off") }],
+    [9000, {}],
+  ];
   const track = trackOf(timelineOf({ frames, turns: [1, 3] }));
   const [start, on, before, off, after] = track.shown;
   assert.equal(start, 0);
@@ -54,7 +98,13 @@ test("the picture waits after a turn, and each of its instants leads back to its
 
 test("the first window that fills after ON takes more than a second", () => {
   const on = { flow: 1, depth: 3 };
-  const frames = [[0, {}], [10, { queue: on, parts: part("turned_on") }], [20, { queue: on }], [30, { queue: on, parts: part("blocked") }], [900, {}]];
+  const frames = [
+    [0, {}],
+    [10, { queue: on, parts: part("turned_on") }],
+    [20, { queue: on }],
+    [30, { queue: on, parts: part("blocked") }],
+    [900, {}],
+  ];
   const timeline = timelineOf({ frames });
   assert.deepEqual(timeline.filled, [1, 3]);
   const track = trackOf(timeline);
@@ -63,7 +113,10 @@ test("the first window that fills after ON takes more than a second", () => {
 
 test("an earlier run, or the beginning of one that is there, is not drawn over a later", () => {
   const track = trackOf(timelineOf({ frames: STEPS, run: 5 }));
-  assert.deepEqual([4, 5, 6].map((run) => track.isAsNewAs(run)), [true, true, false]);
+  assert.deepEqual(
+    [4, 5, 6].map((run) => track.isAsNewAs(run)),
+    [true, true, false],
+  );
 });
 
 // A browser's clock, which a test moves.

@@ -6,7 +6,14 @@ import test from "node:test";
 import { findSections, placeOf, searchedWords } from "../../../qflow/launch/page/search.js";
 
 const PAGES = [
-  ["01.html", "Thresholds", [["stop", "Stop", "Above its stop threshold a queue turns ON."], ["fc-14", "FC-14", "The stop threshold, in messages."]]],
+  [
+    "01.html",
+    "Thresholds",
+    [
+      ["stop", "Stop", "Above its stop threshold a queue turns ON."],
+      ["fc-14", "FC-14", "The stop threshold, in messages."],
+    ],
+  ],
   ["functions.html", "stop", [["stop", "stop", "A stop threshold of a queue."]]],
   ["reference/functions/a.html", "qflow.a", [["stop", "stop", "stop stop stop"]]],
 ];
