@@ -16,7 +16,8 @@ your own clients     ``serve``: the engine behind a port, for clients of AMQP 1.
 runs                 ``Workload``, ``Producer``, ``Consumer``, ``simulate``, ``Run``, ``WorkloadError``
 traces               ``record``, ``trace_of``, ``Trace``, ``Timeline``, ``read_trace``, ``write_trace``,
                      ``explain`` (why?)
-logs of clients      ``ClientLog``, ``LogError``, ``replay``, ``audit``
+logs                 of clients ``ClientLog``, ``LogError``, ``replay``, ``audit``; of the broker itself
+                     ``BrokerLog``, ``broker_log_chart``
 what if, and what    ``predict``, ``Settings``; ``recommend``, ``frontier``, ``explore``
 is safe
 labs                 ``flow_lab``, ``bytes_lab``, ``completion_lab``, ``capacity_lab``, ``group_lab``,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from qflow.displays import statistics as statistics
     from qflow.kit import RefusalError as RefusalError
     from qflow.kit import kit_path as kit_path
+    from qflow.labs import broker_log_chart as broker_log_chart
     from qflow.labs import bytes_chart as bytes_chart
     from qflow.labs import bytes_lab as bytes_lab
     from qflow.labs import bytes_run as bytes_run
@@ -111,6 +113,7 @@ if TYPE_CHECKING:
     from qflow.live import client_table as client_table
     from qflow.live import recorder as recorder
     from qflow.live import serve as serve
+    from qflow.logs import BrokerLog as BrokerLog
     from qflow.logs import ClientLog as ClientLog
     from qflow.logs import LogError as LogError
     from qflow.logs import audit as audit

@@ -1,13 +1,47 @@
 # %% [markdown] id="title"
 # # Exercises 12 · Design tasks
 #
-# *30 minutes. After chapters 4 and 12.*
+# *35 minutes. After chapters 4 and 12.*
 #
 # Here many answers are right. You make a choice, the engine runs it, also in the worst case, and the check
 # says what happened. With the buttons below a check you get a hint, or see the case that failed in a lab.
 
 # %% id="setup"
 import qflow as qf
+
+# %% [markdown] id="seconds_on-task"
+# ## For how long was it ON?
+#
+# `lines` is a broker's log, with times to the second, all of one day; its last line is where it ends. Return
+# for how many seconds the queue was ON. The two kinds of lines that matter:
+#
+#     2026-11-28 16:39:06 [Broker] info Queue "orders": has reached 40 … Producer flow control activated.
+#     2026-11-28 16:39:10 [Broker] info Queue "orders": has drained … Producer flow control deactivated.
+
+
+# %% id="seconds_on"
+def seconds_on(lines, queue):
+    # BEGIN SOLUTION
+    def second(line):
+        hours, minutes, seconds = line[11:19].split(":")
+        return 3600 * int(hours) + 60 * int(minutes) + int(seconds)
+
+    total, since = 0, None
+    for line in lines:
+        if f'Queue "{queue}": ' in line and "control activated" in line:
+            since = second(line)
+        elif f'Queue "{queue}": ' in line and "control deactivated" in line:
+            total, since = total + second(line) - since, None
+    return total if since is None else total + second(lines[-1]) - since
+    # END SOLUTION
+
+
+# %% id="seconds_on-check"
+qf.check(seconds_on)
+
+# %% [markdown] id="seconds_on-why" tags=["solution"]
+# **Why.** Each spell lasts from its ON line to its OFF line, and a queue whose OFF line is missing is still
+# ON when the log ends (FC-14, FC-16). `qf.BrokerLog.load(…)` does the same, for real logs of any length.
 
 # %% [markdown] id="safe_stop-task"
 # ## Room above the stop threshold

@@ -5,13 +5,59 @@
 #
 # At the end of this chapter you can
 #
+# - read in the broker's own log when each queue was ON, and who died;
 # - read a queue's statistics and say what they hide;
 # - set an alert that comes before flow control does;
 # - write a client log, replay it, and ask of any instant *why*;
 # - ask *what if*, and get settings that are safe, with the reasons.
 #
 # **A question to begin with.** It is Monday morning. On Sunday night your producers stood still for some
-# minutes. All you have is a log that the clients wrote. What can you still find out?
+# minutes. All you have is what was written down: a log of the broker, and one of its clients. What can you
+# still find out?
+
+# %% [markdown] id="already-text"
+# ## What you already have: the broker's own log
+#
+# Every broker writes a log. Here is one of 22 lines, of a broker with four queues and five producers. Each
+# time a queue turned ON or OFF there is a line.
+#
+# **Before you run the cell:** one queue turns ON seven seconds after the start and has no consumer. What does
+# the log say about it at its end?
+
+# %% id="already"
+import qflow as qf
+
+logs = qf.kit_path("data") / "recordings" / "broker-logs"
+broker_log = qf.BrokerLog.load(logs / "info-hires.log")
+words = {"event": "what:{sent=transfer,accepted=accept,failed=error}", "label": "number"}
+clients = qf.ClientLog.load(logs / "info-hires.clients.jsonl.gz", columns=words)
+qf.broker_log_chart(broker_log, clients)
+
+# %% [markdown] id="already-then"
+# Above are the queues, as the broker saw them; below are the producers, by their own clock. While `orders` is
+# ON, `shop-1` and `shop-2` send nothing. `billing` stops in the first second of `invoices`' spell and never
+# sends again. And about `invoices` there is no line at the end: **a log does not say that a queue is still
+# ON**, you have to notice that its OFF is missing. *(FC-14, FC-16)*
+
+# %% id="already-table"
+broker_log
+
+# %% [markdown] id="default-text"
+# ### If your log says nothing
+#
+# Those lines are of level *info*, and a broker that is started without a word about logging writes notices,
+# warnings and errors only. Then its log holds the session that died of a full queue, and not a word about
+# flow control. That is no good news; it is no news:
+
+# %% id="default"
+print(*qf.BrokerLog.load(logs / "default.log").sentences(), sep="\n")
+
+# %% id="default-check" jupyter={"source_hidden": true}
+assert broker_log.still_on == ["invoices"] and broker_log.queues["orders"].stops == 3
+
+# %% [markdown] id="default-then"
+# For your own broker: `qflow trace broker-log FILE…` in a terminal, with all rotated files at once, packed or
+# not. `--clients LOG --html OUT.html` makes the picture above.
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
@@ -20,8 +66,6 @@
 # stops above 900 and resumes below 500; the producer's capacity is 100. It ran for 30 seconds.
 
 # %% id="predict" jupyter={"source_hidden": true}
-import qflow as qf
-
 predictions = qf.Predictions("12-reading-your-broker")
 predictions.ask()
 
@@ -354,6 +398,7 @@ predictions.compare(
 #   twice. *(DQ-01, CM-15)*
 # - The broker reports nothing about flow control. Set an **alert** below the stop threshold. *(QT-11 to
 #   QT-14)*
+# - **The broker's own log** has each ON and OFF from level info on, and not at the default level. *(FC-14)*
 # - A **client log** is enough to replay, to explain, and to predict.
 # - A longer queue does not make a slow consumer faster; it makes messages older.
 #
@@ -368,4 +413,4 @@ predictions.compare(
 #
 # [Exercises 12 · Design tasks](../exercises/12-design-tasks.ipynb), 30 minutes: choose a stop threshold,
 # capacities, and both thresholds of a queue with bursts, so that nothing is ever refused; the engine tries
-# your choice. The next chapter is [13 · A whole fleet](13-spark.ipynb).
+# your choice. The first one reads a broker's log. The next chapter is [13 · A whole fleet](13-spark.ipynb).

@@ -22,6 +22,7 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from qflow.labs.charts import broker_log_chart as broker_log_chart
     from qflow.labs.charts import bytes_chart as bytes_chart
     from qflow.labs.charts import depth_chart as depth_chart
     from qflow.labs.charts import held_chart as held_chart

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape, unescape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.labs.frames import NEVER, Frames, Span
 from qflow.labs.picture import Picture
@@ -24,6 +25,8 @@ from qflow.wording import format_thousands
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from qflow.logs.broker_log import BrokerLog
+    from qflow.logs.client_log import ClientLog
     from qflow.prediction.predict import Prediction
 
 _Points = Sequence[tuple[float, float]]
@@ -63,6 +66,16 @@ class Chart:
         from qflow.labs.still import still
 
         return still(self.figure)
+
+    def to_html(self) -> str:
+        """Return a page of its own, which needs no network: the figure, and its claims below."""
+        title = unescape(self.figure.layout.title.text).removeprefix("<b>").removesuffix("</b>")
+        figure = self.figure.to_html(full_html=False, include_plotlyjs=True)
+        claims = "".join(f"<li>{escape(claim)}</li>" for claim in self.claims)
+        return (
+            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+            f'</head>\n<body style="font:15px system-ui,sans-serif">{figure}<ul>{claims}</ul></body></html>\n'
+        )
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
@@ -260,6 +273,135 @@ def ownership_chart(picture: Picture) -> Chart:
     return _chart("who owns which group", ("seconds", ""), claims, traces, _end_of(frames), names=names)
 
 
+# A broker's own log
+
+
+def broker_log_chart(log: BrokerLog, clients: ClientLog | None = None) -> Chart:
+    """Return a chart of when each queue was ON, by the broker's own log, over clock time.
+
+    Each queue that turned ON has a row; a cross marks a session that died of a full queue.
+
+    Parameters:
+        log: The broker's log.
+        clients: What clients recorded meanwhile, whose times are since 1970: a point for each transfer, a
+            span for each wait for completions.  If the broker's clock was read in another zone, the two do
+            not meet, and a sentence says so.
+
+    Raises:
+        ValueError: If the client log has no date.
+
+    >>> from qflow.kit import kit_path
+    >>> from qflow.logs import BrokerLog
+    >>> log = BrokerLog.load(kit_path("data") / "recordings" / "broker-logs" / "info-hires.log")
+    >>> [trace.name for trace in broker_log_chart(log).figure.data]
+    ['flow control ON', 'session died']
+    """
+    start, span = log.begin_us, max(log.end_us - log.begin_us, 1)
+    spans = [
+        (one.queue, one.begin_us - start, (log.end_us if one.end_us is None else one.end_us) - start)
+        for one in log.spells
+    ]
+    claims = list(log.sentences())
+    traces: list[_Trace] = []
+    if spans:
+        said = [f"{queue} ON from {log.when(a + start)} to {log.when(b + start)}" for queue, a, b in spans]
+        traces.append(_row_spans("flow control ON", spans, said, _STOP, "/"))
+    names = list(dict.fromkeys(queue for queue, *_ in spans))
+    if log.deaths:
+        deaths = [(death.queue, (death.time_us - start) / 1e6) for death in log.deaths]
+        traces.append(_row_points("session died", deaths, _REAL, "x"))
+        names += [queue for queue, _ in deaths if queue not in names]
+    if clients is not None:
+        if clients.start_us is None:
+            raise ValueError(f"{clients!r}: its times must be since 1970, got times since its start")
+        drawn = _client_traces(clients, clients.start_us - start, span, log)
+        traces += drawn.traces
+        names += [name for name in drawn.names if name not in names]
+        claims += drawn.claims
+    rows = names or [queue.name for queue in log.queues.values()] or [log.name]
+    chart = _chart(
+        "flow control in the broker's log", ("", ""), tuple(claims), traces, span / 1e6, names=rows
+    )
+    places, words = _clock_ticks(log)
+    day = log.when(start)[:10]
+    chart.figure.update_xaxes(tickvals=places, ticktext=words, title_text=f"the broker's clock, {day}")
+    longest = max(map(len, rows))
+    chart.figure.update_layout(showlegend=bool(traces), margin_l=min(260, max(70, 7 * longest)))
+    return chart
+
+
+class _ClientMarks(NamedTuple):
+    """The rows that a client log adds to a chart, and what is to be known about them."""
+
+    traces: list[_Trace]
+    names: list[str]
+    claims: list[str]
+
+
+_WAIT = 100_000
+"""Microseconds from which a completion is a wait that the chart shows."""
+
+
+def _client_traces(clients: ClientLog, offset: int, span: int, log: BrokerLog) -> _ClientMarks:
+    """Return the transfers of each producer, and its waits, in the time of a broker's log."""
+    sends: dict[tuple[str, int], float] = {}
+    waits: dict[str, list[list[int]]] = {}
+    open_: dict[tuple[str, str], int] = {}
+    for row in clients.rows:
+        time = row.ts_us + offset
+        if row.event == "transfer":
+            # A point for each pixel, not for each message.
+            sends.setdefault((row.client, 2 * _SLICES * time // span), time / 1e6)
+            open_[row.client, row.label] = time
+        elif row.event in ("complete", "refused"):
+            since = open_.pop((row.client, row.label), time)
+            if time - since > _WAIT:
+                own = waits.setdefault(row.client, [])
+                if own and since <= own[-1][1]:
+                    own[-1][1] = max(own[-1][1], time)
+                else:
+                    own.append([since, time])
+    names = list(dict.fromkeys(client for client, _ in sends))
+    held = [(client, since, to) for client, own in waits.items() for since, to in own]
+    traces = []
+    if held:
+        said = [
+            f"{client} waits for completions from {log.when(since + log.begin_us)} to "
+            f"{log.when(to + log.begin_us)}"
+            for client, since, to in held
+        ]
+        traces.append(_row_spans("waits for completions", held, said, _COLORS[5], "."))
+    points = [(client, time) for (client, _), time in sends.items() if 0 <= time <= span / 1e6]
+    claims = []
+    if points:
+        traces.append(_row_points("transfers", points, _COLORS[0], "circle"))
+    else:
+        claims.append(
+            "No transfer of the client log falls into the time of the broker's log: one begins at "
+            f"{log.when(offset + log.begin_us)}, the other at {log.when(log.begin_us)}. qpidd writes local "
+            "time; the zone says which."
+        )
+    return _ClientMarks(traces, names, claims)
+
+
+_CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
+
+
+def _clock_ticks(log: BrokerLog) -> tuple[list[float], list[str]]:
+    """Return round times of a broker's clock as seconds of its log, and their words."""
+    span = (log.end_us - log.begin_us) / 1e6
+    step = next((step for step in _CLOCK_STEPS if span / step <= 8), 86400 * (1 + int(span / 8 / 86400)))
+    words = log.when(log.begin_us)
+    since_midnight = sum(
+        60**power * int(part) for power, part in zip((2, 1, 0), words[11:19].split(":"), strict=True)
+    )
+    first = -since_midnight % step - (log.begin_us % 1_000_000) / 1e6
+    places = [first + number * step for number in range(int(max(0, span - first) / step) + 1)]
+    texts = [log.when(log.begin_us + round(place * 1e6)) for place in places]
+    shown = slice(5, 16) if step >= 86400 or span > 86400 else slice(11, 19 if step < 60 else 16)
+    return places, [text[shown] for text in texts]
+
+
 # What charts are read from
 
 
@@ -358,6 +500,37 @@ def _draw_owner(name: str, rows: Sequence[tuple[str, int, int]], index: int, *, 
         "marker": {"color": color, "pattern": {**hatch, "fgopacity": 0.35, "size": 6, "solidity": 0.25}},
         "hovertext": [plain(text) for text in said],
         "hoverinfo": "text",
+    }
+
+
+def _row_spans(
+    name: str, rows: Sequence[tuple[str, int, int]], said: Sequence[str], color: str, hatch: str
+) -> _Trace:
+    """Return spans in named rows, from and to in microseconds."""
+    pattern = {"shape": hatch, "fillmode": "overlay", "fgcolor": _ink_on(color), "fgopacity": 0.35}
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "base": [start / 1e6 for _, start, _ in rows],
+        "x": [(to - start) / 1e6 for _, start, to in rows],
+        "y": [plain(row) for row, *_ in rows],
+        "name": plain(name),
+        "marker": {"color": color, "pattern": {**pattern, "size": 6, "solidity": 0.25}},
+        "hovertext": [plain(text) for text in said],
+        "hoverinfo": "text",
+    }
+
+
+def _row_points(name: str, points: Sequence[tuple[str, float]], color: str, symbol: str) -> _Trace:
+    """Return points in named rows, in seconds."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [at for _, at in points],
+        "y": [plain(row) for row, _ in points],
+        "name": plain(name),
+        "marker": {"color": color, "symbol": symbol, "size": 11 if symbol == "x" else 5},
+        "hoverinfo": "name+y",
     }
 
 

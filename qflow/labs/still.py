@@ -233,8 +233,12 @@ class _Pen:
         yield f'<path class="a" d="M{self.left},{self.top}V{self.floor}H{self.right}"/>'
         low, high = self.layout["xaxis"]["range"]
         is_log = self.layout["xaxis"].get("type") == "log"
-        for value in [10.0**power for power in range(ceil(low), floor(high) + 1)] if is_log else _ticks(high):
-            yield f'<text x="{self.x(value)}" y="{self.floor + 16}" text-anchor="middle">{value:g}</text>'
+        places = [10.0**power for power in range(ceil(low), floor(high) + 1)] if is_log else _ticks(high)
+        places = self.layout["xaxis"].get("tickvals", places)
+        words = self.layout["xaxis"].get("ticktext") or [f"{value:g}" for value in places]
+        for value, word in zip(places, words, strict=True):
+            at = f'x="{self.x(value)}" y="{self.floor + 16}"'
+            yield f'<text {at} text-anchor="middle">{_text(word)}</text>'
         title = _text(self.layout["xaxis"]["title"]["text"])
         yield f'<text x="{self.right}" y="{self.floor + 34}" text-anchor="end">{title}</text>'
         for row in self.rows:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from qflow.logs.audit import Audit as Audit
     from qflow.logs.audit import Auditor as Auditor
     from qflow.logs.audit import audit as audit
+    from qflow.logs.broker_log import BrokerLog as BrokerLog
+    from qflow.logs.broker_log import FlowSpell as FlowSpell
+    from qflow.logs.broker_log import LoggedQueue as LoggedQueue
+    from qflow.logs.broker_log import Overflow as Overflow
     from qflow.logs.client_log import ClientLog as ClientLog
     from qflow.logs.client_log import replay as replay
     from qflow.logs.findings import Finding as Finding

@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,8 @@ class ClientLog(Tabular):
 
     name: str
     rows: list[LogRow]
+    start_us: int | None = field(default=None, compare=False)
+    """Microseconds from 1970 to the time 0 of the rows; None if the log has no date."""
 
     @classmethod
     def load(cls, path: str | Path, columns: str | Mapping[str, str] | None = None) -> ClientLog:
@@ -114,8 +116,11 @@ class ClientLog(Tabular):
         numbers = array("q")
         rows: list[LogRow] = []
         quarantine = Quarantine()
+        start_us: int | None = None
         try:
             for bit in read_log(path, columns):
+                if bit.recognised and bit.recognised.clock.is_epoch:
+                    start_us = bit.recognised.clock.start
                 numbers.extend(bit.numbers)
                 rows += bit.rows
                 quarantine += bit.problems
@@ -124,7 +129,7 @@ class ClientLog(Tabular):
         if any(after <= before for before, after in zip(numbers, numbers[1:], strict=False)):
             # Its own numbers say the order, and what is there twice.
             rows = [row for _, row in sorted(dict(zip(numbers, rows, strict=True)).items())]
-        return cls(source_of(path), rows), quarantine
+        return cls(source_of(path), rows, start_us), quarantine
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the columns, or a slice of their rows, by name."""

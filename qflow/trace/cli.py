@@ -14,14 +14,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.arguments import add_json
+from qflow.arguments import add_columns, add_json, whole_number
 from qflow.colour import paint_states
 from qflow.kit import RefusalError
 from qflow.logs import cli as importing
 from qflow.progress import progress
 from qflow.trace.explain.chain import seconds
+from qflow.wording import format_names
 from qflow.workload.agenda import SECOND
-from qflow.writing import require_apart
+from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
     from qflow.trace.files import Quarantine
@@ -60,6 +61,7 @@ def add_arguments(subparsers: Any) -> None:
     replay.add_argument("-o", "--output", metavar="OUT", help="write what the engine did as a trace")
     add_json(replay)
     _add_why(actions)
+    _add_broker_log(actions)
     importing.add_arguments(actions)
 
 
@@ -82,9 +84,34 @@ def _add_why(actions: Any) -> None:
     add_json(why)
 
 
+def _add_broker_log(actions: Any) -> None:
+    broker_log = actions.add_parser(
+        "broker-log",
+        help="read flow control from qpidd's own log: when each queue was ON, what died",
+        description="Read the log of a real broker, in one file or several, rotated and packed too: when "
+        "each queue was ON, its thresholds, which queue is still ON at the end, and which sessions died of a "
+        "full queue. Only a log of level info shows flow control (qpidd --log-enable info+).",
+    )
+    broker_log.add_argument("files", nargs="+", metavar="FILE", help="a log file of one broker, in any order")
+    zone = "the broker's time zone, such as Europe/Berlin, where lines name none; default: UTC"
+    broker_log.add_argument("--zone", metavar="ZONE", help=zone)
+    year = "the year of the first line, where syslog writes none"
+    broker_log.add_argument("--year", type=whole_number, metavar="N", help=year)
+    broker_log.add_argument("--clients", metavar="LOG", help="a client log of the same time, for the picture")
+    add_columns(broker_log)
+    broker_log.add_argument("--html", metavar="OUT.html", help="write the picture over clock time")
+    add_json(broker_log)
+
+
 def run(namespace: argparse.Namespace) -> int:
-    """Do what was asked for."""
-    actions = {"info": _info, "replay": _replay, "why": _why, "import": importing.run}
+    """Run an action of ``qflow trace``, and return its exit status."""
+    actions = {
+        "info": _info,
+        "replay": _replay,
+        "why": _why,
+        "broker-log": _broker_log,
+        "import": importing.run,
+    }
     return actions[namespace.action](namespace)
 
 
@@ -226,6 +253,34 @@ def _why(namespace: argparse.Namespace) -> int:
     else:
         text = paint_states(explanation.text())
         print(text if note is None else f"{note}\n{text}")
+    return 0
+
+
+def _broker_log(namespace: argparse.Namespace) -> int:
+    from qflow.logs.broker_log import BrokerLog
+
+    files, output = namespace.files, namespace.html
+    require_apart([output], [*files, namespace.clients])
+    if namespace.clients and not output:
+        raise RefusalError(
+            "--clients: a client log is drawn beside the broker's, which needs --html OUT.html"
+        )
+    with progress(f"reading {format_names([Path(file).name for file in files])}", unit="bytes") as shown:
+        log = BrokerLog.load(*files, zone=namespace.zone, year=namespace.year, progress=shown)
+    sentences = log.sentences()
+    if output:
+        from qflow.labs.charts import broker_log_chart
+        from qflow.logs.client_log import ClientLog
+
+        clients = ClientLog.read(namespace.clients, namespace.map)[0] if namespace.clients else None
+        chart = broker_log_chart(log, clients)
+        sentences = list(chart.claims)
+        write_file(output, chart.to_html())
+    if namespace.json:
+        print(json.dumps(log.asdict() | {"sentences": sentences}))
+    else:
+        table = [str(log.preview())] if log.queues else []
+        print(paint_states("\n".join([*table, *sentences])))
     return 0
 
 

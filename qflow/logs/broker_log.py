@@ -1,0 +1,898 @@
+"""BrokerLog: the log file of a broker, read for flow control: when each queue was ON, and who died of it.
+
+An operator has this file before any client log.  qpidd writes a line when a queue turns ON and one when it
+turns OFF, at level *info*, which no broker shows unless it was started with ``--log-enable info+``::
+
+    Queue "orders": has reached 40 enqueued messages. Producer flow control activated.
+    Queue "orders": has drained below the flow control resume level. Producer flow control deactivated.
+
+"Has reached 40" is logged when message 41 arrives: the line names the stop threshold, not the depth (FC-14).
+At level *debug* ``Flow limit created`` gives all four thresholds, at *trace* there is a line for each held
+transfer.  A session that died of a full queue is an *error*, and in every log.
+
+Each line begins with what ``--log-time``, ``--log-hires-timestamp``, ``--log-category``, ``--log-level``,
+``--log-thread``, ``--log-source``, ``--log-function`` and ``--log-prefix`` ask for, and perhaps with what
+syslog, journald or a container's runtime puts before it.  So a line is known by its message, and its time is
+looked for in all that precedes the message.  qpidd writes local time without a zone; a prefix may have one.
+
+A debug log is long: a hundred lines for each that matters.  The file is searched in blocks for the few
+phrases of such lines, and nothing else of it becomes a Python object.
+
+Source: the lines of Qpid C++ 1.40 in ``data/recordings/broker-logs``.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+from qflow.kit import RefusalError
+from qflow.logs.log_file import LogError
+from qflow.progress import Progress
+from qflow.table import Tabular, columns_of
+from qflow.trace.files import DAMAGE
+from qflow.wording import format_count
+from qflow.workload.agenda import SECOND
+
+Ending = Literal["OFF", "broker stopped", "queue replaced", "not logged", "log ends"]
+"""How a spell ended."""
+
+_SHOWN = 3
+"""Sessions that died of one queue, each of which has a sentence."""
+
+SHOWS_FLOW = "--log-enable info+ --log-hires-timestamp yes"
+"""The options of qpidd with which its log shows flow control."""
+
+
+class FlowSpell(NamedTuple):
+    """One time that a queue was ON.
+
+    Fields:
+        queue: Its name.
+        begin_us, end_us: Microseconds since 1970; the end is None if the log ends first.
+        stop: The stop threshold that the ON line names; None if the ON line is not in the log.
+        unit: Its unit, ``messages`` or ``bytes``.
+        ending: ``OFF``, or what ended the spell instead.  ``not logged``: it turned ON again, and no line
+            says when it had turned OFF.
+
+    >>> FlowSpell("orders", 0, 2_500_000, 40, "messages", "OFF").seconds
+    2.5
+    """
+
+    queue: str
+    begin_us: int
+    end_us: int | None
+    stop: int | None
+    unit: str
+    ending: Ending
+
+    @property
+    def seconds(self) -> float | None:
+        """Its length; None if the log ends first."""
+        return None if self.end_us is None else (self.end_us - self.begin_us) / SECOND
+
+
+class Overflow(NamedTuple):
+    """A message that a full queue refused, and whether its session died.
+
+    Fields:
+        time_us: Microseconds since 1970.
+        queue: The full queue.
+        messages, bytes: Its depth; None where the log gives none.
+        max_messages, max_bytes: Its limits; None for a unit without.
+        session_died: Whether an error names it as the end of a session (506 resource-limit-exceeded).
+        session: The session, where the next line of a debug log says which one was detached; else "".
+    """
+
+    time_us: int
+    queue: str
+    messages: int | None
+    bytes: int | None
+    max_messages: int | None
+    max_bytes: int | None
+    session_died: bool
+    session: str
+
+
+class LoggedThresholds(NamedTuple):
+    """The thresholds of a queue as far as the log shows them; None is unknown, 0 is none."""
+
+    stop_count: int | None = None
+    resume_count: int | None = None
+    stop_size: int | None = None
+    resume_size: int | None = None
+
+
+@dataclass(slots=True)
+class LoggedQueue:
+    """What the log says of one queue.
+
+    Attributes:
+        thresholds: Those last seen.
+        changes: How often other thresholds followed, as the queue was created anew.
+        spells: When it was ON, in order.
+        overflows: What it refused because it was full.
+        held: Transfers whose completion was held, counted at level trace only.
+        ignored_limits: How often the broker warned that resume thresholds without a stop are ignored.
+    """
+
+    name: str
+    thresholds: LoggedThresholds = LoggedThresholds()
+    changes: int = 0
+    spells: list[FlowSpell] = field(default_factory=list)
+    overflows: list[Overflow] = field(default_factory=list)
+    held: int = 0
+    ignored_limits: int = 0
+
+    @property
+    def stops(self) -> int:
+        """How often it turned ON while the log was written."""
+        return sum(spell.stop is not None for spell in self.spells)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it was still ON when the log ended, or the broker stopped for good."""
+        return bool(self.spells) and self.spells[-1].ending == "log ends"
+
+    @property
+    def deaths(self) -> list[Overflow]:
+        """Those overflows that ended a session."""
+        return [overflow for overflow in self.overflows if overflow.session_died]
+
+
+class _QueueRow(NamedTuple):
+    queue: str
+    stops: int
+    on_seconds: float
+    share_on: float
+    longest_seconds: float | None
+    still_on: bool
+    stop: str
+    resume: str
+    sessions_died: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLog(Tabular):
+    """The flow control that a broker's own log shows, queue by queue.
+
+    Attributes:
+        name: Of the first file.
+        begin_us, end_us: Times of the first and the last line, in microseconds since 1970; without a zone as
+            if local time were UTC.
+        observed_us: Microseconds in which a broker ran; from its shut-down to the next start-up none does.
+        lines: How many lines the files have.
+        runs: How many brokers started or were running.
+        is_hires: Whether times are finer than seconds.
+        shows_flow: Whether the log would show a queue that turns ON; None if that cannot be told.
+        queues: What was seen of each queue, by name.
+        notes: What to know about the files and how they were read.
+        zone: In which times are shown.
+
+    >>> from qflow.kit import kit_path
+    >>> log = BrokerLog.load(kit_path("data") / "recordings" / "broker-logs" / "info-hires.log")
+    >>> [(queue.name, queue.stops, queue.is_on) for queue in log.queues.values()]
+    [('invoices', 1, True), ('audit.eu-west', 0, False), ('orders', 3, False)]
+    """
+
+    name: str
+    begin_us: int
+    end_us: int
+    observed_us: int
+    lines: int
+    runs: int
+    is_hires: bool
+    shows_flow: bool | None
+    queues: Mapping[str, LoggedQueue]
+    notes: tuple[str, ...] = ()
+    zone: tzinfo = UTC
+
+    @classmethod
+    def load(
+        cls,
+        *paths: str | Path,
+        zone: str | None = None,
+        year: int | None = None,
+        progress: Progress | None = None,
+    ) -> BrokerLog:
+        """Read the log of one broker, in one file or several, as logrotate leaves them.
+
+        Parameters:
+            paths: The files, in any order, packed (gzip, bzip2, xz) or not.
+            zone: Where the broker's clock is, such as ``"Europe/Berlin"``, for lines that do not say it.
+            year: Of the first line, if the times come from a syslog that writes none.
+            progress: Receives the bytes read and how many there are.
+
+        Raises:
+            LogError: If a file is no log of qpidd; the text names all such files.
+            RefusalError: If there is no such zone.
+            OSError: If a file cannot be opened.
+        """
+        clock, heads, bad = _Clock(_zone(zone), year), list[_Head](), list[str]()
+        for path in map(Path, paths):
+            lines = _head(path)
+            first = next(filter(None, map(clock.stamp, lines)), None)
+            if first is not None:
+                heads.append(_Head(first.sort_key, lines, path))
+            elif lines:
+                bad.append(path.name)
+        if bad:
+            raise LogError(
+                f"{', '.join(bad)}: no line begins with a time as qpidd and syslog write it, such as "
+                "2026-11-28 16:38:53 [Broker] notice …"
+            )
+        if not heads:
+            raise LogError(f"{', '.join(Path(path).name for path in paths) or 'no file'}: there is no line")
+        # Rotated files come newest first, and qpidd.log.10 before qpidd.log.2: their times say the order.
+        heads.sort(key=lambda head: head.begin_us)
+        reader = _LogReader(clock)
+        total, done = sum(head.path.stat().st_size for head in heads), 0
+        for before, head in zip([None, *heads], heads, strict=False):
+            path = head.path
+            if before and before.lines == head.lines:
+                reader.notes.append(f"{path.name} begins like {before.path.name}, and is read once.")
+            else:
+                reader.begin_file(path.name)
+                for block, read in _blocks(path, reader.notes):
+                    reader.take(block)
+                    if progress:
+                        progress(done + read, total)
+            done += path.stat().st_size
+        return reader.finish(heads[0].path.name)
+
+    @classmethod
+    def parse(cls, text: str, name: str = "log", zone: str | None = None) -> BrokerLog:
+        """Read lines that are in memory, such as the output of journalctl.
+
+        >>> head = "2026-11-28 16:39:{} [Broker] info {}"
+        >>> on = 'Queue "q": has reached 4 enqueued messages. Producer flow control activated.'
+        >>> lines = [head.format("06", on), head.format("09", "ACL Plugin loaded")]
+        >>> log = BrokerLog.parse(chr(10).join(lines))
+        >>> log.on_us("q"), log.still_on
+        (3000000, ['q'])
+        """
+        reader = _LogReader(_Clock(_zone(zone), None))
+        reader.take(text.encode("utf-8", "replace"))
+        return reader.finish(name)
+
+    @property
+    def spells(self) -> list[FlowSpell]:
+        """All spells, in order of time."""
+        found = [spell for queue in self.queues.values() for spell in queue.spells]
+        return sorted(found, key=lambda spell: (spell.begin_us, spell.queue))
+
+    @property
+    def deaths(self) -> list[Overflow]:
+        """The sessions that died of a full queue, in order of time."""
+        found = [death for queue in self.queues.values() for death in queue.deaths]
+        return sorted(found, key=lambda death: (death.time_us, death.queue))
+
+    @property
+    def still_on(self) -> list[str]:
+        """The queues that were ON when the log ended."""
+        return [queue.name for queue in self.queues.values() if queue.is_on]
+
+    def on_us(self, queue: str) -> int:
+        """Return how long a queue was ON, in microseconds, up to the end of the log."""
+        spells = self.queues[queue].spells
+        return sum((self.end_us if one.end_us is None else one.end_us) - one.begin_us for one in spells)
+
+    def share_on(self, queue: str) -> float:
+        """Return the share of the observed time in which a queue was ON."""
+        return self.on_us(queue) / self.observed_us if self.observed_us else 0.0
+
+    def flow_evidence(self, start_us: int) -> dict[str, list[tuple[int, int | None]]]:
+        """Return each queue's ON intervals in microseconds since ``start_us``; None for the log's end.
+
+        Queues without a spell are those that the broker says were OFF all the time, if ``shows_flow``.
+        """
+        return {
+            queue.name: [
+                (one.begin_us - start_us, None if one.end_us is None else one.end_us - start_us)
+                for one in queue.spells
+            ]
+            for queue in self.queues.values()
+        }
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return a row for each queue, as columns by name."""
+        rows = [self._row(queue) for queue in list(self.queues.values())[start:end]]
+        return columns_of(rows, _QueueRow._fields)
+
+    def _row(self, queue: LoggedQueue) -> _QueueRow:
+        longest = max((one.seconds for one in queue.spells if one.seconds is not None), default=None)
+        levels = queue.thresholds
+        return _QueueRow(
+            queue.name,
+            queue.stops,
+            self.on_us(queue.name) / SECOND,
+            self.share_on(queue.name),
+            longest,
+            queue.is_on,
+            _in_words(levels.stop_count, levels.stop_size),
+            _in_words(levels.resume_count, levels.resume_size),
+            len(queue.deaths),
+        )
+
+    def asdict(self) -> dict[str, Any]:
+        """Return plain values, as ``--json`` prints them; times are microseconds since 1970."""
+        return {
+            "name": self.name,
+            "begin_us": self.begin_us,
+            "end_us": self.end_us,
+            "observed_us": self.observed_us,
+            "lines": self.lines,
+            "runs": self.runs,
+            "shows_flow_control": self.shows_flow,
+            "still_on": self.still_on,
+            "notes": list(self.notes),
+            "queues": {
+                queue.name: {
+                    "stops": queue.stops,
+                    "on_us": self.on_us(queue.name),
+                    "share_on": self.share_on(queue.name),
+                    "still_on": queue.is_on,
+                    "thresholds": queue.thresholds._asdict(),
+                    "threshold_changes": queue.changes,
+                    "spells": [spell._asdict() for spell in queue.spells],
+                    "overflows": [overflow._asdict() for overflow in queue.overflows],
+                    "sessions_died": len(queue.deaths),
+                    "transfers_held": queue.held,
+                    "ignored_limits": queue.ignored_limits,
+                }
+                for queue in self.queues.values()
+            },
+        }
+
+    def when(self, time_us: int) -> str:
+        """Return a time of the log as text, in the zone that the log was read in."""
+        instant = datetime.fromtimestamp(time_us // SECOND, self.zone).replace(microsecond=time_us % SECOND)
+        return instant.strftime("%Y-%m-%d %H:%M:%S") + (
+            f".{instant.microsecond // 1000:03d}" if self.is_hires else ""
+        )
+
+    def sentences(self) -> list[str]:
+        """Return what the log shows, in sentences: what can be known, each queue, each death.
+
+        >>> from qflow.kit import kit_path
+        >>> logs = kit_path("data") / "recordings" / "broker-logs"
+        >>> print(BrokerLog.load(logs / "default.log").sentences()[1])
+        This log does not show flow control: it has no line of level info. Start qpidd with --log-enable \
+info+ --log-hires-timestamp yes.
+        """
+        seconds = (self.end_us - self.begin_us) / SECOND
+        said = [
+            f"{format_count(self.lines, 'line')} from {self.when(self.begin_us)} to "
+            f"{self.when(self.end_us)} ({seconds:.0f} s)"
+            + (f", {self.runs} runs of the broker" if self.runs > 1 else "")
+            + "."
+        ]
+        if self.shows_flow is False:
+            said.append(
+                "This log does not show flow control: it has no line of level info. Start qpidd with "
+                f"{SHOWS_FLOW}."
+            )
+        elif not self.spells:
+            said.append(
+                "No queue turned ON."
+                if self.shows_flow
+                else f"No line says that a queue turned ON; whether this log would show one cannot be told. "
+                f"With {SHOWS_FLOW} it does."
+            )
+        for queue in self.queues.values():
+            said += self._sentences_of(queue)
+        return [*said, *self.notes]
+
+    def _sentences_of(self, queue: LoggedQueue) -> Iterator[str]:
+        if queue.spells:
+            row = self._row(queue)
+            at = f", stop {row.stop}" if row.stop else ""
+            below = f", resume {row.resume}" if row.resume else ""
+            yield (
+                f"{queue.name} turned ON {format_count(queue.stops, 'time')}, for {row.on_seconds:.1f} s in "
+                f"all ({row.share_on:.1%} of the time){at}{below}."
+            )
+            if queue.is_on:
+                since = self.when(queue.spells[-1].begin_us)
+                yield f"{queue.name} has been ON since {since}: no line says that it turned OFF again."
+            unknown = sum(spell.ending == "not logged" for spell in queue.spells)
+            if unknown:
+                yield (
+                    f"{queue.name} turned ON again {format_count(unknown, 'time')} with no line of its turn "
+                    "OFF: lines are missing, or it was deleted and created anew; those spells are "
+                    "counted up to the next one."
+                )
+        elif any(queue.thresholds):
+            levels = queue.thresholds
+            stop = _in_words(levels.stop_count, levels.stop_size)
+            yield (
+                f"{queue.name} never turned ON, stop {stop}." if self.shows_flow else f"{queue.name}: {stop}."
+            )
+        deaths = queue.deaths
+        for death in deaths[:_SHOWN]:
+            who = f"session {death.session}" if death.session else "a session"
+            full = [
+                f"{depth} of {limit} {unit}"
+                for depth, limit, unit in (
+                    (death.messages, death.max_messages, "messages"),
+                    (death.bytes, death.max_bytes, "bytes"),
+                )
+                if depth is not None and limit is not None
+            ]
+            yield (
+                f"{queue.name} was full at {self.when(death.time_us)} ({', '.join(full)}): {who} died "
+                "(506 resource-limit-exceeded)."
+            )
+        if len(deaths) > _SHOWN:
+            yield f"{queue.name} ended {len(deaths) - _SHOWN} more sessions in the same way."
+        refused = len(queue.overflows) - len(deaths)
+        if refused:
+            yield f"{queue.name} refused {format_count(refused, 'message')} because it was full."
+        if queue.held:
+            yield f"{queue.name} held the completion of {format_count(queue.held, 'transfer')}."
+        if queue.ignored_limits:
+            yield (
+                f"{queue.name}: the broker warns that the thresholds given are ignored, as none is a stop "
+                "(FC-02)."
+            )
+
+    def __repr__(self) -> str:
+        return f"BrokerLog({self.name!r}, {len(self.spells)} spells ON, {len(self.queues)} queues)"
+
+
+def _in_words(count: int | None, size: int | None) -> str:
+    parts = (f"{level} {unit}" for level, unit in ((count, "messages"), (size, "bytes")) if level)
+    return " or ".join(parts)
+
+
+# Times
+
+
+class _Stamp(NamedTuple):
+    """A time as a line has it: microseconds in local time, the offset of its zone if it says one."""
+
+    local_us: int
+    offset_us: int | None
+    is_hires: bool
+    has_year: bool
+
+    @property
+    def sort_key(self) -> int:
+        return self.local_us - (self.offset_us or 0)
+
+
+_OWN = re.compile(
+    rb"(\d{4})-(\d\d)-(\d\d)([ T])(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?=[\s:\]\"])"
+)
+_SYSLOG = re.compile(rb"(?:^|[\s>\"])([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?\s")
+_MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
+_LONGEST_HEAD = 400
+"""Bytes in front of a message in which its time is looked for."""
+_ANY_YEAR = 2000
+"""Of times without a year; it has a 29 February."""
+_HOUR_US = 3600 * SECOND
+
+
+class _Clock:
+    """Reads the times of lines in the order of the log, and makes instants of them."""
+
+    def __init__(self, zone: tzinfo | None, year: int | None) -> None:
+        self.zone, self.year = zone, year
+        self.is_hires = False
+        self.has_year = True
+        self.went_back: list[int] = []
+        self._last = 0
+        self._fold = 0
+
+    def stamp(self, head: bytes) -> _Stamp | None:
+        """Return the time in what precedes a message; None if there is none."""
+        found = list(_OWN.finditer(head))
+        if found:
+            try:
+                # The broker's own time is the last one, and the finest; what precedes it may know the zone.
+                own = found[-1]
+                year, month, day, _, hour, minute, second, fraction, _ = own.groups()
+                time = _local(int(year), int(month), int(day), int(hour), int(minute), int(second))
+                offsets = [_offset(one[9]) for one in found if one[9]]
+            except ValueError:
+                return None
+            return _Stamp(time + _fraction(fraction), offsets[0] if offsets else None, bool(fraction), True)
+        if match := _SYSLOG.search(head):
+            name, day, hour, minute, second, fraction = match.groups()
+            if name not in _MONTHS:
+                return None
+            try:
+                year = self.year or _ANY_YEAR
+                month = _MONTHS.index(name) + 1
+                time = _local(year, month, int(day), int(hour), int(minute), int(second))
+            except ValueError:
+                return None
+            return _Stamp(time + _fraction(fraction), None, bool(fraction), False)
+        return None
+
+    def instant(self, head: bytes) -> int | None:
+        """Return the time of the next line in microseconds since 1970; None if it has none."""
+        stamp = self.stamp(head)
+        if stamp is None:
+            return None
+        self.is_hires |= stamp.is_hires
+        self.has_year &= stamp.has_year
+        local = stamp.local_us
+        if stamp.offset_us is not None:
+            return local - stamp.offset_us
+        if not stamp.has_year and self._last - local > 180 * 24 * _HOUR_US:
+            # December is over.
+            self.year = (self.year or _ANY_YEAR) + 1
+            return self.instant(head)
+        if local < self._last - _HOUR_US // 2:
+            # Summer time ended, or somebody set the clock.
+            self.went_back.append(local)
+            self._fold = 1
+        self._last = local
+        return self._since_1970(local)
+
+    def _since_1970(self, local: int) -> int:
+        if self.zone is None:
+            return local
+        return local - _zone_offset(self.zone, local // SECOND, self._fold)
+
+
+@lru_cache(4096)
+def _local(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
+    """Return microseconds from 1970 to a local time, as if it were UTC; second 60 is the next minute's."""
+    instant = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
+    return (int(instant.timestamp()) + (second == 60)) * SECOND
+
+
+@lru_cache(4096)
+def _zone_offset(zone: tzinfo, local: int, fold: int) -> int:
+    """Return how far a zone is ahead of UTC at a local time in seconds, in microseconds."""
+    naive = datetime.fromtimestamp(local, UTC).replace(tzinfo=zone, fold=fold)
+    return (naive.utcoffset() or timedelta()) // timedelta(microseconds=1)
+
+
+def _offset(text: bytes) -> int:
+    if text == b"Z":
+        return 0
+    hours, minutes = int(text[1:3]), int(text[-2:])
+    return (hours * 60 + minutes) * 60 * SECOND * (-1 if text[:1] == b"-" else 1)
+
+
+def _fraction(digits: bytes | None) -> int:
+    return int(digits[:6].ljust(6, b"0")) if digits else 0
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    if not name:
+        return None
+    if match := re.fullmatch(r"[+-](\d\d):?(\d\d)", name):
+        return timezone(timedelta(microseconds=_offset(match[0].encode())))
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        allowed = "a name of the time zone database, such as Europe/Berlin, or an offset such as +01:00"
+        raise RefusalError(f"the zone must be {allowed}; got {name!r}") from None
+
+
+# Files
+
+_BLOCK = 1 << 22
+"""Bytes that are read at once."""
+_PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
+_DAMAGE = (*DAMAGE, lzma.LZMAError, OSError)
+
+
+class _Head(NamedTuple):
+    """How a file begins."""
+
+    begin_us: int
+    lines: list[bytes]
+    path: Path
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Open a file for its bytes and for what is packed in it, known by its first two bytes."""
+    with path.open("rb") as raw:
+        unpack = _PACKED.get(raw.read(2))
+        raw.seek(0)
+        yield raw, unpack(raw) if unpack else raw  # type: ignore[operator]
+
+
+def _read(file: IO[bytes], size: int) -> tuple[bytes, Exception | None]:
+    """Return the next bytes; of a packed file that is damaged those before the damage, and the error."""
+    parts, missing = list[bytes](), size
+    while missing > 0:
+        try:
+            # read() would lose what precedes the damage.
+            part = file.read1(missing)  # type: ignore[attr-defined]
+        except _DAMAGE as error:
+            return b"".join(parts), error
+        if not part:
+            break
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts), None
+
+
+def _head(path: Path) -> list[bytes]:
+    """Return the first lines of a file, empty ones left out."""
+    with _open(path) as (_, unpacked):
+        lines = _read(unpacked, 1 << 16)[0].splitlines()
+    return [line[:_LONGEST_HEAD] for line in lines if line.strip()]
+
+
+def _blocks(path: Path, notes: list[str]) -> Iterator[tuple[bytes, int]]:
+    """Yield whole lines, some millions of bytes at a time, and how far into the file that is."""
+    rest, error = b"", None
+    with _open(path) as (raw, unpacked):
+        while error is None:
+            block, error = _read(unpacked, _BLOCK)
+            if error:
+                notes.append(f"{path.name} is cut off or damaged; what precedes that was read ({error}).")
+            if not block:
+                break
+            end = block.rfind(b"\n") + 1
+            if end:
+                yield rest + block[:end], raw.tell()
+                rest = block[end:]
+            else:
+                rest += block
+    if rest:
+        yield rest, path.stat().st_size
+
+
+# Lines
+
+_PHRASES = (
+    b"Producer flow control ", b": Flow limit created", b": setting flow control for msg",
+    b"flow limits are ignored", b"Maximum depth exceeded on ", b") start-up", b") shut-down",
+    b"Delete queue. name:",
+)  # fmt: skip
+"""One of these is in every line that matters."""
+
+_QUOTED = r'Queue \\?"(?P<queue>.+?)\\?": '
+_ON = re.compile(
+    _QUOTED + r"has reached (?P<stop>\d+) enqueued (?P<unit>messages|bytes)\. "
+    r"Producer flow control activated"
+)
+_OFF = re.compile(_QUOTED + r"has drained below the flow control resume level\. Producer flow control deacti")
+_CREATED = re.compile(
+    _QUOTED
+    + r"Flow limit created: flowStopCount=(?P<stop_count>\d+), flowResumeCount=(?P<resume_count>\d+), "
+    r"flowStopSize=(?P<stop_size>\d+), flowResumeSize=(?P<resume_size>\d+)"
+)
+_HELD = re.compile(_QUOTED + r"setting flow control for msg ")
+_IGNORED = re.compile(r"queue (?P<queue>.+?): user-configured flow limits are ignored")
+_FULL = re.compile(
+    r"(?P<error>Execution exception: |Exchange .* cannot deliver to +queue .*?: )resource-limit-exceeded: "
+    r"(?P<words>Maximum depth exceeded on (?P<queue>.+?): current=\[(?P<depth>[^]]*)\], "
+    r"max=\[(?P<limit>[^]]*)\], increment=\[[^]]*\])"
+)
+_DELETED = re.compile(r"Delete queue\. name:(?P<queue>.+?) user:")
+_STARTED = re.compile(r"Broker \(pid=\d+\) start-up")
+_STOPPED = re.compile(r"Broker \(pid=\d+\) shut-down")
+_DETACHED = re.compile(r"(?P<session>[^\s:]\S*): detached on broker")
+# The lines of flow control have the category of the broker's start-up line: Broker, in some builds Security.
+_INFO = re.compile(rb"(?:\[(?:Broker|Security|Model|Management)\]|:\d\d(?:\.\d+)?) (?:info|debug|trace)\b")
+_LEVEL = re.compile(rb"\] (?:notice|warning|error|critical|info|debug|trace)\b")
+_OTHER_INFO = re.compile(rb"\] (?:info|debug|trace)\b")
+
+
+class _LogReader:
+    """Folds the lines of a log, block by block, into queues."""
+
+    def __init__(self, clock: _Clock) -> None:
+        self.clock = clock
+        self.notes: list[str] = []
+        self.queues: dict[str, LoggedQueue] = {}
+        self.lines = self.runs = 0
+        self._on: dict[str, FlowSpell] = {}
+        self._begin: int | None = None
+        self._end = 0
+        # When the broker that is being observed began to be, and when it shut down.
+        self._since: int | None = None
+        self._stopped: int | None = None
+        self._observed = 0
+        self._has_levels = self._has_info = self._has_other_info = False
+        self._file = ""
+        self._rules = (
+            (_ON, self._turn_on),
+            (_OFF, self._turn_off),
+            (_CREATED, self._create),
+            (_HELD, self._hold),
+            (_IGNORED, self._ignore),
+            (_FULL, self._refuse),
+            (_DELETED, self._delete),
+            (_STARTED, self._start),
+            (_STOPPED, self._stop),
+        )
+
+    def begin_file(self, name: str) -> None:
+        """Say which file follows."""
+        self._file = name
+
+    def take(self, block: bytes) -> None:
+        """Read some whole lines."""
+        self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
+        self._has_info = self._has_info or bool(_INFO.search(block))
+        self._has_levels = self._has_levels or bool(_LEVEL.search(block))
+        self._has_other_info = self._has_other_info or bool(_OTHER_INFO.search(block))
+        lines = block.split(b"\n", 50)[:50] if self._begin is None else ()
+        first = next((time for line in lines if (time := self.clock.instant(line[:_LONGEST_HEAD]))), None)
+        if first is not None:
+            self._begin = self._since = self._end = first
+        for start in _places(block):
+            end = block.find(b"\n", start)
+            end = len(block) if end < 0 else end
+            self._read(block[start:end], block[end + 1 : end + 1 + _LONGEST_HEAD])
+        for line in reversed(block[-8 * _LONGEST_HEAD :].splitlines()):
+            time = self.clock.instant(line[:_LONGEST_HEAD])
+            if time is not None:
+                self._end = max(self._end, time)
+                break
+
+    def _read(self, line: bytes, following: bytes) -> None:
+        text = line.decode("utf-8", "replace").rstrip("\r")
+        for pattern, fold in self._rules:
+            match = pattern.search(text)
+            if match:
+                head = text[: match.start()].encode()[:_LONGEST_HEAD]
+                time = self.clock.instant(head)
+                if time is None:
+                    self._note(f"{self._file}: lines without a time are passed over, such as {text[:80]!r}.")
+                    return
+                if self._begin is None:
+                    self._begin = self._since = time
+                self._end = max(self._end, time)
+                if pattern is _FULL:
+                    self._following = following.partition(b"\n")[0].decode("utf-8", "replace")
+                fold(time, match)
+                return
+
+    def _note(self, text: str) -> None:
+        kind = text.partition(", such as")[0]
+        if not any(note.startswith(kind) for note in self.notes):
+            self.notes.append(text)
+
+    def _queue(self, match: re.Match[str]) -> LoggedQueue:
+        name = match["queue"]
+        return self.queues.setdefault(name, LoggedQueue(name))
+
+    # One method for each kind of line.
+
+    def _turn_on(self, time: int, match: re.Match[str]) -> None:
+        queue = self._queue(match)
+        open_ = self._on.get(queue.name)
+        if open_ is not None:
+            if time == open_.begin_us:
+                # The same line twice, as syslog and a file of its own may be collected into one.
+                return
+            self._close(queue.name, time, "not logged")
+        stop, unit = int(match["stop"]), match["unit"]
+        name = "stop_count" if unit == "messages" else "stop_size"
+        if getattr(queue.thresholds, name) not in (None, stop):
+            queue.changes += 1
+            queue.thresholds = LoggedThresholds()
+        queue.thresholds = queue.thresholds._replace(**{name: stop})
+        self._on[queue.name] = FlowSpell(queue.name, time, None, stop, unit, "log ends")
+
+    def _turn_off(self, time: int, match: re.Match[str]) -> None:
+        queue = self._queue(match)
+        if queue.name not in self._on:
+            last = queue.spells[-1] if queue.spells else None
+            if last and last.end_us == time:
+                return
+            # It was ON before the log began; if it was OFF in between, its ON line is missing.
+            since = self._since if last is None or (self._since or 0) > last.begin_us else last.end_us
+            self._on[queue.name] = FlowSpell(queue.name, since or time, None, None, "", "log ends")
+            if last is not None:
+                self._note(
+                    f"{queue.name} turned OFF without a line that it had turned ON: lines are missing."
+                )
+        self._close(queue.name, time, "OFF")
+
+    def _close(self, queue: str, time: int, ending: Ending) -> None:
+        spell = self._on.pop(queue, None)
+        if spell is not None:
+            end = max(time, spell.begin_us)
+            self.queues[queue].spells.append(spell._replace(end_us=end, ending=ending))
+
+    def _create(self, time: int, match: re.Match[str]) -> None:
+        queue = self._queue(match)
+        self._close(queue.name, time, "queue replaced")
+        levels = LoggedThresholds(*(int(match[name]) for name in LoggedThresholds._fields))
+        known = [(old, new) for old, new in zip(queue.thresholds, levels, strict=True) if old is not None]
+        queue.changes += any(old != new for old, new in known)
+        queue.thresholds = levels
+
+    def _hold(self, time: int, match: re.Match[str]) -> None:
+        self._queue(match).held += 1
+
+    def _ignore(self, time: int, match: re.Match[str]) -> None:
+        self._queue(match).ignored_limits += 1
+
+    def _refuse(self, time: int, match: re.Match[str]) -> None:
+        queue = self._queue(match)
+        is_error = match["error"].startswith("Execution")
+        depth, limit = _parse_depth(match["depth"]), _parse_depth(match["limit"])
+        detached = _DETACHED.search(self._following) if is_error else None
+        refused = Overflow(
+            time, queue.name, *depth, *limit, is_error, detached["session"] if detached else ""
+        )
+        # A warning of the exchange precedes the error of the session, in the same words.
+        for place in range(len(queue.overflows) - 1, -1, -1):
+            before = queue.overflows[place]
+            if time - before.time_us > SECOND:
+                break
+            if is_error and not before.session_died and before[1:6] == refused[1:6]:
+                queue.overflows[place] = refused
+                return
+        queue.overflows.append(refused)
+
+    def _delete(self, time: int, match: re.Match[str]) -> None:
+        if match["queue"] in self.queues:
+            self._close(match["queue"], time, "queue replaced")
+
+    def _start(self, time: int, match: re.Match[str]) -> None:
+        self.runs += 1
+        if self._since is not None and time > self._since:
+            ended = time if self._stopped is None else self._stopped
+            self._observed += max(0, ended - self._since)
+            for queue in list(self._on):
+                self._close(queue, ended, "broker stopped")
+            if self.runs == 1:
+                # One was running when the log began.
+                self.runs = 2
+        self._since, self._stopped = time, None
+
+    def _stop(self, time: int, match: re.Match[str]) -> None:
+        self._stopped = time
+
+    def finish(self, name: str) -> BrokerLog:
+        """Return the log; what is ON now is ON at its end."""
+        begin = self._begin or 0
+        self._observed += max(0, (self._stopped or self._end) - (self._since or begin))
+        for queue, spell in self._on.items():
+            self.queues[queue].spells.append(spell)
+        if not self.clock.has_year and self.clock.year in (None, _ANY_YEAR):
+            self.notes.append("The times have no year, which is given as --year; 2000 is used.")
+        if self.clock.went_back:
+            local = datetime.fromtimestamp(self.clock.went_back[0] // SECOND, UTC)
+            hint = "" if self.clock.zone else "; if summer time ended, --zone tells the two hours apart"
+            self.notes.append(f"The clock goes back, to {local:%Y-%m-%d %H:%M:%S}{hint}.")
+        shows: bool | None = True
+        if not any(queue.spells or queue.held or any(queue.thresholds) for queue in self.queues.values()):
+            is_unsure = self._has_other_info or not self._has_levels
+            shows = True if self._has_info else None if is_unsure else False
+        return BrokerLog(
+            name, begin, self._end, self._observed, self.lines, max(1, self.runs), self.clock.is_hires,
+            shows, self.queues, tuple(self.notes), self.clock.zone or UTC,
+        )  # fmt: skip
+
+
+def _places(block: bytes) -> list[int]:
+    """Return where the lines begin that have one of the phrases, in order."""
+    found: set[int] = set()
+    for phrase in _PHRASES:
+        place = block.find(phrase)
+        while place >= 0:
+            found.add(block.rfind(b"\n", 0, place) + 1)
+            place = block.find(phrase, place + len(phrase))
+    return sorted(found)
+
+
+def _parse_depth(text: str) -> tuple[int | None, int | None]:
+    """Return messages and bytes of a depth such as ``count: 12, size: 1200``."""
+    values = {unit: int(value) for unit, value in re.findall(r"(count|size): (\d+)", text)}
+    return values.get("count"), values.get("size")
