@@ -236,9 +236,9 @@ class _Pen:
         places = [10.0**power for power in range(ceil(low), floor(high) + 1)] if is_log else _ticks(high)
         places = self.layout["xaxis"].get("tickvals", places)
         words = self.layout["xaxis"].get("ticktext") or [f"{value:g}" for value in places]
-        for value, word in zip(places, words, strict=True):
-            at = f'x="{self.x(value)}" y="{self.floor + 16}"'
-            yield f'<text {at} text-anchor="middle">{_text(word)}</text>'
+        for tick, word in zip(places, words, strict=True):
+            place = f'x="{self.x(tick)}" y="{self.floor + 16}"'
+            yield f'<text {place} text-anchor="middle">{_text(word)}</text>'
         title = _text(self.layout["xaxis"]["title"]["text"])
         yield f'<text x="{self.right}" y="{self.floor + 34}" text-anchor="end">{title}</text>'
         for row in self.rows:
