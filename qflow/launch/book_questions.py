@@ -25,6 +25,7 @@ from qflow.kit import RefusalError
 from qflow.labs.html_export import pack_text, script_json, to_fragment
 from qflow.teaching.cases import case_picture
 from qflow.teaching.checking import judge
+from qflow.teaching.errata import to_store
 from qflow.teaching.exercise import Answer, Exercise, exercises, write_briefly
 from qflow.teaching.predictions import ChapterQuestion, calibration_words, questions
 
@@ -97,8 +98,6 @@ def _answer(question: ChapterQuestion, printed: str) -> dict[str, Any]:
 
 
 def _place_games(book: NotebookNode) -> list[_Place]:
-    from qflow.teaching.errata import to_store  # a widget's module, which the worker cannot have
-
     places = []
     for cell in book.cells:
         if found := _GAME.search(cell.source):

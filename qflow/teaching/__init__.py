@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from qflow.teaching.checking import check as check
     from qflow.teaching.checking import show_progress as show_progress
     from qflow.teaching.errata import errata as errata
-    from qflow.teaching.errata import errata_game as errata_game
     from qflow.teaching.errata import errata_table as errata_table
+    from qflow.teaching.errata_widget import errata_game as errata_game
     from qflow.teaching.hints import hint as hint
     from qflow.teaching.predictions import Predictions as Predictions
     from qflow.teaching.recorded import beside as beside

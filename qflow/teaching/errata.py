@@ -20,15 +20,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-import anywidget
-import traitlets
-
 from qflow.broker import BrokerOptions, Message, RangeSet, replicate
 from qflow.broker.errors import AmqpException, StartupError
 from qflow.broker.events import Event
 from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError, kit_path
-from qflow.labs.scripts import STYLES, join_modules, read_styles
 from qflow.table import Table
 from qflow.teaching.trial import GROUP, Trial, fill_groups
 from qflow.windows import make_window
@@ -118,83 +114,13 @@ def errata_table() -> Table:
     return Table(rows, ("id", "where", "it says", "in truth", "checked"), f"{len(rows)} corrections")
 
 
-# The game
+# The game, without its widget: the site is built, and its worker runs, where no widget is installed
 
 _COST = 2
 """Points that a true sentence costs, marked as wrong."""
 
 
-class _ErrataGame(anywidget.AnyWidget):
-    """One page of the game."""
-
-    _esm = join_modules("errata.js")
-    _css = read_styles(*STYLES, "errata.css")
-
-    page = traitlets.Dict().tag(sync=True)
-    marked = traitlets.List().tag(sync=True)
-    is_judged = traitlets.Bool(False).tag(sync=True)
-    answers = traitlets.List().tag(sync=True)
-    score = traitlets.Unicode("").tag(sync=True)
-
-    def __init__(self, page: str) -> None:
-        self._name = page
-        super().__init__(page=_pose(page))
-        self.observe(self._answer_marks, names="is_judged")
-
-    def judge(self, *numbers: int) -> str:
-        """Mark the sentences of these numbers, from 1, as wrong; return the score, once all are tried."""
-        sentences = len(errata(self._name))
-        if strange := [number for number in numbers if number not in range(1, sentences + 1)]:
-            raise IndexError(f"there is no sentence {strange[0]}; there are {sentences}")
-        self.marked = sorted({number - 1 for number in numbers})
-        self.is_judged = True
-        score: str = self.score
-        return score
-
-    def _answer_marks(self, _: object) -> None:
-        mistakes = {place for place, one in enumerate(errata(self._name)) if one.is_wrong}
-        marked = set(self.marked)
-        self.answers = [_write_answer(one) for one in errata(self._name)]
-        self.score = _score_page(self._name, len(marked & mistakes), len(marked - mistakes))[1]
-
-    def __repr__(self) -> str:
-        heading = f"{self.page['heading']}: which of these sentences are wrong?"
-        numbered = enumerate(self.page["sentences"], 1)
-        lines = [f"{number}. {one['text']} ({one['from']})" for number, one in numbered]
-        return "\n".join([heading, *lines, self.page["rule"]])
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        data, metadata = super()._repr_mimebundle_(**kwargs)
-        return {**data, "text/plain": repr(self)}, metadata
-
-
-def errata_game(page: str) -> _ErrataGame:
-    """Open a page of the documents: mark each sentence that seems wrong, and compare with the engine.
-
-    A mistake that is marked is a point, a true sentence that is marked costs two; two thirds of the mistakes
-    win.
-
-    Parameters:
-        page ({"states", "names", "configuration", "clients", "groups", "history"}): Which page.
-
-    Returns:
-        A widget. Without a mouse: ``judge(2, 4)`` marks two sentences and returns the score, or
-        :func:`qflow.teaching.errata`, whose sentences have ``observe()``.
-
-    Raises:
-        RefusalError: If there is no such page.
-
-    >>> game = errata_game("states")
-    >>> game.judge(2, 4)
-    'Not won: 2 points, and 4 win. You found 2 of the 6 mistakes, and marked 0 true sentences.'
-    >>> game.answers[1]["truth"]
-    'OFF at first, and while 900 or fewer are'
-    """
-    errata(page)
-    return _ErrataGame(page)
-
-
-def _pose(page: str) -> dict[str, Any]:
+def pose_page(page: str) -> dict[str, Any]:
     """Return a page's view before it is judged, with the condition to win it."""
     sentences = [{"from": one.document, "text": one.sentence} for one in errata(page)]
     mistakes, needed = _count_mistakes(page)
@@ -205,12 +131,13 @@ def _pose(page: str) -> dict[str, Any]:
     return {"heading": PAGES[page], "rule": rule, "sentences": sentences}
 
 
-def _write_answer(one: Erratum) -> dict[str, Any]:
+def write_answer(one: Erratum) -> dict[str, Any]:
+    """Return a sentence's correction, with the steps that the engine took."""
     steps = [[step.tried, step.seen] for step in one.observe()]
     return {"id": one.id if one.is_wrong else "", "isWrong": one.is_wrong, "truth": one.truth, "steps": steps}
 
 
-def _score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
+def score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
     """Return whether a page is won, given its mistakes found and false alarms, and the result in words."""
     mistakes, needed = _count_mistakes(page)
     points = found - _COST * suspected
@@ -229,8 +156,8 @@ def to_store(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the first view of a page without a kernel, with the answers and scores to judge it."""
     known, (wrong, _) = errata(page), _count_mistakes(page)
     counts = ((found, other) for found in range(wrong + 1) for other in range(len(known) - wrong + 1))
-    scores = {f"{found} {suspected}": _score_page(page, found, suspected)[1] for found, suspected in counts}
-    return _pose(page), {"answers": [_write_answer(one) for one in known], "scores": scores}
+    scores = {f"{found} {suspected}": score_page(page, found, suspected)[1] for found, suspected in counts}
+    return pose_page(page), {"answers": [write_answer(one) for one in known], "scores": scores}
 
 
 # What experiments are made of

@@ -4,7 +4,7 @@ import pytest
 
 from qflow.kit import RefusalError
 from qflow.teaching import errata, errata_game, errata_table
-from qflow.teaching.errata import PAGES, _score_page, to_store
+from qflow.teaching.errata import PAGES, score_page, to_store
 from qflow.teaching.rules import rule_table
 
 
@@ -34,7 +34,7 @@ def test_marking_all_loses_marking_none_loses_and_marking_the_mistakes_wins(page
     for order in (numbered, numbered[::-1]):
         for end in range(1, len(order) + 1):
             marked = [one.is_wrong for _, one in order[:end]]
-            assert not _score_page(page, marked.count(True), marked.count(False))[0], end
+            assert not score_page(page, marked.count(True), marked.count(False))[0], end
 
 
 def test_the_game_answers_nothing_before_it_judges():
