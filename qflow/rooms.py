@@ -82,7 +82,9 @@ def origins(package: ModuleType) -> dict[str, str]:
     assert package.__spec__ is not None and package.__file__ is not None
     source = package.__spec__.loader.get_data(package.__file__).decode()  # type: ignore[union-attr]
     found: dict[str, str] = {}
-    for line in source.partition("\nif TYPE_CHECKING:\n")[2].splitlines():
+    # In a checkout by Git for Windows lines may end in CRLF, which this reads from the bytes.
+    lines = source.splitlines()
+    for line in lines[lines.index("if TYPE_CHECKING:") + 1 :]:
         match line.split():
             case ["from", module, "import", name, "as", same] if name == same:
                 found[name] = module

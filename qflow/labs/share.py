@@ -61,7 +61,8 @@ def _engine_hash() -> str:
     for room in ("qflow.broker", "qflow.workload"):
         found = (item for item in files(room).iterdir() if item.name.endswith(".py"))
         for source in sorted(found, key=lambda item: str(item.name)):
-            digest.update(source.name.encode() + b"\0" + source.read_bytes())
+            # As text, so that a checkout whose lines end in CRLF has the same engine.
+            digest.update(source.name.encode() + b"\0" + source.read_text("utf-8").encode())
     return digest.hexdigest()[:12]
 
 

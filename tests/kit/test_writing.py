@@ -4,6 +4,9 @@ import errno
 import json
 import os
 import shutil
+import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from qflow.logs.workload_file import write_workload
 from qflow.teaching import learner
 from qflow.trace import read_trace, trace_of, write_trace
 from qflow.workload import Consumer, Producer, Workload, simulate
-from qflow.writing import write_whole
+from qflow.writing import require_apart, write_whole
 
 SMALL = Workload(
     "small",
@@ -216,3 +219,82 @@ def test_a_command_that_ends_hears_no_further_interrupt():
     )
     done = run_python("-c", program)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "qflow: interrupted\n")
+
+
+# Outputs that are no regular files. The nodes are the test's own; never a real device.
+
+
+def test_a_pipe_is_written_and_stays_a_pipe(tmp_path, trace):
+    pipe = tmp_path / "trace.jsonl"
+    os.mkfifo(pipe)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    write_trace(trace, pipe)
+    reader.join(60)
+    write_trace(trace, tmp_path / "file.jsonl")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert got == [(tmp_path / "file.jsonl").read_bytes()]
+
+
+def test_a_device_is_opened_and_stays_a_device(tmp_path):
+    node = tmp_path / "node"
+    try:
+        # The numbers of the null device, in a folder of the test's own.
+        os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        node.write_bytes(b"")
+    except OSError as refused:
+        pytest.skip(f"this user may not make or open a device: {refused.strerror}")
+    before = node.lstat()
+    write_workload(SMALL, node)
+    write_workload(SMALL, node)
+    assert (node.lstat().st_rdev, node.lstat().st_ino) == (before.st_rdev, before.st_ino)
+    assert names(tmp_path) == ["node"]
+
+
+def test_a_link_to_a_pipe_leads_to_it(tmp_path):
+    pipe, link = tmp_path / "pipe", tmp_path / "out.json"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    write_workload(SMALL, link)
+    reader.join(60)
+    assert json.loads(got[0])["name"] == "small"
+    assert link.is_symlink()
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_nothing_reaches_a_pipe_of_what_failed(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    # Held open, so that writing would not wait for a reader.
+    end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    with pytest.raises(ValueError, match="stop"), write_whole(pipe) as beside:
+        beside.write_text("half")
+        raise ValueError("stop")
+    with pytest.raises(BlockingIOError):
+        os.read(end, 1)
+    os.close(end)
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="this system has no /dev/stdout")
+def test_standard_output_is_shared_with_what_is_printed(tmp_path, name):
+    program = (
+        "import sys; from qflow.writing import write_file\n"
+        f"print('before'); write_file({name!r}, 'written\\n'); print('after')"
+    )
+    out = tmp_path / "out.txt"
+    out.write_text("an earlier run, longer than all that is written now\n")
+    with out.open("w") as file:
+        subprocess.run([sys.executable, "-c", program], stdout=file, check=True, cwd=tmp_path, timeout=60)
+    assert out.read_text() == "before\nwritten\nafter\n"
+    assert names(tmp_path) == ["out.txt"]
+    assert run_python("-c", program).stdout == "before\nwritten\nafter\n"
+
+
+def test_one_pipe_takes_two_outputs(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    require_apart([tmp_path / "pipe", tmp_path / "pipe"], [])
