@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Final, Protocol
 from qflow.broker.completions import KNOWN_COMPLETED_INTERVAL
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import AmqpException, NotFoundException, ResourceDeletedException, SessionException
-from qflow.broker.message import ACQUIRED, QueuedMessage
+from qflow.broker.message import REMOVED, QueuedMessage
 from qflow.broker.queue import Queue
 from qflow.broker.readers import Fifo, NotificationSet, QueueConsumer
 from qflow.broker.restorable import Containers, Dependent, Restorable
@@ -347,7 +347,8 @@ class DeliveryRecord(Dependent):
         """Take responsibility: the message is dequeued, if it is still there (CN-13)."""
         if self.is_ended:
             return
-        if self.is_acquired and self.message.state == ACQUIRED:
+        # Not "is acquired": a browser of AMQP 1.0 that left has perhaps made it available again (RF-51).
+        if self.is_acquired and self.message.state != REMOVED:
             self.queue.dequeue(self.message, "accept", in_transaction)
         self.is_ended = True
 
@@ -364,7 +365,7 @@ class DeliveryRecord(Dependent):
         if not self.is_acquired or self.is_ended:
             return
         self.is_ended = True
-        if self.message.state == ACQUIRED:
+        if self.message.state != REMOVED:
             self.queue.reject(self.message)
 
     def acquire(self) -> bool:

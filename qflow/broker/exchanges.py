@@ -5,6 +5,9 @@ Its four types differ in which bindings a message satisfies: the same key (direc
 EX-05), a pattern over the key's words (topic, EX-06), conditions on the headers (headers, EX-07).  The
 :class:`ExchangeRegistry` declares, deletes and finds exchanges (EX-01 … EX-03).
 
+A broker that is federated with others binds on their behalf, and names for whom: ``qpid.fed.origin``.  A
+binding with origins stays until each of them has withdrawn it, with ``qpid.fed.op`` "U" (RF-31, RF-49).
+
 The two exchanges ``qmf.default.…`` look at a message first: a request to management goes to the agent
 (:attr:`qflow.broker.context.BrokerContext.agent`), which answers when the command is over (CF-16).
 
@@ -39,6 +42,7 @@ Identity = tuple[str, str]
 _MSG_SEQUENCE = "qpid.msg_sequence"
 _INITIAL_VALUE = "qpid.ive"
 FED_OP = "qpid.fed.op"
+FED_ORIGIN = "qpid.fed.origin"
 AGENT_NAME = "apache.org:qpidd:qflow"
 _REQUEST_KEYS: Final = {
     "qmf.default.direct": ("broker", AGENT_NAME),
@@ -61,17 +65,21 @@ class Exchange(Router):
     """Common part of all types: bindings in order, the alternate, and what is counted."""
 
     type: ClassVar[str] = ""
+    keeps_origins: ClassVar[bool] = True
 
     __slots__ = (
-        "context", "bindings", "replaced", "alternate", "references", "is_deleted", "deletes_itself",
-        "durable", "sequence", "annotates", "keeps_last", "last_transfer", "msg_receives", "byte_receives",
-        "msg_drops", "byte_drops", "msg_routes", "byte_routes",
+        "context", "bindings", "origins", "replaced", "alternate", "references", "is_deleted",
+        "deletes_itself", "durable", "sequence", "annotates", "keeps_last", "last_transfer", "msg_receives",
+        "byte_receives", "msg_drops", "byte_drops", "msg_routes", "byte_routes",
     )  # fmt: skip
 
     def __init__(self, context: BrokerContext, name: str) -> None:
         super().__init__(name)
         self.context = context
         self.bindings: dict[Identity, _Binding] = {}
+        # By key and queue's name: the other brokers for which it was bound.  They outlive the binding itself
+        # while another queue keeps the key (RF-49), and so are not its own.
+        self.origins: dict[str, dict[str, set[str]]] = {}
         # Bindings that an exclusive one replaced: management goes on counting them (RF-39).
         self.replaced = 0
         self.alternate: Exchange | None = None
@@ -111,30 +119,47 @@ class Exchange(Router):
     # Bindings
 
     def bind(self, queue: Queue, key: str, arguments: Arguments) -> bool:
-        """Add a binding, or do what ``qpid.fed.op`` says (RF-31); return False if it was there (EX-12)."""
-        operation = fed_op(arguments)
-        if operation not in ("", "B"):
-            if operation == "U":
-                self.unbind(queue, key)
-        elif not self._add(queue, key, arguments):
+        """Bind, or do what ``qpid.fed.op`` says; return whether that may end the exchange (RF-50).
+
+        Binding again changes nothing (EX-12), except that it may add an origin.  "U" withdraws an origin; any
+        other word for an operation does nothing (RF-31).
+        """
+        operation, may_end = fed_op(arguments), False
+        if operation == "U":
+            may_end = self._withdraw(queue, key, fed_origin(arguments))
+        elif operation in ("", "B") and not self._add(queue, key, arguments):
             return False
         if self.last_transfer is not None:
             self.route(self.last_transfer)
-        return True
+        return may_end
 
     def _add(self, queue: Queue, key: str, arguments: Arguments) -> bool:
         self._check(arguments)
         identity = self._identity(queue, key)
         existing = self.bindings.get(identity)
-        if existing is not None and self._check_again(existing, arguments):
-            return False
-        if self._has_same(queue, arguments):
-            return False
-        self._insert(identity, _Binding(queue, self._normalize_key(key), arguments))
-        queue.binding_count += 1
-        if self.context.observer is not None:
-            self.context.emit("bind", queue.name, link=self.name, detail={"key": key})
-        return True
+        is_there = existing is not None and self._check_again(existing, arguments)
+        if not is_there:
+            if self._has_same(queue, arguments):
+                return False
+            self._insert(identity, _Binding(queue, self._normalize_key(key), arguments))
+            queue.binding_count += 1
+            if self.context.observer is not None:
+                self.context.emit("bind", queue.name, link=self.name, detail={"key": key})
+        origin = fed_origin(arguments)
+        if origin and self.keeps_origins:
+            self.origins.setdefault(self._normalize_key(key), {}).setdefault(queue.name, set()).add(origin)
+        return not is_there
+
+    def _withdraw(self, queue: Queue, key: str, origin: str) -> bool:
+        """Take one origin away, and unbind if none is left (RF-49); return whether that may be the end."""
+        by_queue = self.origins.get(self._normalize_key(key), {})
+        origins = by_queue.get(queue.name)
+        if origins is not None:
+            origins.discard(origin)
+            if origins:
+                return False
+            del by_queue[queue.name]
+        return self._remove(self._identity(queue, key))
 
     def unbind(self, queue: Queue, key: str) -> bool:
         """Remove a binding; return whether that may be the end of an auto-delete exchange (EX-12)."""
@@ -161,7 +186,18 @@ class Exchange(Router):
         if self.context.observer is not None:
             self.context.emit("unbind", binding.queue.name, link=self.name, detail={"key": binding.key})
         self._forget_binding(binding)
+        if binding.key in self.origins and self._drops_key(binding.key):
+            del self.origins[binding.key]
         return True
+
+    def _drops_key(self, key: str) -> bool:
+        """Return whether the exchange forgets a key by which no queue is bound any more."""
+        return not any(binding.key == key for binding in self.bindings.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether an auto-delete exchange may go: nothing is bound, and it is no alternate (EX-11)."""
+        return not self.bindings and not self.alternate_users
 
     def _forget_binding(self, binding: _Binding) -> None:
         """Forget a binding in the type's own index."""
@@ -363,6 +399,12 @@ def fed_op(arguments: Arguments) -> str:
     return operation if isinstance(operation, str) else ""
 
 
+def fed_origin(arguments: Arguments) -> str:
+    """Return for which other broker a bind is, "" for none (RF-49)."""
+    origin = arguments.get(FED_ORIGIN)
+    return origin if isinstance(origin, str) else ""
+
+
 def _same_arguments(bound: Arguments, arguments: Arguments) -> bool:
     """Return whether a binding is one with these arguments, whose ``qpid.`` keys do not count (RF-27)."""
     return _add_types(bound) == _add_types(_select_conditions(arguments))
@@ -403,21 +445,29 @@ class DirectExchange(Exchange):
     """Routing key equals binding key (EX-04); the default exchange is one, too (EX-02)."""
 
     type: ClassVar[str] = "direct"
-    __slots__ = ("_by_key",)
+    __slots__ = ("_by_key", "bare_keys")
 
     def __init__(self, context: BrokerContext, name: str) -> None:
         super().__init__(context, name)
         self._by_key: dict[str, tuple[_Binding, ...]] = {}
+        # Keys that a "U" has left behind though nobody was bound by them (RF-50): the real broker's map makes
+        # an entry when it is asked for one, and an exchange with an entry counts as bound.
+        self.bare_keys: set[str] = set()
 
     def _check_again(self, existing: _Binding, arguments: Arguments) -> bool:
         return _EXCLUSIVE_BINDING not in arguments
 
     def _insert(self, identity: Identity, binding: _Binding) -> None:
         """Keep the binding under its key, too; an exclusive one replaces all others of the key (EX-04)."""
+        origins = self.origins.get(binding.key)
         if _EXCLUSIVE_BINDING in binding.arguments:
             for other in self._by_key.get(binding.key, ()):
                 self.unbind(other.queue, other.key)
                 self.replaced += 1
+        if origins is not None:
+            # The key has stayed, and its origins with it.
+            self.origins[binding.key] = origins
+        self.bare_keys.discard(binding.key)
         super()._insert(identity, binding)
         self._by_key[binding.key] = (*self._by_key.get(binding.key, ()), binding)
 
@@ -427,6 +477,21 @@ class DirectExchange(Exchange):
             self._by_key[binding.key] = others
         else:
             del self._by_key[binding.key]
+
+    def _withdraw(self, queue: Queue, key: str, origin: str) -> bool:
+        if key not in self._by_key:
+            self.bare_keys.add(key)
+        return super()._withdraw(queue, key, origin)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether an auto-delete exchange may go; a bare key keeps it (RF-50)."""
+        return not (self.bindings or self.bare_keys or self.alternate_users)
+
+    def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
+        """Return whether a binding has all that is asked for; without a queue a bare key will do (RF-50)."""
+        is_bare = queue is None and (key in self.bare_keys if key else bool(self.bare_keys))
+        return is_bare or super().is_bound(queue, key, arguments)
 
     def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
         return self._by_key.get(transfer.message.routing_key or "", ())
@@ -440,6 +505,9 @@ class _FanoutExchange(Exchange):
 
     def _normalize_key(self, key: str) -> str:
         return ""
+
+    def _drops_key(self, key: str) -> bool:
+        return False
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
         """Return whether the queue is bound; without a queue there is nothing to find (RF-33)."""
@@ -458,6 +526,12 @@ class _TopicExchange(Exchange):
     def _normalize_key(self, key: str) -> str:
         return _normalize_pattern(key)
 
+    def _withdraw(self, queue: Queue, key: str, origin: str) -> bool:
+        """Take an origin from a queue that is bound; that never ends the exchange (RF-50)."""
+        if self._identity(queue, key) in self.bindings:
+            super()._withdraw(queue, key, origin)
+        return False
+
     def _has_key(self, binding: _Binding, key: str, queue: Queue | None) -> bool:
         """Compare patterns; the broker normalises the key only if a queue is given, too (RF-33)."""
         return binding.key == (key if queue is None else _normalize_pattern(key))
@@ -473,7 +547,27 @@ class _HeadersExchange(Exchange):
     """Application headers against binding arguments (EX-07)."""
 
     type: ClassVar[str] = "headers"
-    __slots__ = ()
+    keeps_origins: ClassVar[bool] = False
+    __slots__ = ("noted",)
+
+    def __init__(self, context: BrokerContext, name: str) -> None:
+        super().__init__(context, name)
+        # Queues that note a bind with an operation as if it had bound them (RF-50).
+        self.noted: list[Queue] = []
+
+    def bind(self, queue: Queue, key: str, arguments: Arguments) -> bool:
+        """Do what other exchanges do, and note the queue if there is an operation (RF-50)."""
+        may_end = super().bind(queue, key, arguments)
+        if fed_op(arguments) not in ("", "B") and queue not in self.noted:
+            self.noted.append(queue)
+        return may_end
+
+    def unbind_queue(self, queue: Queue) -> bool:
+        """Remove every binding of a queue; return whether it had, or noted, one (RF-32, RF-50)."""
+        is_noted = queue in self.noted
+        if is_noted:
+            self.noted.remove(queue)
+        return super().unbind_queue(queue) or is_noted
 
     def _check(self, arguments: Arguments) -> None:
         """Insist on a proper ``x-match``: 541, as the broker has it (EX-03)."""
@@ -632,8 +726,7 @@ class ExchangeRegistry(Dependent):
 
     def consider(self, exchange: Exchange) -> None:
         """Delete an auto-delete exchange whose last binding is gone (EX-11)."""
-        is_idle = not exchange.bindings and not exchange.alternate_users
-        if exchange.deletes_itself and is_idle and self.exchanges.get(exchange.name) is exchange:
+        if exchange.deletes_itself and exchange.is_idle and self.exchanges.get(exchange.name) is exchange:
             self.delete(exchange.name)
 
 

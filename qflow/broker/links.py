@@ -14,8 +14,10 @@ On AMQP 1.0 a client sends and receives over *links*, which it attaches to nodes
   group (MG-13) is woken by its client's next frame, whatever that says, and even by the broker's heartbeat.
 * **A transaction** is one of a session at most.  Its transfers have their outcome at once, so flow control
   never holds them (LNK-21), and settlements in it come back raised by one if it is rolled back (LNK-22).
-* **The end of a link** gives back what its client has not settled, with the count raised, first delivery
-  first (LNK-13); transfers whose outcome is withheld stay on their queues and lose their outcome (LNK-07).
+* **The end of a link** returns what its client has not settled, the count raised, first delivery first
+  (LNK-13); transfers whose outcome is withheld stay on their queues and lose their outcome (LNK-07).  The
+  real broker does not ask there whether the link acquires: a *browser* that leaves makes available again what
+  another link holds, and that message is delivered twice (RF-51).
 
 A refused command ends at most its link, which the caller closes, with the words of :func:`condition_of`; its
 session goes on.  Client hooks (``on_outcome``, ``on_link_closed``, ``consuming.on_delivery``) are called in
@@ -236,27 +238,35 @@ class _LinkDeliveries(SemanticState):
             # The real broker aborts if the alternate of a queue that goes with it refuses a message.
             self._end(link)
         for record in own:
-            record.release(set_redelivered=True)
+            if record.is_acquired:
+                record.release(set_redelivered=True)
+            else:
+                # Whoever holds it by now goes on holding it, and another link gets it as well (RF-51).
+                record.queue.release(record.message, set_redelivered=True)
+        self.unacked_messages = len(self.records)
+
+    def move_to_transaction(self, number: int, transaction: TxBuffer) -> None:
+        """Accept a delivery at commit; it is off its link from now on (RF-58)."""
+        record = self.records.pop(number, None)
+        if record is not None:
+            self._free(record)
+            transaction.enlist(_TxSettle(record))
         self.unacked_messages = len(self.records)
 
 
 class _TxSettle(TxOperation):
     """An accept that waits for its transaction's end (LNK-22)."""
 
-    __slots__ = ("state", "record")
+    __slots__ = ("record",)
 
-    def __init__(self, state: _LinkDeliveries, record: DeliveryRecord) -> None:
-        self.state = state
+    def __init__(self, record: DeliveryRecord) -> None:
         self.record = record
 
     def commit(self) -> None:
         self.record.accept(in_transaction=True)
-        self.state._sweep(self.record)
 
     def rollback(self) -> None:
-        if self.record.id in self.state.records:
-            self.record.release(set_redelivered=True)
-            self.state._sweep(self.record)
+        self.record.release(set_redelivered=True)
 
 
 class _Granted(Dependent):
@@ -377,13 +387,16 @@ class LinkSession(Session):
 
     def begin(self) -> int:
         """Return the number of a new command, which serves all links of the connection (LNK-15)."""
+        number = super().begin()
+        # Now that the connection is the one being read, which is served last (RF-52).
         self._serve_all()
-        return super().begin()
+        return number
 
     def begin_control(self) -> int:
         """Begin a control, which serves all links of the connection, too."""
+        number = super().begin_control()
         self._serve_all()
-        return super().begin_control()
+        return number
 
     def _serve_all(self) -> None:
         for link in _find_waiting(self.connection):
@@ -637,6 +650,7 @@ class LinkSession(Session):
         # Within a transaction of the session, and beside it: each transfer says which.
         transaction = self._require_transaction() if transactional else None
         transfer = self._make_transfer(link, message, message.content_size, link.destination, transaction)
+        transfer.came_on_link = True
         number = self.begin()
         if self.context.observer is not None:
             more = {"tag": tag, "transactional": True} if transactional else {"tag": tag}
@@ -675,9 +689,7 @@ class LinkSession(Session):
         transaction = self._require_transaction()
         state = cast(_LinkDeliveries, self.consuming)
         for number in transfers:
-            record = state.records.get(number)
-            if record is not None:
-                transaction.enlist(_TxSettle(state, record))
+            state.move_to_transaction(number, transaction)
 
     @command("message.modify")
     def message_modify(

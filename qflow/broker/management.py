@@ -256,8 +256,7 @@ class Management(Dependent):
 
     def _bind(self, name: str, options: dict[str, Argument]) -> None:
         exchange, queue, key = _split_binding(name)
-        source, target = self.queues.bindable(exchange, queue, "Bind")
-        source.bind(target, key, cast(Arguments, options))
+        self.queues.bind(exchange, queue, key, cast(Arguments, options))
 
 
 def _unknown_object(kind: str, name: str) -> ManagementError:

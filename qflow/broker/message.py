@@ -62,6 +62,7 @@ class Message(Sent):
         headers: Application headers; None leaves the map out, an empty map costs 16 bytes (DQ-08).
         priority: 0 to 255; None means not set, which counts as 0 (QT-04).
         ttl: Milliseconds to live; 0 means for ever (QT-07).
+        to: The property of AMQP 1.0, which only its own selectors read (RF-53); 0-10 counts no bytes for it.
         durable: Sets delivery-mode, and hands the message to the store if there is one (CM-12).
         size: Bytes that the broker is to count, where the sender knows them better, as in AMQP 1.0; None
             computes them as an AMQP 0-10 client encodes the message.
@@ -88,6 +89,7 @@ class Message(Sent):
     content_type: str | None = None
     user_id: str | None = None
     app_id: str | None = None
+    to: str | None = None
     label: str = field(default="", compare=False)
     content: Any = field(default=None, compare=False)
     size: int | None = field(default=None, repr=False)
@@ -106,6 +108,7 @@ class Message(Sent):
         content_type: Text | None = None,
         user_id: Text | None = None,
         app_id: Text | None = None,
+        to: Text | None = None,
         label: Text = "",
         content: Any = None,
         size: SupportsIndex | None = None,
@@ -145,6 +148,7 @@ class Message(Sent):
         self.content_type = None if content_type is None else encodable("content_type", content_type, 255)
         self.user_id = None if user_id is None else encodable("user_id", user_id, 65_535)
         self.app_id = None if app_id is None else encodable("app_id", app_id, 65_535)
+        self.to = None if to is None else encodable("to", to)
 
     @classmethod
     def of(
@@ -547,7 +551,7 @@ class Transfer(Restorable):
 
     __slots__ = (
         "owner", "number", "message", "size", "_label", "_made_label", "expiration", "origin", "connection",
-        "serial", "exchange", "transaction", "annotations", "listener", "pending", "_holders",
+        "serial", "exchange", "transaction", "annotations", "came_on_link", "listener", "pending", "_holders",
     )  # fmt: skip
 
     def __init__(
@@ -580,6 +584,8 @@ class Transfer(Restorable):
         self.transaction: TxBuffer | None = None
         # What exchanges add to its headers while it is routed; each copy takes them with it.
         self.annotations: dict[str, HeaderValue] | None = None
+        # Whether its sender speaks AMQP 1.0: some properties are read in another way then (RF-53, RF-54).
+        self.came_on_link = False
         self.listener: RoutingListener | None = None
         self.pending = 1
         self._holders: list[str] | None = None
@@ -617,6 +623,7 @@ class Transfer(Restorable):
             self.exchange,
         )
         twin.annotations = self.annotations
+        twin.came_on_link = self.came_on_link
         twin.finish()
         return twin
 
@@ -695,7 +702,9 @@ _NO_TRANSFER = Transfer()
 class QueuedMessage(Restorable):
     """A copy of a transferred message, at a position of a queue that is never used again (QT-20)."""
 
-    __slots__ = ("transfer", "position", "state", "delivery_count", "group", "annotations")
+    __slots__ = (
+        "transfer", "position", "state", "delivery_count", "group", "annotations", "was_redelivered",
+    )  # fmt: skip
 
     def __init__(
         self, transfer: Transfer = _NO_TRANSFER, position: int = 0, delivery_count: int = -1
@@ -706,6 +715,13 @@ class QueuedMessage(Restorable):
         self.delivery_count = delivery_count
         self.group = ""
         self.annotations: dict[str, HeaderValue] | None = transfer.annotations
+        # Whether its count has been above 0, and was taken back since (RF-55).
+        self.was_redelivered = False
+
+    @property
+    def is_first_acquirer(self) -> bool:
+        """Whether AMQP 1.0 calls the next consumer the first (RF-55)."""
+        return self.delivery_count <= 0 and not self.was_redelivered
 
     def annotate(self, key: str, value: HeaderValue) -> None:
         """Add a header of the queue's own to the message's for its consumers (QT-15); not counted."""
@@ -713,11 +729,14 @@ class QueuedMessage(Restorable):
 
     @contextmanager
     def route_on(self, keeps_trace: bool = False) -> Iterator[Transfer]:
-        """Give the transfer to be routed on from here; only a reject and a move keep the trace (QT-17)."""
+        """Give the transfer to be routed on from here; only a reject and a move keep the trace (QT-17).
+
+        That of a message of AMQP 1.0 stays as it is (RF-54).
+        """
         transfer = self.transfer
         before = transfer.annotations
         transfer.annotations = self.annotations
-        if not keeps_trace:
+        if not (keeps_trace or transfer.came_on_link):
             transfer.annotate(TRACE, "")
         try:
             yield transfer

@@ -46,6 +46,13 @@ _LETTERS = {
     "p": "port", "m": "mgmt-enable", "d": "daemon", "w": "wait", "c": "check", "q": "quit",
     "h": "help", "v": "version", "t": "trace",
 }
+_TEXTS = frozenset((
+    *_REPEATABLE, "default-message-group", "realm", "data-dir", "paging-dir", "sasl-service-name",
+    "sasl-config", "known-hosts-url", "federation-tag", "config", "client-config", "module-dir", "transport",
+    "pid-dir", "log-prefix", "log-to-file", "syslog-name", "syslog-facility", "acl-file", "store-dir",
+    "ssl-cert-db", "ssl-cert-name", "ssl-cert-password-file", "ha-brokers-url", "ha-public-url",
+))
+"""Options that want a text, and so take the next word whatever it looks like (RF-57)."""
 # fmt: on
 NOT_MODELLED = frozenset([*_SWITCHES, *_REPEATABLE, *_VALUES])
 """Options of qpidd and the modules shipped with it that change nothing here: accepted, and reported."""
@@ -111,7 +118,11 @@ def ignored_words(arguments: Iterable[str]) -> tuple[str, ...]:
 def _from_command_line(rest: list[str], ignored: list[str]) -> Iterator[Given]:
     while rest:
         token = rest.pop(0)
-        if not token.startswith("-") or token == "-":
+        if token == "--":
+            # The end of the options: what follows are stray words (RF-57).
+            ignored += rest
+            return
+        if not token.startswith("-") or token == "-" or token.startswith("--="):
             ignored.append(token)
             continue
         flag, equals, value = token.partition("=")
@@ -127,7 +138,8 @@ def _from_command_line(rest: list[str], ignored: list[str]) -> Iterator[Given]:
         if not equals and name in _SWITCHES:
             value = "yes"
         elif not equals:
-            if not rest or (rest[0].startswith("-") and _find(rest[0].partition("=")[0])):
+            is_option = bool(rest) and rest[0].startswith("-") and _find(rest[0].partition("=")[0])
+            if not rest or (is_option and name not in _TEXTS):
                 raise StartupError(
                     f"Error in {COMMAND_LINE}: the required argument for option '{spelling}' is missing"
                 )
@@ -314,19 +326,26 @@ def _to_unsigned(limit: int) -> Callable[[Given], int]:
 
 
 def _read_seconds(given: Given) -> float:
-    """Read a number of seconds, or of the unit behind it, of any sign (RF-47)."""
-    match = re.fullmatch(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(s|ms|us|ns)?", given.text, re.ASCII)
-    milliseconds = (
-        float(match[1]) * {"ms": 1, "us": 1e-3, "ns": 1e-6}.get(match[2], 1e3) if match else math.inf
-    )
-    if abs(milliseconds) > _LONGEST:
+    """Read a number of seconds, or of the unit behind it, of any sign and base (RF-47, RF-57)."""
+    match = _SECONDS.fullmatch(given.text)
+    if match is None:
         given.refuse()
+    digits = match[1]
+    seconds = float.fromhex(digits) if "x" in digits.lower() else float(digits)
+    milliseconds = seconds * {"ms": 1, "us": 1e-3, "ns": 1e-6}.get(match[2], 1e3)
+    if not abs(milliseconds) <= _LONGEST:
+        # Its timer cannot wait as long, which nothing catches.
+        given.refuse(": it ends the real broker by an uncaught exception, what(): Invalid argument")
     whole = round(milliseconds)
     if abs(milliseconds - whole) > 1e-6:
         given.refuse(": this model of the broker counts whole milliseconds here")
     return whole / 1000 if whole % 1000 else whole // 1000
 
 
+_SECONDS = re.compile(
+    r"([+-]?(?:0[xX][\da-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|inf(?:inity)?))(s|ms|us|ns)?",
+    re.ASCII | re.IGNORECASE,
+)
 _LONGEST = (1 << 63) / 1e6
 """Milliseconds in as many nanoseconds as 64 bits hold, which is how the broker counts them."""
 

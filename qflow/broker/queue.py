@@ -252,6 +252,8 @@ class Queue(Dependent):
         if message.state != ACQUIRED:
             return
         if not set_redelivered:
+            if message.delivery_count > 0:
+                message.was_redelivered = True
             message.delivery_count -= 1
         message.state = AVAILABLE
         self.store.show(message)

@@ -126,6 +126,19 @@ class QueueRegistry(Dependent):
             )
         return source, target
 
+    def bind(
+        self,
+        exchange: str,
+        queue: str,
+        key: str,
+        arguments: Mapping[str, HeaderValue],
+        session: str | None = None,
+    ) -> None:
+        """Bind, or unbind with ``qpid.fed.op`` "U" (RF-31); refused as :meth:`bindable` says."""
+        source, target = self.bindable(exchange, queue, "Bind", session)
+        if source.bind(target, key, arguments):
+            self.exchanges.consider(source)
+
     def unbind(self, exchange: str, queue: str, key: str, session: str | None = None) -> None:
         """Remove a binding, and with it perhaps an auto-delete exchange; refused as :meth:`bindable` says."""
         source, target = self.bindable(exchange, queue, "Unbind", session)

@@ -53,6 +53,14 @@ def _read_subject(subject: _SelectorInput) -> Value:
     return named if isinstance(named, str) and named else None
 
 
+def _read_destination(subject: _SelectorInput) -> Value:
+    """Return where a message was sent: of AMQP 1.0 what its own property says, or NULL (RF-53)."""
+    transfer = subject.transfer
+    if transfer.came_on_link:
+        return transfer.message.to
+    return transfer.exchange or transfer.message.routing_key or None
+
+
 def _read_expiry(subject: _SelectorInput) -> Value:
     expiration = subject.transfer.expiration
     return 0 if expiration is None else subject.epoch * 1000 + expiration // 1000
@@ -63,7 +71,7 @@ NAMES: Final[dict[str, Callable[[_SelectorInput], Value]]] = {
     "amqp.subject": _read_subject,
     "amqp.redelivered": lambda s: s.delivery_count >= 0,
     "amqp.priority": lambda s: s.transfer.message.priority or 0,
-    "amqp.to": lambda s: s.transfer.exchange or s.transfer.message.routing_key or None,
+    "amqp.to": _read_destination,
     "amqp.absolute_expiry_time": _read_expiry,
     "amqp.creation_time": lambda s: (s.transfer.message.timestamp or 0) * 1000,
 }

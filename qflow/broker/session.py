@@ -64,7 +64,7 @@ from qflow.broker.errors import (
     SessionException,
 )
 from qflow.broker.events import Detail, Values
-from qflow.broker.exchanges import FED_OP, Exchange, fed_op
+from qflow.broker.exchanges import FED_OP, FED_ORIGIN, Exchange, fed_op, fed_origin
 from qflow.broker.history import OverflowList
 from qflow.broker.message import (
     CommandOwner,
@@ -177,7 +177,7 @@ class Session(Dependent):
         self.tx_accept: TxAccept | None = None
         self.last_exchange: Exchange | None = None
         self.exclusive_queues: list[str] = []
-        self.scoped_bindings: list[tuple[str, str, str]] = []
+        self.scoped_bindings: list[tuple[str, str, str, str]] = []
         self.transfer_count = 0
         self.is_pipelining = False
         self.overflow: OverflowList | None = None
@@ -307,10 +307,14 @@ class Session(Dependent):
         self.completions.abandon()
         if self.overflow is not None:
             self.overflow.stop()
-        for queue, exchange, key in sorted(set(self.scoped_bindings)):
+        for queue, exchange, key, origin in sorted(set(self.scoped_bindings)):
             # The queue or the exchange may be gone, or another session's.
             with suppress(SessionException):
-                self.queues.unbind(exchange, queue, key, self.name)
+                if origin:
+                    withdrawn: dict[str, HeaderValue] = {FED_OP: "U", FED_ORIGIN: origin}
+                    self.queues.bind(exchange, queue, key, withdrawn, self.name)
+                else:
+                    self.queues.unbind(exchange, queue, key, self.name)
         self.consuming.close()
         if self.transaction is not None:
             self.transaction.rollback()
@@ -722,29 +726,27 @@ class Session(Dependent):
         """Bind a queue to an exchange; binding it again changes nothing (EX-12).
 
         With ``x-scope`` "session", or a ``qpid.fed.op`` that binds, whatever is bound by this key when the
-        session ends is unbound then, whichever session made that binding (RF-30).
+        session ends is unbound then, whichever session made that binding (RF-30); with an origin only that
+        is withdrawn (RF-49).
 
         404 for an unknown one, 405 for another session's queue, 541 (headers), 542 (default exchange).
         """
         given = arguments or {}
-        source, target = self.queues.bindable(exchange, queue, "Bind", self.name)
-        operation = fed_op(given)
-        source.bind(target, key, given)
-        if operation == "U":
-            self.exchanges.consider(source)
+        operation, origin = fed_op(given), fed_origin(given)
+        self.queues.bind(exchange, queue, key, given, self.name)
         if given.get("x-scope") == "session" or (FED_OP in given and operation in ("", "B")):
-            self.scoped_bindings.append((queue, exchange, key))
+            self.scoped_bindings.append((queue, exchange, key, origin))
         elif operation == "U":
-            self._forget_scope(queue, exchange, key)
+            self._forget_scope(queue, exchange, key, origin)
 
-    def _forget_scope(self, queue: str, exchange: str, key: str) -> None:
-        asked = (queue, exchange, key)
+    def _forget_scope(self, queue: str, exchange: str, key: str, origin: str) -> None:
+        asked = (queue, exchange, key, origin)
         self.scoped_bindings = [one for one in self.scoped_bindings if one != asked]
 
     @command("exchange.unbind")
     def exchange_unbind(self, queue: str, exchange: str, key: str = "") -> None:
         """Remove a binding; removing none changes nothing (EX-12), save for RF-32."""
-        self._forget_scope(queue, exchange, key)
+        self._forget_scope(queue, exchange, key, "")
         self.queues.unbind(exchange, queue, key, self.name)
 
     @command("queue.query")

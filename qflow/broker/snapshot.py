@@ -26,7 +26,7 @@ from uuid import UUID
 from qflow.broker.errors import AmqpException
 from qflow.qflow_error import QflowError
 
-FORMAT = "qflow broker 5"
+FORMAT = "qflow broker 6"
 _PACKAGE = "qflow.broker."
 _SAFE_INTEGER = 1 << 53
 

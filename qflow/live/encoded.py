@@ -23,7 +23,7 @@ from proton import Message as ProtonMessage
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import FramingErrorException
 from qflow.broker.links import SUBJECT
-from qflow.broker.message import HeaderValue, Message
+from qflow.broker.message import TRACE, HeaderValue, Message
 from qflow.live.amqp_frames import FrameError, SectionPlaces, plain, section_places, value_of
 from qflow.messaging.messages import from_delivery
 
@@ -129,6 +129,7 @@ class Decoder:
                 None if correlation is None else str(plain(correlation)),
                 _read_text(lib.pn_message_get_content_type(message)),
                 bytes(user).decode("utf-8", "replace") if user else None,
+                to=encoded.to,
                 content=encoded.content(),
             ),
             encoded,
@@ -167,8 +168,8 @@ def encode_described(descriptor: int, value: object) -> bytes:
 
 
 @lru_cache(maxsize=8192)
-def _encode_header(durable: bool, priority: int, ttl: int, count: int) -> bytes:
-    fields = [durable, ubyte(priority), uint(ttl) if ttl else None, not count, uint(count)]
+def _encode_header(durable: bool, priority: int, ttl: int, is_first: bool, count: int) -> bytes:
+    fields = [durable, ubyte(priority), uint(ttl) if ttl else None, is_first, uint(count)]
     return encode_described(_HEADER, fields)
 
 
@@ -189,7 +190,7 @@ def encode_delivery(record: DeliveryRecord, now: int) -> bytes:
     _, raw, known = content
     # The engine counts from -1: what has been delivered once and not failed is at 0.
     count = max(0, queued.delivery_count)
-    head = _encode_header(sent.durable, sent.priority or 0, ttl, count)
+    head = _encode_header(sent.durable, sent.priority or 0, ttl, queued.is_first_acquirer, count)
     annotations: bytes = b""
     if _ANNOTATIONS in known:
         start, end = known[_ANNOTATIONS]
@@ -206,7 +207,9 @@ def _merge(section: bytes, added: dict[str, HeaderValue]) -> bytes:
         data = Data()
         data.decode(section)
         known = dict(value_of(data).value)
-    known |= {symbol(key): value for key, value in added.items()}
+    for key, value in added.items():
+        # What a queue adds of a trace is a binary on the wire (RF-54).
+        known[symbol(key)] = value.encode() if key == TRACE and isinstance(value, str) else value
     return encode_described(_MESSAGE_ANNOTATIONS, known)
 
 

@@ -5,8 +5,9 @@ bytes.  Each event here becomes commands of the client's :class:`~qflow.broker.l
 broker has to say comes back through three hooks, and becomes calls of Proton.  No rule of the broker is here:
 this module knows only how a thing is said on the wire.
 
-Commands of one read are given in the order of their frames.  Accepts that follow one another are one command,
-and what transfers cause is sent after the last of them, as the broker writes when it has read (RF-08).
+Commands of one read are given in the order of their frames.  Accepts that follow one another are one command;
+what commands cause is sent after the last of them, as the broker writes when it has read (RF-08): to other
+connections first, to its own last (RF-52).
 After them every link that sends has its credit filled up to 500 again, whatever its queue does (LNK-01);
 under another brake (:mod:`qflow.live.brakes`) up to what that leaves it.
 
@@ -315,6 +316,7 @@ class Peer:
         self._accepted_of: _LiveSession | None = None
         self._to_credit: dict[Sending, None] = {}
         self._to_feed: dict[Receiving, None] = {}
+        self._to_drain: dict[Receiving, None] = {}
         self._has_acted = False
         # Of a message that has come, so much is taken at once; more is looked at first.
         self._portion = min(ROOM, server.limits.message_size + 1)
@@ -359,9 +361,19 @@ class Peer:
         for batch in batches:
             batch.__exit__(None, None, None)
 
+    def _begin_batch(self, engine: LinkSession) -> None:
+        """Keep what a session's commands cause until all of this read is done (RF-52)."""
+        if not engine.is_pipelining:
+            self._batches.append(engine.pipeline())
+            self._batches[-1].__enter__()
+
     def _end_of_input(self) -> None:
-        self._flush_accepts()
+        self._flush_accepts(is_last=True)
         self._end_batches()
+        draining, self._to_drain = self._to_drain, {}
+        for receiving in draining:
+            if self.links.get(receiving.impl) is receiving:
+                self._drain(receiving)
         if not self._has_acted:
             self.touch()
         for sending in self._to_credit:
@@ -495,7 +507,7 @@ class Peer:
             if session is not None:
                 session.end()
         known: dict[Any, Any]
-        for known in (self.sessions, self.links, self._to_credit, self._to_feed):
+        for known in (self.sessions, self.links, self._to_credit, self._to_feed, self._to_drain):
             known.clear()
 
     # Connection and sessions
@@ -580,6 +592,7 @@ class Peer:
                 raise LinkException(f"a link's name has at most {_LONGEST_NAME} characters")
             self._has_acted = True
             session = self._session_of(link)
+            self._begin_batch(session.engine)
             if link.is_receiver:
                 self._attach_sending(session, link, name)
             else:
@@ -624,6 +637,7 @@ class Peer:
         known = self.links.pop(link._impl, None)
         self._has_acted = True
         if known is not None:
+            self._begin_batch(known.session.engine)
             known.end()
         if link.state & Endpoint.LOCAL_ACTIVE:
             (link.close if is_closed else link.detach)()
@@ -731,10 +745,7 @@ class Peer:
             self._reject(sending, delivery, f"{queue.name} is above its stop threshold", is_settled)
             return
         is_transactional = sending.session.coordinator.includes(delivery)
-        if not engine.is_pipelining:
-            # The broker makes its output after the last transfer that came in one read (RF-08).
-            self._batches.append(engine.pipeline())
-            self._batches[-1].__enter__()
+        self._begin_batch(engine)
         number = engine.completions.next_number
         try:
             transfer = engine.message_transfer(message, tag=sending.name, transactional=is_transactional)
@@ -785,10 +796,12 @@ class Peer:
         session = receiving.session
         if state == TRANSACTIONAL:
             self._act()
+            self._begin_batch(session.engine)
             is_transactional = session.coordinator.includes(delivery)
             session.engine.message_accept([number], transactional=is_transactional)
         elif state in (_RELEASED, _REJECTED, _MODIFIED):
             self._act()
+            self._begin_batch(session.engine)
             self._give_back(session.engine, delivery, number, state)
         else:
             # Accepted, or settled without a state, which is the same (LNK-12).
@@ -810,7 +823,7 @@ class Peer:
             annotations = plain(remote.annotations) if isinstance(remote.annotations, dict) else {}
             engine.message_modify([number], bool(remote.failed), bool(remote.undeliverable), annotations)
 
-    def _flush_accepts(self) -> None:
+    def _flush_accepts(self, is_last: bool = False) -> None:
         """Give the accepts that have come one after the other as one command."""
         if not self._accepted:
             return
@@ -818,6 +831,8 @@ class Peer:
         self._accepted_of, self._accepted = None, []
         if session is not None and session.engine.is_attached:
             self._has_acted = True
+            if not is_last:
+                self._begin_batch(session.engine)
             session.engine.message_accept(numbers)
 
     def _act(self) -> None:
@@ -831,9 +846,9 @@ class Peer:
         link = self.links.get(impl)
         if isinstance(link, Receiving):
             self._flush_accepts()
-            self._feed(link)
+            self._feed(link, in_read=True)
 
-    def _feed(self, receiving: Receiving) -> None:
+    def _feed(self, receiving: Receiving, in_read: bool = False) -> None:
         """Hand a receiver's credit to the broker, in portions that its socket can take."""
         impl, link, name = receiving.impl, receiving.link, receiving.name
         engine = receiving.session.engine
@@ -846,13 +861,19 @@ class Peer:
         receiving.is_portioned = portion < wire
         if portion != granted:
             self._has_acted = True
+            if in_read:
+                self._begin_batch(engine)
             if portion < granted:
                 engine.message_stop(name)
                 granted = 0
             if portion > granted:
                 engine.message_flow(name, 0, portion - granted)
         if impl in self.links and lib.pn_link_get_drain(impl):
-            self._drain(receiving)
+            if in_read:
+                # After the output, which the batch's end makes.
+                self._to_drain[receiving] = None
+            else:
+                self._drain(receiving)
 
     def _drain(self, receiving: Receiving) -> None:
         """Send what is there, and give the rest of the credit back (LNK-10)."""
@@ -869,6 +890,7 @@ class Peer:
 
     def _coordinate(self, sending: Sending, delivery: Any, raw: bytes) -> None:
         self._act()
+        self._begin_batch(sending.session.engine)
         error = sending.session.coordinator.answer(raw, Delivery.wrap(delivery))
         if error:
             # One queue without room costs the client its connection (LNK-23).

@@ -15,6 +15,7 @@ from qflow.configuration.declaration import BrokerSetup
 CLI = "Error in command line options: "
 ENV = "Error in environment variables: "
 CONF = "Error in configuration file qpidd.conf: "
+LIMIT = "--default-queue-limit"
 STOP, RESUME = "--default-flow-stop-threshold", "--default-flow-resume-threshold"
 
 
@@ -49,6 +50,7 @@ def refusal(*arguments: str, environment: dict | None = None, lines: tuple[str, 
         ("queue-purge-interval", "2.3", "queue_purge_interval", 2.3),
         ("queue-purge-interval", "1e3", "queue_purge_interval", 1000),
         ("queue-purge-interval", "-1", "queue_purge_interval", -1),
+        ("queue-purge-interval", "0x10", "queue_purge_interval", 16),
         ("max-purge-batch", "1", "max_purge_batch", 1),
         ("message-size", "content", "message_size", "content"),
         ("wake-up", "eager", "wake_up", "eager"),
@@ -78,6 +80,7 @@ def test_defaults_are_those_of_the_table():
 
 
 INVALID = "the argument ('{}') for option '{}' is invalid"
+UNCAUGHT = ": it ends the real broker by an uncaught exception, what(): Invalid argument"
 BOOL = ". Valid choices are 'on|off', 'yes|no', '1|0' and 'true|false'"
 
 
@@ -87,14 +90,16 @@ BOOL = ". Valid choices are 'on|off', 'yes|no', '1|0' and 'true|false'"
         ("default-queue-limit", "5000000000", ""),
         ("default-queue-limit", "4294967296", ""),
         ("default-queue-limit", "1.5", ""),
-        ("default-queue-limit", "١", ""),
         ("default-event-threshold-ratio", "65536", ""),
         ("default-flow-stop-threshold", "80%", ""),
         ("enable-timestamp", "maybe", BOOL),
         ("max-purge-batch", "many", ""),
         ("queue-purge-interval", "soon", ""),
         ("queue-purge-interval", "1 s", ""),
-        ("queue-purge-interval", "1e99", ""),
+        ("queue-purge-interval", "0xG", ""),
+        ("queue-purge-interval", "nan", UNCAUGHT),
+        ("queue-purge-interval", "inf", UNCAUGHT),
+        ("queue-purge-interval", "99999999999", UNCAUGHT),
         ("queue-purge-interval", "1.0005", ": this model of the broker counts whole milliseconds here"),
     ],
 )
@@ -158,6 +163,32 @@ def test_bad_keywords(keywords, text):
 def test_command_lines_that_are_refused(words, text):
     """X-03: unknown options in general are refused, the example of the group documentation too."""
     assert refusal(*words) == CLI + text
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--default-queue-limit", "٨"], f"{CLI}{INVALID.format(chr(92) + 'xD9' + chr(92) + 'xA8', LIMIT)}"),
+        (["--übel"], rf"{CLI}unrecognised option '--\xC3\xBCbel'"),
+        (["--default-queue-limit", "1\n2"], f"{CLI}the argument ('1\n2') for option '{LIMIT}' is invalid"),
+    ],
+)
+def test_rf_57_a_refusal_shows_the_bytes_that_are_not_ascii(words, text):
+    """RF-57: in hexadecimal; a newline breaks the line."""
+    assert refusal(*words) == text
+
+
+def test_rf_57_two_dashes_end_the_options():
+    """RF-57: what follows is ignored, as is a word that begins with --=."""
+    words = [STOP, "90", "--", RESUME, "nonsense", "--default-queue-limit=x"]
+    assert BrokerOptions.parse(words) == BrokerOptions(default_flow_stop_threshold=90)
+    assert BrokerSetup.read(words).words == (RESUME, "nonsense", "--default-queue-limit=x")
+    assert BrokerOptions.parse(["--=5", STOP, "90"]) == BrokerOptions(default_flow_stop_threshold=90)
+
+
+def test_rf_57_an_option_that_wants_a_text_takes_the_next_word():
+    options = BrokerOptions.parse(["--default-message-group", "--default-queue-limit"])
+    assert options == BrokerOptions(default_message_group="--default-queue-limit")
 
 
 def test_rf_47_stray_words_are_ignored():

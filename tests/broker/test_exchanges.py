@@ -6,6 +6,7 @@ Beside the recordings ``ex-`` and ``de-``, which tests/conformance plays step by
 import pytest
 from support import Bench, refused, rows_of
 
+from qflow.broker import Broker, Message
 from qflow.broker.registry import ExchangeBoundResult
 
 # Names and errors
@@ -800,3 +801,62 @@ def test_dq_01_queue_query_counts_what_nobody_has():
     assert answer.arguments == {"qpid.max_count": 3}, "FC-12: never the computed defaults"
     assert session.queue_query("unknown").queue == ""
     assert session.is_attached
+
+
+def test_a_bare_key_counts_as_bound_for_who_asks_without_a_queue():
+    """RF-50: the real broker asks its map; a bind by the key makes it a key like any other."""
+    session = Broker().session("s")
+    session.queue_declare("q")
+    session.exchange_declare("e", "direct", auto_delete=True)
+    session.exchange_bind("q", "e", "k", {"qpid.fed.op": "U"})
+    assert not session.exchange_bound("e", key="k").key_not_matched
+    assert session.exchange_bound("e", key="other").key_not_matched
+    assert session.exchange_bound("e", queue="q", key="k").queue_not_matched
+    session.exchange_bind("q", "e", "k")
+    session.exchange_unbind("q", "e", "k")
+    assert session.exchange_query("e").not_found
+
+
+@pytest.mark.parametrize(("kind", "is_bound"), [("direct", False), ("fanout", False), ("topic", True)])
+def test_an_origin_outlives_its_binding(kind, is_bound):
+    """RF-49: "U" after an unbind still withdraws it; not on a topic exchange, which looks for a binding."""
+    session = Broker().session("s")
+    session.queue_declare("q")
+    session.queue_declare("keeps")
+    session.exchange_declare("e", kind)
+    session.exchange_bind("keeps", "e", "k")
+    session.exchange_bind("q", "e", "k", {"qpid.fed.origin": "o"})
+    session.exchange_unbind("q", "e", "k")
+    session.exchange_bind("q", "e", "k", {"qpid.fed.op": "U", "qpid.fed.origin": "o"})
+    session.exchange_bind("q", "e", "k")
+    session.exchange_bind("q", "e", "k", {"qpid.fed.op": "U"})
+    assert session.exchange_bound("e", "q").queue_not_matched is not is_bound
+
+
+def test_an_exclusive_binding_keeps_the_key_s_origins():
+    """RF-49, EX-04: the key stays, though every queue that was bound by it goes."""
+    session = Broker().session("s")
+    session.queue_declare("q")
+    session.queue_declare("other")
+    session.exchange_declare("e", "direct")
+    session.exchange_bind("q", "e", "k", {"qpid.fed.origin": "o"})
+    session.exchange_bind("other", "e", "k", {"qpid.exclusive-binding": 1})
+    session.exchange_bind("q", "e", "k")
+    session.exchange_bind("q", "e", "k", {"qpid.fed.op": "U"})
+    assert not session.exchange_bound("e", "q").queue_not_matched
+
+
+def test_a_lost_connection_s_session_is_gone():
+    """RF-56: its name is free at once, its deliveries are back, and nothing of it is resumed."""
+    broker = Broker()
+    first = broker.session("s")
+    first.queue_declare("q", {"qpid.group_header_key": "g", "qpid.shared_msg_group": 1})
+    first.message_transfer(Message(1, "q", headers={"g": "a"}))
+    first.message_subscribe("q", "in")
+    first.message_flow("in", 0, 1)
+    first.message_flow("in", 1, 100)
+    assert broker.queue("q").groups.groups["a"].owner == "s::in"
+    first.close()
+    again = broker.session("s")
+    assert (again.completions.next_number, again.consuming.records) == (0, {})
+    assert (broker.queue("q").message_count, broker.queue("q").groups.groups["a"].owner) == (1, "")

@@ -402,6 +402,118 @@ def test_a_commit_without_room_does_nothing():
     assert bench.replays()
 
 
+def test_a_browser_that_leaves_doubles_what_another_link_holds():
+    """RF-51: available again, its group free, and yet held; accepting either removes it, for both."""
+    bench = Bench({"qpid.group_header_key": "g", "qpid.shared_msg_group": 1})
+    bench.attach_sender()
+    bench.send(headers={"g": "a"})
+    browser = bench.receiver("b", credit=5, copy=True)
+    first = bench.receiver("first", credit=1)
+    second = bench.receiver("second", credit=5)
+    queue = bench.broker.queue("q")
+    assert queue.groups.groups["a"].owner == "first::in"
+    bench.got.clear()
+    browser.link_detach("in", "receiver")
+    assert (bench.taken(), queue.groups.groups["a"].owner) == ([(1, 1)], "second::in")
+    assert queue.statistics().releases == 1
+    first.message_accept([0])
+    second.message_accept([0])
+    assert (queue.message_depth, queue.statistics().msgTotalDequeues) == (0, 1)
+    assert bench.replays()
+
+
+def test_a_browser_that_has_settled_gives_nothing_back(bench):
+    """RF-51: what is settled is off the link; and on AMQP 0-10 nothing of the kind happens."""
+    bench.send(2)
+    browser = bench.receiver("b", credit=5, copy=True)
+    bench.receiver("r", credit=5)
+    browser.message_accept([0, 1])
+    old = bench.broker.session("old")
+    old.message_subscribe("q", "browse", acquire_mode=1)
+    old.message_flow("browse", 0, 5)
+    old.message_flow("browse", 1, 10_000)
+    browser.link_detach("in", "receiver")
+    old.close()
+    statistics = bench.broker.queue("q").statistics()
+    assert (statistics.releases, statistics.acquires, statistics.messageCount) == (0, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("is_committed", "left", "outcomes"),
+    [(True, (1, 1), [3]), (False, (3, 3), [])],
+    ids=["commit", "rollback"],
+)
+def test_accepted_in_a_transaction_is_off_its_link(is_committed, left, outcomes):
+    """RF-58: the link's end does not return it; the commit removes it and frees a held sender."""
+    bench = Bench(
+        {
+            "qpid.flow_stop_count": 2,
+            "qpid.flow_resume_count": 2,
+            "qpid.group_header_key": "g",
+            "qpid.shared_msg_group": 1,
+        }
+    )
+    bench.attach_sender()
+    bench.send(3, headers={"g": "a"})
+    session, queue = bench.receiver("r", credit=2), bench.broker.queue("q")
+    session.tx_select()
+    session.message_accept([0, 1], transactional=True)
+    session.link_detach("in", "receiver")
+    assert (queue.message_depth, queue.message_count) == (3, 1)
+    assert queue.groups.groups["a"].owner == "r::in"
+    (session.tx_commit if is_committed else session.tx_rollback)()
+    assert (queue.message_depth, queue.message_count) == left
+    assert queue.groups.groups["a"].owner == ""
+    assert bench.outcomes == outcomes
+    bench.got.clear()
+    bench.receiver("other", credit=5)
+    assert bench.taken() == [(3, 0)] if is_committed else [(1, 1), (2, 1), (3, 0)]
+    assert bench.replays()
+
+
+def test_a_queue_s_trace_stays_on_a_message_that_goes_on():
+    """RF-54: an alternate's queue gets the text as it is, and no empty one where there was none."""
+    bench = Bench({"qpid.trace.id": "here", "alternate-exchange": "amq.fanout"})
+    bench.broker.management.create("queue", "next", {})
+    bench.broker.management.create("queue", "plain", {"alternate-exchange": "amq.fanout"})
+    bench.broker.management.create("binding", "amq.fanout/next/", {})
+    bench.attach_sender()
+    bench.attach_sender("plain", tag="plain")
+    bench.send(1)
+    bench.send(1, tag="plain")
+    bench.broker.management.delete("queue", "q")
+    bench.broker.management.delete("queue", "plain")
+    bench.receiver(address="next", credit=2)
+    assert [record.message.annotations for record in bench.got] == [{"x-qpid.trace": "here"}, None]
+
+
+def test_amqp_to_is_the_message_s_own_property():
+    """RF-53: never the link's address; a trace keeps it, too."""
+    bench = Bench()
+    bench.attach_sender()
+    bench.send(1)
+    bench.send(1, to="elsewhere")
+    filters = {"selector": (SELECTOR_FILTER, "amqp.to = 'elsewhere' OR JMSDestination = 'q'")}
+    bench.receiver("r", credit=5, filters=filters)
+    assert bench.taken() == [(2, 0)]
+    assert bench.replays()
+
+
+def test_a_connection_that_is_read_is_served_last():
+    """RF-52: two releases in one write; the other connection, which waits as well, has both messages."""
+    bench = Bench()
+    bench.attach_sender()
+    own = bench.receiver("own", credit=4)
+    bench.send(2)
+    bench.receiver("other", credit=4)
+    bench.got.clear()
+    with own.pipeline():
+        own.message_release([0])
+        own.message_release([1])
+    assert [(record.message.position, record.queue.name) for record in bench.got] == [(1, "q"), (2, "q")]
+    assert len(bench.broker.sessions["other"].consuming.records) == 2
+
+
 def test_sessions_that_have_ended_are_forgotten_and_states_come_back(bench):
     """Clients of a server come and go; a restored broker goes on as if nothing had happened."""
     bench.send(2)

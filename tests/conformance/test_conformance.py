@@ -94,6 +94,10 @@ HELD = {
     "RF-25": "fc-tx-accept tx-publish-and-accept",
     "RF-27": "m2-headers-again-qpid m2-headers-again-plain m2-headers-other-key",
     "RF-32": "m2-auto-headers-unbind",
+    "RF-49": "m4-fed-direct-two-origins-kept m4-fed-direct-lingering-kept m4-fed-topic-two-origins-kept "
+    "m4-fed-fanout-lingering-kept m4-fed-direct-B-scope-ends-kept m4-fed-headers-two-origins-kept",
+    "RF-50": "m4-fed-direct-U-unbound m4-fed-direct-U-last m4-fed-topic-U-last m4-fed-fanout-U-last "
+    "m4-fed-headers-U-only-queue-deleted",
 }
 """Rules that a recording holds step by step, so that no other test needs to say them again."""
 
@@ -101,7 +105,7 @@ HELD = {
 @pytest.fixture(scope="module")
 def recorded() -> dict[str, Scenario]:
     """Those written by hand, by their ids."""
-    files = (SCENARIOS / f"{name}.jsonl" for name in ("hand", "edges"))
+    files = (SCENARIOS / f"{name}.jsonl" for name in ("hand", "edges", "edges3"))
     return {scenario.id: scenario for path in files for scenario in load_scenarios(path)}
 
 

@@ -7,6 +7,7 @@ steps, and what was seen at each of them when it was recorded (``data/recordings
 
 from __future__ import annotations
 
+import json
 import re
 import select
 import socket
@@ -49,6 +50,7 @@ STATISTICS = [
     "reroutes",
 ]
 MODES = {"unsettled": 0, "settled": 1, "mixed": 2}
+FILTERS = {"subject": "legacy-amqp-topic-binding", "selector": "selector-filter"}
 EXPIRY = {"never": Terminus.EXPIRE_NEVER, "link": Terminus.EXPIRE_WITH_LINK}
 BROKER = "org.apache.qpid.broker:broker:amqp-broker"
 QUEUE = "org.apache.qpid.broker:queue:"
@@ -188,7 +190,7 @@ class Client:
         what = str(message.body)
         what += f" count={message.delivery_count}" if message.delivery_count else ""
         what += " first" if message.first_acquirer else ""
-        what += f" annotations={message.annotations}" if message.annotations else ""
+        what += f" annotations={json.dumps(plain(message.annotations))}" if message.annotations else ""
         name = self.names.get(link.name, link.name)
         if name == "(replies)":
             self.world.answers.append(message)
@@ -435,9 +437,13 @@ class Player(World):
         made = self.make_link("receiver", c, link, wire or link, source, given)
         if given.get("copy"):
             made.source.distribution_mode = Terminus.DIST_MODE_COPY
-        if given.get("subject"):
-            wanted = Described(symbol("apache.org:legacy-amqp-topic-binding:string"), given["subject"])
-            made.source.filter.put_object({symbol("subject"): wanted})
+        filters = {
+            symbol(name): Described(symbol(f"apache.org:{descriptor}:string"), given[name])
+            for name, descriptor in FILTERS.items()
+            if given.get(name)
+        }
+        if filters:
+            made.source.filter.put_object(filters)
         made.open()
         if credit:
             made.flow(credit)
@@ -495,9 +501,11 @@ class Player(World):
     def do_reject(self, link, which="all"):
         return self.do_release(link, which, 0x25)
 
-    def do_modify(self, link, which="all", failed=False):
+    def do_modify(self, link, which="all", failed=False, undeliverable=False, annotations=None):
         def modify(delivery):
-            delivery.local.failed = failed
+            delivery.local.failed, delivery.local.undeliverable = failed, undeliverable
+            if annotations:
+                delivery.local.annotations = {symbol(key): value for key, value in annotations.items()}
             delivery.update(0x27)
             delivery.settle()
 
@@ -561,7 +569,8 @@ def message_of(body, index, **given):
     """Return the message that a step sends; of what is given as a list, each has the next."""
     own = {key: one[index % len(one)] if isinstance(one, list) else one for key, one in given.items()}
     groups = own.get("groups")
-    message = Message(body=body, properties=None if groups is None else {"group": groups})
+    properties = own.get("props") if groups is None else {**(own.get("props") or {}), "group": groups}
+    message = Message(body=body, properties=properties)
     message.subject, message.address, message.group_id = map(own.get, ("subject", "to", "group_ids"))
     message.ttl = own.get("ttl", 0) / 1000
     if "priority" in own:

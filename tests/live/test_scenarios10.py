@@ -31,7 +31,8 @@ def test_a_recorded_scenario_is_seen_again(path, player):
     """LNK-01 f03; LNK-02 and LNK-03 f01, f07, f12, f22, f23, f24; LNK-05 f08, f11, f28; LNK-06 f16;
     LNK-07 f05, f06; LNK-08 f27; LNK-09 f11, f14; LNK-10 r01, r07; LNK-12 r02; LNK-13 r05; LNK-14 r10, n06;
     LNK-15 g09, g10, g12, g13; LNK-16 n01; LNK-17 n02; LNK-18 n04; LNK-19 n06, n13, n14; LNK-20 n07, n10;
-    LNK-21 f18, f19, f30; LNK-22 f20, f21; LNK-23 f29; LNK-24 n12; LNK-26 g02; MG-13 g09.
+    LNK-21 f18, f19, f30; LNK-22 f20, f21; LNK-23 f29; LNK-24 n12; LNK-26 g02; MG-13 g09;
+    RF-51 h51; RF-52 h45; RF-53 h49; RF-54 h47; RF-55 h07; RF-58 h56.
     """
     scenario = json.loads(path.read_text("utf-8"))
     seen = json.loads(json.dumps(player.play(scenario), default=str))
@@ -42,7 +43,7 @@ def test_a_recorded_scenario_is_seen_again(path, player):
 
 
 def test_there_are_recordings():
-    assert len(FILES) == 45
+    assert len(FILES) == 51
 
 
 def test_what_was_served_replays_to_the_same_state(served, player):
