@@ -119,11 +119,8 @@ class Exchange(Router):
     # Bindings
 
     def bind(self, queue: Queue, key: str, arguments: Arguments) -> bool:
-        """Bind, or do what ``qpid.fed.op`` says; return whether that may end the exchange (RF-50).
-
-        Binding again changes nothing (EX-12), except that it may add an origin.  "U" withdraws an origin; any
-        other word for an operation does nothing (RF-31).
-        """
+        """Bind, or do what ``qpid.fed.op`` says; return whether that may end the exchange (RF-50)."""
+        # Binding again changes nothing (EX-12), except that it may add an origin.
         operation, may_end = fed_op(arguments), False
         if operation == "U":
             may_end = self._withdraw(queue, key, fed_origin(arguments))

@@ -729,13 +729,11 @@ class QueuedMessage(Restorable):
 
     @contextmanager
     def route_on(self, keeps_trace: bool = False) -> Iterator[Transfer]:
-        """Give the transfer to be routed on from here; only a reject and a move keep the trace (QT-17).
-
-        That of a message of AMQP 1.0 stays as it is (RF-54).
-        """
+        """Give the transfer to be routed on from here; only a reject and a move keep the trace (QT-17)."""
         transfer = self.transfer
         before = transfer.annotations
         transfer.annotations = self.annotations
+        # That of a message of AMQP 1.0 stays as it is (RF-54).
         if not (keeps_trace or transfer.came_on_link):
             transfer.annotate(TRACE, "")
         try:
