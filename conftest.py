@@ -21,6 +21,9 @@ os.environ["SPARK_SUBMIT_OPTS"] = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 
+# Found by its entry point where this checkout is installed; elsewhere its source is on the path alone.
+pytest_plugins = ["qflow.launch.pytest_notebooks"]
+
 _SHARED = {
     "a JupyterLab": "tests/*browser*.py",
     "a Spark session": "tests/spark/test_spark_*.py",
@@ -68,15 +71,6 @@ if find_spec("proton") is None:
     # Their examples need the extra "live"; the tests of them are skipped one by one, and say so.
     collect_ignore_glob = ["qflow/live/*", "tests/live/scenario10.py"]
     collect_ignore_glob += ["notebooks/15-your-own-clients.ipynb"]
-
-
-def pytest_collectstart(collector):
-    """Leave out of a notebook's comparison what differs in the last digit from one processor to another.
-
-    What stands beside a chart as text is compared. Standard error holds warnings of other packages.
-    """
-    if collector.path.suffix == ".ipynb" and hasattr(collector, "skip_compare"):
-        collector.skip_compare += ("application/vnd.plotly.v1+json", "stderr")
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)

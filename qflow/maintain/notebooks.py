@@ -41,6 +41,7 @@ from typing import Any, ClassVar
 
 from qflow.kit import RefusalError
 from qflow.launch.chapters import require
+from qflow.launch.pytest_notebooks import SANITIZING
 from qflow.maintain import checkout
 from qflow.writing import write_file
 
@@ -84,7 +85,7 @@ def _tidy(notebook: Any) -> Any:
 def _sanitizing(are_stored: bool) -> tuple[tuple[re.Pattern[str], str], ...]:
     """Return nbval's rules, or those of stored runs, which are for comparing: a page is drawn from these."""
     rules = configparser.RawConfigParser()
-    rules.read(checkout() / "tests" / "nbval_sanitize.cfg", encoding="utf-8")
+    rules.read(SANITIZING, encoding="utf-8")
     return tuple(
         (re.compile(rules[name]["regex"]), rules[name]["replace"])
         for name in rules.sections()

@@ -105,6 +105,7 @@ FOUND_OTHERWISE = {
     "IdealWindow": "a client's window, chosen by its name",
     "QpidCppWindow": "a client's window, chosen by its name",
     "Console": "scripts of QMF's console subclass it",
+    "pytest_collectstart": "a hook of pytest's, found by its name",
 }
 
 
