@@ -35,6 +35,7 @@ from qflow.broker.events import Event
 from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions
 from qflow.broker.session import Session
+from qflow.labs.fold import REASONS
 from qflow.labs.frames import Frames, Spans
 from qflow.labs.picture import Narration, Picture, picture_of
 from qflow.labs.topology import Topology
@@ -322,22 +323,26 @@ def _order(picture: Picture) -> list[str]:
     if broken:
         rule = " (MG-18)" if picture.drawing["grouped"] else ""
         return [f"Accepted in another order than sent: group {', '.join(broken)}{rule}."]
-    is_any = any(reason == 1 for reason in picture.frames.lasting["stays"].column("reason"))
+    is_any = any(reason == ACCEPTED for reason in picture.frames.lasting["stays"].column("reason"))
     return ["Every group was accepted in the order in which it was sent."] if is_any else []
 
 
 def groups_out_of_order(picture: Picture) -> list[str]:
-    """Return the groups whose messages were accepted in another order than they were sent."""
+    """Return the groups with a message accepted while an earlier one of its group was on the queue.
+
+    The earlier one need not be accepted later: released, it waits for the next owner, and the pair is out of
+    order all the same. One that was rejected, or expired, before the accept is no longer waited for.
+    """
     frames = picture.frames
-    left: dict[int, list[tuple[int, int]]] = {}
+    broken: set[int] = set()
+    # By group: when the last of the messages enqueued until now leaves the queue.
+    leaves: dict[int, int] = {}
     for stay in frames.lasting["stays"]:
-        if stay["reason"] == 1:
-            left.setdefault(stay["group"], []).append((stay["end"], stay["number"]))
-    return sorted(
-        frames.groups[group - 1]
-        for group, ends in left.items()
-        if [number for _, number in sorted(ends)] != sorted(number for _, number in ends)
-    )
+        group, end = stay["group"], stay["end"]
+        if stay["reason"] == ACCEPTED and end < leaves.get(group, 0):
+            broken.add(group)
+        leaves[group] = max(end, leaves.get(group, 0))
+    return sorted(frames.groups[group - 1] for group in broken)
 
 
 def _idle(table: GroupTable) -> list[str]:
@@ -354,6 +359,8 @@ def _idle(table: GroupTable) -> list[str]:
 
 
 # The conveyor
+
+ACCEPTED = REASONS.index("accept")
 
 _LOOKS = ("consumer", "stay", "kind", "start", "end")
 """A look: the consumer, from 1; the message's row among the stays, -1 for the end; what came of it."""

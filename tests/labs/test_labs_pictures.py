@@ -141,6 +141,17 @@ def test_a_release_behind_another_breaks_the_order():
     assert "c1 gives A-1 back." in " ".join(said for _, said in picture.drawing["captions"])
 
 
+def test_the_order_is_broken_while_an_earlier_message_is_on_the_queue():
+    """MG-18: A-2 is accepted while A-1, released, waits; a message that was rejected is waited for by nobody."""
+    kept = "Every group was accepted in the order in which it was sent."
+    broken = "Accepted in another order than sent: group A (MG-18)."
+    for first, claim in (("release", broken), ("reject", kept)):
+        actions = [("c1", first, "A-1"), ("c1", "accept", "A-2")]
+        claims = group_run(messages="AAB", prefetch=(2,), actions=actions).claims
+        assert claim in claims, first
+        assert len({kept, broken} & set(claims)) == 1
+
+
 def test_the_owner_in_the_picture_is_the_engines():
     table = GroupTable("AABACBBCAD", prefetch=(2, 2, 2))
     for consumer, verdict in (("c1", "accept"), ("c2", "release"), ("c3", "reject"), ("c1", "accept")):
