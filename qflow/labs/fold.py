@@ -106,10 +106,13 @@ _SENT: Final = 1 << 1
 _ACCEPTED: Final = 1 << 8
 _DELIVERED: Final = 1 << 18
 _TURNED_OFF: Final = 1 << 15
+_SENDING_NUMBER: Final = 1
 _SENDING_END: Final = 4
 _HELD_START: Final = 5
 _HELD_END: Final = 6
 _STAY_WIDTH: Final = 11
+_STAY_PRODUCER: Final = 1
+_STAY_NUMBER: Final = 2
 _STAY_END: Final = 5
 _WHY: Final = 6
 _STAY_HELD_START: Final = 7
@@ -493,7 +496,8 @@ class Fold:
                     producer, now = self._sessions[session][0], self._now
                     self._sendings[start + _SENDING_END] = self.count
                     now[producer.at + OUTSTANDING] -= 1
-                    producer.holds.pop(command, None)
+                    if producer.holds.pop(command, None):
+                        self._forget_held(producer, self._sendings[start + _SENDING_NUMBER])
                     now[producer.at + P_HELD] = len(producer.holds)
                     now[producer.at + MOOD] = FREE
                     self._is_dirty = True
@@ -541,6 +545,7 @@ class Fold:
             for channel in (OUTSTANDING, P_HELD, BLOCKED):
                 now[producer.at + channel] = 0
             producer.holds, producer.unreported = {}, []
+            self._forget_held(producer)
             now[QUEUE] = self._first_queue(producer.index)
             self._note("refused" if code == _LIMIT_EXCEEDED else "died")
         unfinished = self._sent.get(session, {})
@@ -635,10 +640,14 @@ class Fold:
 
     def _let_go(self, cells: Cells, at: int, values: Values) -> None:
         now = self._now
+        start = self._queues[cells[at + 2]].newest.get(cells[at + 5])
+        # The engine releases the hold of a session that died, too. Nobody gets that completion (CM-09), so it
+        # is not one of those that the picture counts, at the gate or at a producer.
+        if start is not None and self._stays[start + _STAY_HELD_END] != NEVER:
+            return
         now[FREED] += 1
         self._note("freed" if now[PARTS] & _TURNED_OFF else "freed_own")
         producer, command = self._count_held(cells, at, -1, _STAY_HELD_END), values[0]
-        # The holds of a session that died are forgotten already (CM-09).
         if producer is not None and command in producer.holds:
             holds = producer.holds
             holds[command] -= 1
@@ -655,6 +664,20 @@ class Fold:
         if start is not None:
             self._stays[start + column] = self._frame
         return self._producer(cells[at + 3], label)
+
+    def _forget_held(self, producer: _Producer, number: int | None = None) -> None:
+        """Stop counting a producer's held completions, or one message's: nobody waits for them."""
+        for queue in self._queues.values():
+            for start in queue.stays.values():
+                row = self._stays[start : start + _STAY_WIDTH]
+                is_held = row[_STAY_HELD_START] != NEVER and row[_STAY_HELD_END] == NEVER
+                if (
+                    is_held
+                    and row[_STAY_PRODUCER] == producer.index + 1
+                    and number in (None, row[_STAY_NUMBER])
+                ):
+                    self._stays[start + _STAY_HELD_END] = self._frame
+                    self._now[queue.at + Q_HELD] -= 1
 
     def _mark(self, session: str, command: object, column: int) -> None:
         start = self._sent[session].get(command)

@@ -64,10 +64,12 @@ STATE: dict[str, str] = {
     "consumer": "{consumer}: {holds} of {prefetch} prefetched.",
     "absent": "{consumer}: not here.",
 }
-# While a queue is ON: what a producer may still do, and what it waits for.
+# While a queue is ON: a producer's room, or the two ways to its next completion (FC-17). If its window is
+# larger than the resume threshold, its own held messages reach the queue's head first and free its window
+# one by one.
 OUTLOOK: dict[str, str] = {
     "may_send": "{producer} may send {room} more before its window is full.",
-    "waits": "{producer} waits until {queue} turns OFF.",
+    "waits": "{producer} waits until {queue} turns OFF, or a held message of its own leaves {queue}.",
     "idle": "{producer} has nothing to send until {time}.",
     "done": "{producer} has sent everything.",
 }

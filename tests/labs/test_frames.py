@@ -160,7 +160,7 @@ FOLDED = {
     "history_run": "438c83b262b5af20",
     "policy_run": "b519aad8587998b0",
     "groups": "4460da156e67eeed",
-    "overflow-despite-flow-control": "6617c97366fdf5e2",
+    "overflow-despite-flow-control": "ab9c05cd7586281b",
     "capacity-165": "25c753145f5b6e68",
 }
 """Of each experiment and of recorded runs: a digest of all frames and spans, as they were first."""

@@ -108,6 +108,19 @@ def test_windows_beyond_the_limit_kill_sessions_although_flow_control_is_on():
         assert last(picture)[f"producer.{name}.mood"] == 3
 
 
+def test_the_gate_counts_the_completions_that_somebody_waits_for():
+    """CM-09: a dead session's completions reach nobody; gate, tank and producers count the same ones."""
+    picture = capacity_run(capacity_1=100)
+    frames, stays = picture.frames, picture.frames.lasting["stays"]
+    died = picture.frames.column("producer.C1.mood").index(3)
+    assert frames.at(died - 1)["producer.C1.held"] > 50, "a death that leaves no held message shows nothing"
+    for frame in range(frames.count):
+        seen = frames.at(frame)
+        marks = sum(stay["held_start"] <= frame < stay["held_end"] for stay in stays)
+        assert seen["producer.C1.held"] + seen["producer.C2.held"] == seen["queue.orders.held"] == marks
+    assert max(frames.column("step.freed")[died:]) <= 15, "C2's window"
+
+
 # Fanout
 
 
@@ -142,7 +155,7 @@ def test_a_release_behind_another_breaks_the_order():
 
 
 def test_the_order_is_broken_while_an_earlier_message_is_on_the_queue():
-    """MG-18: A-2 is accepted while A-1, released, waits; a message that was rejected is waited for by nobody."""
+    """MG-18: A-2 is accepted while A-1, released, waits; nobody waits for a message that was rejected."""
     kept = "Every group was accepted in the order in which it was sent."
     broken = "Accepted in another order than sent: group A (MG-18)."
     for first, claim in (("release", broken), ("reject", kept)):

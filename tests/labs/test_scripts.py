@@ -151,7 +151,10 @@ def test_the_window_fills_the_first_time_and_the_sentence_says_what_may_be_sent(
         picture, "[timelines[0].filled, timelines[0].filled.map((at) => outlookSentence(timelines[0], at))]"
     )
     assert picture.frames.column("time")[filled[0]] == on
-    assert outlooks == ["p1 may send 99 more before its window is full.", "p1 waits until orders turns OFF."]
+    assert outlooks == [
+        "p1 may send 99 more before its window is full.",
+        "p1 waits until orders turns OFF, or a held message of its own leaves orders.",
+    ]
     slow = "track.stretch(1e5); return timelines[0].filled.map((at) => track.shown[at] / 1e5);"
     begins, ends = evaluate(picture, f"((track) => {{ {slow} }})(new Track(timelines))")
     took = ends - begins
