@@ -328,9 +328,9 @@ def _order(picture: Picture) -> list[str]:
 
 
 def groups_out_of_order(picture: Picture) -> list[str]:
-    """Return the groups with a message accepted while an earlier one of its group was on the queue."""
-    # The earlier one need not be accepted later: released, it waits for the next owner, and the pair is out of
-    # order all the same. One that was rejected, or expired, before the accept is no longer waited for.
+    """Return the groups with a message accepted while an earlier one was on the queue."""
+    # The earlier one need not be accepted later: released, it waits for the next owner, and the pair is out
+    # of order all the same. One that was rejected, or expired, before the accept is no longer waited for.
     frames = picture.frames
     broken: set[int] = set()
     # By group: when the last of the messages enqueued until now leaves the queue.

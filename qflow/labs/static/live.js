@@ -66,7 +66,7 @@ export class Live {
     this.follow = add("follow", "follow again", "Follow the broker as it runs", () => this.ask("follow"));
     this.stop = add("stop", "stop the server", "End every connection; the trace stays", () => this.ask("stop"));
     add("stage", "full screen", "The whole screen, for a room", () => setStage(root, { draw: () => {} }));
-    this.counts = html("output", { class: "qf-live-counts" }, bar);
+    this.counts = html("span", { class: "qf-live-counts" }, bar);
     this.note = html("p", { class: "qf-live-note", role: "status", hidden: "" }, this.box);
     this.scene = html("div", { class: "qf-live-scene" }, this.box);
     this.senders = html("ul", { class: "qf-crowd qf-crowd-senders", "aria-label": "Clients that send" }, this.scene);

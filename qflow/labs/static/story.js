@@ -25,7 +25,7 @@ export class Story {
     this.dots = html("span", { class: "qf-story-dots" }, this.bar);
     this.next = add("next", "The next beat (→)", () => this.turn(1));
     this.all = add("all", "Play all beats, one after the other (Space)", () => this.toggle());
-    this.pace = html("output", { class: "qf-story-pace" }, this.bar);
+    this.pace = html("span", { class: "qf-story-pace" }, this.bar);
     this.end = add("end", "Leave the story (Escape)", () => this.leave(), this.bar, "skip");
     this.again = add("begin", "Tell this run in beats", () => this.begin(), this.box, "tell it again");
     root.addEventListener("keydown", (event) => this.press(event), true);

@@ -23,7 +23,7 @@ export function buildTransport(parent, player, root) {
   const bar = html("div", { class: "qf-transport", role: "toolbar", "aria-label": "Transport" }, parent);
   const add = (name, label, title, act) =>
     button({ class: `qf-${name}`, title, "aria-label": title.split(" (")[0] }, bar, label, act);
-  const play = add("play", "", "Play or pause (Space)", () => player.toggle());
+  const play = add("play", "", "Play (Space)", () => player.toggle());
   const earlier = add(
     "earlier qf-extra",
     "◂ change",
@@ -52,8 +52,8 @@ export function buildTransport(parent, player, root) {
   );
   for (const factor of SPEEDS) html("option", { value: factor }, speed, `${factor}×`);
   speed.addEventListener("change", () => player.setSpeed(Number(speed.value)));
-  const clock = html("output", { class: "qf-clock" }, bar);
-  const steps = html("output", { class: "qf-steps qf-extra" }, bar);
+  const clock = html("span", { class: "qf-clock" }, bar);
+  const steps = html("span", { class: "qf-steps qf-extra" }, bar);
   const full = add("full", "full screen", "The whole screen, large type, arrow keys from change to change (S)", () =>
     setStage(root, player),
   );
@@ -67,8 +67,10 @@ export function buildTransport(parent, player, root) {
     scrub.setAttribute("aria-valuetext", `step ${place} of ${track.count - 1}, t = ${seconds(track.time(place))}`);
     write(clock, `t = ${seconds(time)}`);
     write(steps, `step ${place} of ${track.count - 1}${track.isWhole ? "" : " so far"}`);
-    set(play, { class: isPlaying ? "qf-play qf-is-playing" : "qf-play" });
-    write(play, isPlaying ? "pause" : "play");
+    const does = isPlaying ? "pause" : "play";
+    set(play, { class: isPlaying ? "qf-play qf-is-playing" : "qf-play", "aria-pressed": isPlaying });
+    set(play, { "aria-label": does, title: `${isPlaying ? "Pause" : "Play"} (Space)` });
+    write(play, does);
     speed.value = factor;
     back.disabled = place === 0;
     on.disabled = place === track.count - 1;

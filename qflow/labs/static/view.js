@@ -13,6 +13,11 @@ import { caption, captionAt, outlookSentence, stateSentence, stepSentence } from
 // Drawings of another form than tanks and gates.
 const FORMS = { conveyor: buildConveyor, strip: buildSession };
 
+// While the picture plays, a screen reader hears of these turns only, at most one a second of all that is drawn: the
+// clock and each step would be sixty sentences a second.
+const ANNOUNCED = ["turned_on", "turned_on_bytes", "turned_on_at", "turned_off", "refused", "died", "destroyed"];
+const announced = { at: -Infinity };
+
 const MOST_TALL = 400;
 const MOST_TALL_BESIDE = 330;
 
@@ -34,6 +39,7 @@ export class View {
     const line = html("div", {}, this.says);
     this.step = html("p", { class: "qf-step" }, line);
     this.outlook = html("p", { class: "qf-outlook" }, line);
+    this.heard = html("p", { class: "qf-heard", "aria-live": "polite" }, this.root);
     this.state = html("p", { class: "qf-state qf-extra" }, this.root);
     this.plots = html("div", { class: "qf-plots" }, this.root);
   }
@@ -71,6 +77,7 @@ export class View {
     set(this.callout, { style: `left:${(100 * (tank.x + beside + 16)) / width}%` });
     this.before = -1;
     this.plotted = this.painted = 0;
+    this.announcedTurn = undefined;
   }
 
   // Among several runs a refusal has its room from the beginning, beside one that has it too.
@@ -119,9 +126,9 @@ export class View {
           : stepSentence(timeline, frame),
     );
     write(this.outlook, outlookSentence(timeline, frame));
-    // While the picture moves, a screen reader gets the turns; sixty sentences a second would be too many.
-    set(this.step, { "aria-live": "polite" });
-    set(this.state, { "aria-live": now.isPlaying ? "off" : "polite" });
+    // A step that the reader asked for is an answer; one that plays is not.
+    set(this.step, { "aria-live": now.isPlaying ? "off" : "polite" });
+    if (now.isPlaying) this.announce(frame, clock);
     write(this.state, stateSentence(timeline, frame));
     this.before = frame;
   }
@@ -129,6 +136,15 @@ export class View {
   recolour() {
     this.brush.forget();
     if (this.now) this.drawn.paintMarks(this.brush, this.now, this.before);
+  }
+
+  announce(frame, clock) {
+    const { picture } = this.timeline;
+    const bits = ANNOUNCED.reduce((sum, part) => sum | (1 << picture.words.parts.indexOf(part)), 0);
+    const turn = picture.turns.findLast((at) => at <= frame && this.timeline.step(at).parts & bits);
+    if (turn === undefined || turn === this.announcedTurn || clock - announced.at < 1000) return;
+    [this.announcedTurn, announced.at] = [turn, clock];
+    write(this.heard, caption(this.timeline, turn));
   }
 
   // The broker's own words, where it happened.
