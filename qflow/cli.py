@@ -13,12 +13,13 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from qflow import __version__
 from qflow.colour import paint, paint_headings
@@ -62,7 +63,7 @@ GROUPS = {
 }
 
 ROOMS = {name: (f"qflow.{room}", why) for group in GROUPS.values() for name, (room, why) in group.items()}
-"""Of each command the module that reads its arguments, and its purpose."""
+"""The module that reads the arguments of each command, and its purpose."""
 
 REFUSED = 2
 _READABLE = 1_200
@@ -72,15 +73,27 @@ _READABLE = 1_200
 class Parser(argparse.ArgumentParser):
     """A parser that refuses in one sentence, without the usage block in front."""
 
+    commands: Any = None
+    """The parser's own commands, if it has any."""
+
+    listing = ""
+    """Text between the options and the examples of its help."""
+
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        # No option of ours begins with a digit, so -1s is a wrong time, and not an unknown option.
+        # No option of ours begins with a digit, so -1s is a wrong time, and not an unknown option. argparse
+        # has no public way to say so.
         self._negative_number_matcher = re.compile(r"-\.?\d")
+
+    def add_subparsers(self, **named: Any) -> Any:
+        """Add commands, and remember them."""
+        self.commands = super().add_subparsers(**named)
+        return self.commands
 
     def format_help(self) -> str:
         """Return the help, with two examples at its end."""
-        examples = "".join(f"  {_fold_line(line)}\n" for line in _examples_of(self.prog))
-        return super().format_help() + (f"\nexamples:\n{examples}" if examples else "")
+        examples = "".join(f"  {line}\n" for line in _examples_of(self.prog))
+        return super().format_help() + self.listing + (f"\nexamples:\n{examples}" if examples else "")
 
     def print_help(self, file: Any = None) -> None:
         """Print the help, with its headings in bold on a terminal."""
@@ -88,7 +101,8 @@ class Parser(argparse.ArgumentParser):
         stream.write(paint_headings(self.format_help(), stream))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse what is none of the choices, with the nearest of them."""
+        """Refuse an unknown choice, and name the nearest one."""
+        # Python 3.14 can do this by itself (suggest_on_error); before, this is the only place that has both.
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
@@ -96,18 +110,20 @@ class Parser(argparse.ArgumentParser):
             raise
 
     def error(self, message: str) -> NoReturn:
-        """Refuse what was given, and name the help."""
+        """Refuse the command line, and name the help."""
         raise RefusalError(f"{_readable(message)} (see {self.prog} --help)")
 
 
-class _Rooms(argparse._SubParsersAction):  # type: ignore[type-arg]
-    """The commands; what each is for is said once, in :data:`GROUPS`."""
+class _Commands(NamedTuple):
+    """The commands that a room adds, each with its purpose from :data:`GROUPS`."""
+
+    added: Any
 
     def add_parser(self, name: str, **named: Any) -> Any:
-        """Add a command, with its purpose in the list, and in its help if it has no longer description."""
+        """Add a command; its purpose describes it if it has no longer description."""
         purpose = ROOMS[name][1]
         description = f"{purpose[0].upper()}{purpose[1:]}."
-        return super().add_parser(name, **{"description": description, **named, "help": purpose})
+        return self.added.add_parser(name, **{"description": description, **named, "help": purpose})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -162,26 +178,25 @@ def run_guarded(work: Callable[[], int], *, as_json: bool = False) -> int:
 
 
 def _answer(given: list[str]) -> int:
-    parser, rooms = _parsers({module for name, (module, _) in ROOMS.items() if name in given})
-    _group(parser, rooms)
+    parser = _parser({module for name, (module, _) in ROOMS.items() if name in given})
+    # Listed in groups, and not again as argparse would.
+    parser.listing, parser.commands.help = _list_groups(), argparse.SUPPRESS
     chosen, further = parser.parse_known_args(given)
     chosen.further = further
     if chosen.further and chosen.command != "lab":
         first = chosen.further[0]
-        actions = (action for each in list_parsers(parser) for action in each._actions)
-        hint = did_you_mean(first.partition("=")[0], [name for one in actions for name in one.option_strings])
+        helps = " ".join(each.format_help() for each in list_parsers(parser))
+        hint = did_you_mean(first.partition("=")[0], set(re.findall(r"(?<!\S)--[a-z][\w-]*", helps)))
         parser.error(f"unknown argument {first!r}{hint}")
     status: int = importlib.import_module(ROOMS[chosen.command][0]).run(chosen)
     return status
 
 
-def list_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+def list_parsers(parser: Parser) -> Iterator[Parser]:
     """Yield a parser and those of all commands in it."""
     yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for inner in action.choices.values():
-                yield from list_parsers(inner)
+    for inner in parser.commands.choices.values() if parser.commands else ():
+        yield from list_parsers(inner)
 
 
 def _forget_output() -> None:
@@ -203,33 +218,39 @@ def _ready_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def whole_parser() -> argparse.ArgumentParser:
+def whole_parser() -> Parser:
     """Return the parser with all options of all commands, as a shell's completion needs it."""
-    return _parsers({module for module, _ in ROOMS.values()})[0]
+    return _parser({module for module, _ in ROOMS.values()})
 
 
-def _parsers(asked: Set[str]) -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[Any]]:
-    """Return the parser, and the one of its commands; those of the modules asked for have their options."""
-    parser = Parser(prog="qflow", description="A message broker you can hold in your hand.")
-    parser.add_argument("--version", action="version", version=f"qflow {__version__} ({form()})")
-    rooms = parser.add_subparsers(
-        prog="qflow", action=_Rooms, dest="command", metavar="COMMAND", required=True
+def _parser(asked: Set[str]) -> Parser:
+    """Return the parser of ``qflow``; the commands of these modules have their options."""
+    parser = Parser(
+        prog="qflow",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
+        description="A message broker you can hold in your hand.",
     )
+    parser.add_argument("--version", action="version", version=f"qflow {__version__} ({form()})")
+    commands = parser.add_subparsers(prog="qflow", dest="command", metavar="COMMAND", required=True)
     for name, (module, _) in ROOMS.items():
         if module not in asked:
-            rooms.add_parser(name)
-        elif name not in rooms.choices:
-            importlib.import_module(module).add_arguments(rooms)
-    return parser, rooms
+            _Commands(commands).add_parser(name)
+        elif name not in commands.choices:
+            importlib.import_module(module).add_arguments(_Commands(commands))
+    return parser
 
 
-def _group(parser: argparse.ArgumentParser, rooms: argparse._SubParsersAction[Any]) -> None:
-    """Show the commands under the headings of their groups, which argparse has for arguments only."""
-    shown = {action.dest: action for action in rooms._choices_actions}
-    parser.usage = "%(prog)s [-h] [--version] COMMAND ..."
-    rooms.help = argparse.SUPPRESS
-    for title, names in GROUPS.items():
-        parser.add_argument_group(title)._group_actions += [shown[name] for name in names]
+def _list_groups() -> str:
+    """Return the commands with their purposes, under the headings of their groups."""
+    width = shutil.get_terminal_size().columns - 2
+    lines = []
+    for title, commands in GROUPS.items():
+        lines += ["", f"{title}:"]
+        for name, (_, purpose) in commands.items():
+            lines += textwrap.wrap(
+                purpose, max(width, 40), initial_indent=f"  {name:<16} ", subsequent_indent=" " * 19
+            )
+    return "\n".join([*lines, ""])
 
 
 def _readable(sentence: str) -> str:
@@ -245,88 +266,132 @@ def _say(sentence: str) -> None:
         _forget_output()
 
 
-# Two examples for each command, with which its help ends
+# With double quotes, which every shell of POSIX and of Windows takes, and on one line, as each of them
+# continues a line in its own way. They are typed at the top of a checkout, whose files they read; app.csv and
+# qpidd.log are yours.
 
 _WORKLOADS = "data/recordings/workloads"
 _SLOW = f"{_WORKLOADS}/slow-consumer"
 _RING = f"{_WORKLOADS}/ring"
 _CLIENT = "python data/clients/proton_blocking_cured.py"
 
-# They are typed at the top of a checkout, whose files they read; only app.csv is yours.
-_EXAMPLES = f"""\
-qflow lab
-qflow lab --dir my-chapters --no-browser --port 8899
-qflow exercises --json
-qflow exercises solutions
-qflow rules FC-14 FC-16
-qflow rules --json
-qflow config add queue orders --max-queue-count=1000
-qflow config add queue orders --flow-stop-count=90 --flow-resume-count=60 --json
-qflow config address 'orders; {{create: always}}'
-qflow config address orders --broker-option=default-queue-limit=0 --json
-qflow run {_RING}.json
-qflow run {_SLOW}.json --seed 7 --trace slow.jsonl.gz
-qflow design {_SLOW}.json --max-count 1000 --messages 500
-qflow design {_SLOW}.json --max-count orders=500 --slo 'p99 wait < 2s' --slo 'loss 0'
-qflow record --listen 5673 --upstream localhost:5672 --out log.parquet
-qflow record --listen 0.0.0.0:5673 --upstream amqps://broker:5671 --out log.parquet --ca ca.pem
-qflow trace info slow.jsonl.gz
-qflow trace info slow.jsonl.gz --json
-qflow trace replay slow.jsonl.gz
-qflow trace replay slow.jsonl.gz -o again.jsonl.gz --json
-qflow trace import {_SLOW}.csv.gz -o slow.jsonl
-qflow trace import app.csv --map 'time=when:ms,client=host,event=action:{{sent=transfer,acked=complete}}' \
---like app.map
-qflow trace why slow.jsonl.gz 9.5s queue:orders
-qflow trace why slow.jsonl.gz 1200 producer:p1 --json
-qflow predict {_RING}.json {_RING}.csv.gz --replays 3
-qflow predict {_SLOW}.json {_SLOW}.csv.gz --capacity p1=20 --json
-qflow spark audit {_SLOW}.csv.gz
-qflow spark audit {_WORKLOADS}/fleet.parquet --lake lake --out audited --json
-qflow spark report audited --page day.html
-qflow spark report audited --day 2026-11-27 --page day.html
-qflow spark sweep --lake lake --settings grid.json --out swept
-qflow spark sweep --lake lake --settings grid.json --out swept --replays 19 --json
-qflow spark stream incoming --out audited --once
-qflow spark stream incoming --out audited --files 4 --wait 120
-qflow spark synth --queues 100 --events 1000000 --out lake
-qflow spark synth --queues 8 --events 20000 --out small --master local[4]
-qflow conform data/recordings/scenarios/random-ring.jsonl
-qflow conform data/recordings/scenarios/*.jsonl --json
-qflow serve --queue 'orders --flow-stop-count=10 --flow-resume-count=5'
-qflow serve --host 0.0.0.0 --port 5673 --trace served.jsonl
-qflow check-client --short -- {_CLIENT}
-qflow check-client --require stops,loses-nothing --json -- {_CLIENT}
-qflow site build
-qflow site build --out my-site
-qflow site fetch
-qflow site build
-qflow class
-qflow class --site qflow-workshop/site --port 8080
-qflow workshop --for linux --python 3.12
-qflow workshop --with spark,live --out room --no-site
-qflow doctor
-qflow doctor --spark --json
-qflow completion bash > ~/.local/share/bash-completion/completions/qflow
-qflow completion fish > ~/.config/fish/completions/qflow.fish
-""".splitlines()
-
-
-def _fold_line(line: str, width: int = 78) -> str:
-    r"""Return a command on lines of a width, which a shell reads as one.
-
-    >>> print(_fold_line("qflow run data/orders.json --seed 7", 32))
-    qflow run data/orders.json \
-          --seed 7
-    """
-    lines = textwrap.wrap(
-        line, width - 2, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False
-    )
-    return " \\\n".join(lines)
+EXAMPLES = {
+    "lab": (
+        "qflow lab",
+        "qflow lab --dir my-chapters --no-browser --port 8899",
+    ),
+    "exercises": (
+        "qflow exercises --json",
+        "qflow exercises solutions",
+    ),
+    "rules": (
+        "qflow rules FC-14 FC-16",
+        "qflow rules --json",
+    ),
+    "config add queue": (
+        "qflow config add queue orders --max-queue-count=1000",
+        "qflow config add queue orders --flow-stop-count=90 --flow-resume-count=60 --json",
+    ),
+    "config address": (
+        'qflow config address "orders; {create: always}"',
+        "qflow config address orders --broker-option=default-queue-limit=0 --json",
+    ),
+    "run": (
+        f"qflow run {_RING}.json",
+        f"qflow run {_SLOW}.json --seed 7 --trace slow.jsonl.gz",
+    ),
+    "design": (
+        f"qflow design {_SLOW}.json --max-count 1000 --messages 500",
+        f'qflow design {_SLOW}.json --max-count orders=500 --slo "p99 wait < 2s" --slo "loss 0"',
+    ),
+    "record": (
+        "qflow record --listen 5673 --upstream localhost:5672 --out log.parquet",
+        "qflow record --listen 0.0.0.0:5673 --upstream amqps://broker:5671 --out log.parquet --ca ca.pem",
+    ),
+    "trace info": (
+        "qflow trace info slow.jsonl.gz",
+        "qflow trace info slow.jsonl.gz --json",
+    ),
+    "trace replay": (
+        "qflow trace replay slow.jsonl.gz",
+        "qflow trace replay slow.jsonl.gz -o again.jsonl.gz --json",
+    ),
+    "trace import": (
+        f"qflow trace import {_SLOW}.csv.gz -o slow.jsonl",
+        'qflow trace import app.csv --map "time=when:ms,event=action:{sent=transfer}" --like app.map',
+    ),
+    "trace why": (
+        "qflow trace why slow.jsonl.gz 9.5s queue:orders",
+        "qflow trace why slow.jsonl.gz 1200 producer:p1 --json",
+    ),
+    "trace broker-log": (
+        "qflow trace broker-log qpidd.log",
+        "qflow trace broker-log qpidd.log qpidd.log.1.gz --zone Europe/Berlin --html day.html",
+    ),
+    "predict": (
+        f"qflow predict {_RING}.json {_RING}.csv.gz --replays 3",
+        f"qflow predict {_SLOW}.json {_SLOW}.csv.gz --capacity p1=20 --json",
+    ),
+    "spark audit": (
+        f"qflow spark audit {_SLOW}.csv.gz",
+        f"qflow spark audit {_WORKLOADS}/fleet.parquet --lake lake --out audited --json",
+    ),
+    "spark report": (
+        "qflow spark report audited --page day.html",
+        "qflow spark report audited --day 2026-11-27 --page day.html",
+    ),
+    "spark sweep": (
+        "qflow spark sweep --lake lake --settings grid.json --out swept",
+        "qflow spark sweep --lake lake --settings grid.json --out swept --replays 19 --json",
+    ),
+    "spark stream": (
+        "qflow spark stream incoming --out audited --once",
+        "qflow spark stream incoming --out audited --files 4 --wait 120",
+    ),
+    "spark synth": (
+        "qflow spark synth --queues 100 --events 1000000 --out lake",
+        "qflow spark synth --queues 8 --events 20000 --out small --master local[4]",
+    ),
+    "conform": (
+        "qflow conform data/recordings/scenarios/random-ring.jsonl",
+        "qflow conform data/recordings/scenarios/*.jsonl --json",
+    ),
+    "serve": (
+        'qflow serve --queue "orders --flow-stop-count=10 --flow-resume-count=5"',
+        "qflow serve --host 0.0.0.0 --port 5673 --trace served.jsonl",
+    ),
+    "check-client": (
+        f"qflow check-client --short -- {_CLIENT}",
+        f"qflow check-client --require stops,loses-nothing --json -- {_CLIENT}",
+    ),
+    "site build": (
+        "qflow site build",
+        "qflow site build --out my-site",
+    ),
+    "site fetch": ("qflow site fetch",),
+    "class": (
+        "qflow class",
+        "qflow class --site qflow-workshop/site --port 8080",
+    ),
+    "workshop": (
+        "qflow workshop --for linux --python 3.12",
+        "qflow workshop --with spark,live --out room --no-site",
+    ),
+    "doctor": (
+        "qflow doctor",
+        "qflow doctor --spark --json",
+    ),
+    "completion": (
+        "qflow completion bash > ~/.local/share/bash-completion/completions/qflow",
+        "qflow completion fish > ~/.config/fish/completions/qflow.fish",
+    ),
+}
+"""The examples with which the help of each command ends."""
 
 
 def _examples_of(command: str) -> list[str]:
-    """Return two examples of a command; of one with commands in it, the first ones of these."""
-    pairs = zip(_EXAMPLES[::2], _EXAMPLES[1::2], strict=True)
-    inner = [pair for pair in pairs if f"{pair[0]} ".startswith(f"{command} ")]
-    return [line for lines in zip(*inner, strict=True) for line in lines][:2]
+    """Return two examples of a command; for one with commands in it, the first of these."""
+    words = command.removeprefix("qflow").strip()
+    inner = [lines for name, lines in EXAMPLES.items() if f"{name} ".startswith(f"{words} ".lstrip())]
+    # Each inner command's first example, before any second one.
+    return [lines[place] for place in (0, 1) for lines in inner if len(lines) > place][:2]

@@ -96,7 +96,7 @@ def _add_broker_log(actions: Any) -> None:
     zone = "the broker's time zone, such as Europe/Berlin, where lines name none; default: UTC"
     broker_log.add_argument("--zone", metavar="ZONE", help=zone)
     year = "the year of the first line, where syslog writes none"
-    broker_log.add_argument("--year", type=whole_number, metavar="N", help=year)
+    broker_log.add_argument("--year", type=whole_number, metavar="YEAR", help=year)
     broker_log.add_argument("--clients", metavar="LOG", help="a client log of the same time, for the picture")
     add_columns(broker_log)
     broker_log.add_argument("--html", metavar="OUT.html", help="write the picture over clock time")
