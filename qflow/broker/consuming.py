@@ -130,6 +130,10 @@ class Credit(Restorable):
         """Return whether there is any credit: one message and one byte (RF-07)."""
         return self.messages.allows(1) and self.volume.allows(1)
 
+    def takes_any_size(self) -> bool:
+        """Return whether one message may be sent whatever its size, if there is any credit."""
+        return self.volume.granted == INFINITE
+
     def charge(self, size: int) -> None:
         """Charge one message to the current mode."""
         if self.mode == WINDOW_MODE:
@@ -511,7 +515,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
         raise ResourceDeletedException(f"Queue {queue.name} has been deleted.")
     wake: NotificationSet | None = None
     has_expired = False
-    has_any_bytes = credit.volume.granted == INFINITE
+    has_any_bytes = credit.takes_any_size()
     is_choosy = consumer.is_choosy()
     while True:
         # Where any size will do, the cursor never goes back.

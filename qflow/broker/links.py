@@ -31,6 +31,7 @@ from contextlib import suppress
 from typing import Any, ClassVar, Final, cast
 
 from qflow.broker.consuming import (
+    BYTE_UNIT,
     CREDIT_MODE,
     INFINITE,
     AttachedSession,
@@ -96,8 +97,17 @@ def condition_of(error: AmqpException) -> tuple[str, str]:
     return "amqp:internal-error", str(error)
 
 
+DELIVERY_OVERHEAD: Final = 1_024
+"""Bytes that a delivery costs its server beside the message's own, until the client has read it."""
+
+
 class _LinkCredit(Credit):
-    """A link's credit: messages only, each spent for good (LNK-10)."""
+    """A link's credit: messages, each spent for good (LNK-10), within an allowance of bytes.
+
+    AMQP 1.0 has no credit in bytes, and without a server behind a socket the allowance is infinite.  A server
+    sets it to what the client's socket can take, so that a receiver that does not read gets no more.  While
+    anything of it is left a message of any size may be sent: otherwise the largest would wait for ever.
+    """
 
     __slots__ = ()
 
@@ -106,9 +116,27 @@ class _LinkCredit(Credit):
         self.mode = CREDIT_MODE
         self.volume.grant(INFINITE)
 
+    def grant(self, unit: int, amount: int) -> None:
+        """Add credit in messages, or set the allowance of bytes."""
+        if unit == BYTE_UNIT:
+            self.volume.granted = amount
+        else:
+            super().grant(unit, amount)
+
     def stop(self) -> None:
-        """Take the credit in messages away; AMQP 1.0 has no credit in bytes."""
+        """Take the credit in messages away; the allowance of bytes is the server's own."""
         self.messages.granted = 0
+
+    def takes_any_size(self) -> bool:
+        """Return True: the allowance asks only whether anything of it is left."""
+        return True
+
+    def charge(self, size: int) -> None:
+        """Spend one message, and its bytes with what the delivery itself costs."""
+        self.messages.spend(1)
+        volume = self.volume
+        if volume.granted != INFINITE:
+            volume.granted = max(0, volume.granted - size - DELIVERY_OVERHEAD)
 
 
 class OutgoingLink(Subscription):
@@ -176,8 +204,12 @@ class OutgoingLink(Subscription):
             if taken == number:
                 del self.ring[slot]
                 break
-        if self.is_blocked and self.credit.exists():
-            self.wake_for_credit()
+        self.wake_for_credit()
+
+    def wake_for_credit(self) -> None:
+        """Ask for a turn if credit was missing and is there: messages and allowance come one by one."""
+        if self.credit.exists():
+            super().wake_for_credit()
 
 
 def _read_subject(message: QueuedMessage) -> str:

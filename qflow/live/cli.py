@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
-from qflow.arguments import add_json, add_several, port_number, whole_number, words_of
+from qflow.arguments import add_json, add_several, port_number, read_digits, whole_number, words_of
 from qflow.kit import INTERRUPTED, RefusalError, explain_missing, heed_interrupts
 from qflow.live.brakes import BRAKES, SILENCE
 from qflow.live.certificates import add_certificate, given_certificate, server_context
@@ -37,6 +37,7 @@ _RUN = "served"
 _HERE = ("127.0.0.1", "localhost", "::1")
 _LOOK = 0.5
 _MOST = (1 << 31) - 1
+_LEAST_MEMORY, _MOST_MEMORY = 16 << 20, 1 << 40
 _SHORT = {"messages": 200, "still": 0.4, "timeout": 5.0}
 
 
@@ -64,7 +65,8 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
         "it in good order.",
         epilog="Limits, each of which closes a link or a connection in the protocol's own words: 2,000 "
         "connections; 256 sessions and 1,000 links each; messages of 64 MiB; 128 MiB that "
-        "wait for one client; 10 seconds to open a connection. The reference's page serve.md says more.",
+        "wait for one client; 10 seconds to open a connection. When --memory is used up, messages find no "
+        "room until some is free. The reference's page serve.md says more.",
     )
     add = parser.add_argument
     text = f"the TCP port to listen on; default: {_PORT}"
@@ -80,6 +82,11 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     text = "how a sender is told that a queue is above its stop threshold: by silence, as Qpid's broker "
     text += "does, by credit or by rejected transfers, as others do; default: silence"
     add("--brake", choices=BRAKES, default=SILENCE, help=text)
+    text = (
+        "what all clients and all queues together may have the server keep, such as 500M or 2G; default: a "
+    )
+    text += "quarter of the machine's"
+    add("--memory", type=_bytes, default=0, metavar="BYTES", help=text)
     add_certificate(parser)
     secret = parser.add_mutually_exclusive_group()
     text = "what clients have to know (SASL PLAIN); others on this machine can see it, so better give a "
@@ -101,6 +108,7 @@ def _serve(namespace: argparse.Namespace) -> int:
     certificate = given_certificate(namespace.cert, namespace.key)
     workload = Workload.load(namespace.workload) if namespace.workload else None
     require_proton()
+    from qflow.live.peer import ClientLimits
     from qflow.live.server import Server
 
     server = Server(
@@ -110,6 +118,7 @@ def _serve(namespace: argparse.Namespace) -> int:
         port=namespace.port,
         password=password,
         is_traced=bool(namespace.trace),
+        limits=ClientLimits(memory=namespace.memory),
         brake=namespace.brake,
         tls=server_context(certificate),
     )
@@ -378,6 +387,18 @@ def _properties(text: str) -> dict[str, Any]:
     raise argparse.ArgumentTypeError(
         f"must be a JSON object of texts, numbers, true and false, got {text[:100]!r}"
     )
+
+
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
+
+
+def _bytes(text: str) -> int:
+    """Read a size in bytes, from 16 MiB, with which a message of any client still fits."""
+    digits, unit = text.rstrip("KMG"), text[len(text.rstrip("KMG")) :]
+    number = read_digits(digits)
+    if number and unit in _UNITS and _LEAST_MEMORY <= number << _UNITS[unit] <= _MOST_MEMORY:
+        return number << _UNITS[unit]
+    raise argparse.ArgumentTypeError(f"must be from 16M to 1024G, such as 500M or 2G, got {text[:100]!r}")
 
 
 def _seconds(text: str) -> float:

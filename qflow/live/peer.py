@@ -47,9 +47,10 @@ from proton import (
 
 from qflow import __version__
 from qflow.broker import Broker, Message
-from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRecord
 from qflow.broker.errors import AmqpException, LinkException, SessionException
 from qflow.broker.links import (
+    DELIVERY_OVERHEAD,
     SUBJECT,
     IncomingLink,
     LinkSession,
@@ -67,10 +68,10 @@ from qflow.messaging import qmf
 
 CREDIT: Final = 500
 """Credit of a sender's link, filled up whenever something was read (LNK-01)."""
-_PORTION = 1_000
-"""So much credit of a receiver's link at most is handed to the broker at a time."""
-_HIGH_WATER = 1 << 20
-"""A receiver that has so many bytes waiting to be read is given no more for now."""
+_MOST_UNREAD, _LEAST_ALLOWANCE = 1 << 18, 1 << 14
+"""Bytes that may wait for a client to read them, and the least that each of its links is allowed of that."""
+_CONNECTION_OVERHEAD = 48 << 10
+"""Bytes that an idle connection costs (measured: 2,000 of them)."""
 _LONGEST_NAME = 255
 
 OUTCOMES = ("accepted", "released", "rejected", "presettled", "lost")
@@ -91,6 +92,8 @@ class ClientLimits(NamedTuple):
         queued_bytes: Bytes of one connection that wait: of a frame, of messages that have not ended, and of
             what the client does not read.
         handshake: Seconds until a connection has to be open.
+        memory: Bytes of all connections and all queues together (:mod:`qflow.live.memory`); 0 for a quarter
+            of the machine's.
     """
 
     connections: int = 2_000
@@ -99,6 +102,7 @@ class ClientLimits(NamedTuple):
     message_size: int = 64 << 20
     queued_bytes: int = 128 << 20
     handshake: float = 10.0
+    memory: int = 0
 
 
 class _PeerServer(Protocol):
@@ -114,6 +118,7 @@ class _PeerServer(Protocol):
     dirty: dict[Peer, None]
     ticking: dict[Peer, float]
     refusals: deque[str]
+    is_full: bool
 
     def advance_time(self) -> None: ...
     def connection_name(self, container: str, peer: Peer) -> str: ...
@@ -183,7 +188,10 @@ class _LiveSession:
         if receiving.is_presettled:
             lib.pn_delivery_settle(delivery)
         else:
-            receiving.unsettled[delivery] = record.id
+            # Until it is settled Proton keeps its bytes, too.
+            size = len(data) + DELIVERY_OVERHEAD
+            receiving.unsettled[delivery] = _Unsettled(record.id, size)
+            receiving.kept += size
             lib.pn_link_advance(link)
         peer.note_output(receiving, len(data))
 
@@ -242,6 +250,13 @@ class Sending:
         self.session.peer.outcomes[word] += 1
 
 
+class _Unsettled(NamedTuple):
+    """A delivery whose outcome has not come: its number in the engine, and what is kept of it."""
+
+    number: int
+    size: int
+
+
 @dataclass(slots=True, eq=False)
 class Receiving:
     """A link on which the client receives."""
@@ -249,9 +264,9 @@ class Receiving:
     session: _LiveSession
     wrapper: Link
     link: OutgoingLink
-    # Proton's delivery to the engine's number.
-    unsettled: dict[Any, int] = field(default_factory=dict)
-    is_portioned: bool = False
+    # By Proton's delivery; and the bytes that are kept of all of them.
+    unsettled: dict[Any, _Unsettled] = field(default_factory=dict)
+    kept: int = 0
     # Where Proton finds the tag of the next delivery.
     number: Any = field(default_factory=lambda: ffi.new("uint32_t *"))
     tag: Any = field(init=False)
@@ -428,12 +443,28 @@ class Peer:
             self.queued = 0
         return int(pending)
 
+    @property
+    def held(self) -> int:
+        """Bytes that the server keeps for this client: what is unfinished, unread, or unsettled."""
+        unsettled = sum(link.kept for link in self.links.values() if isinstance(link, Receiving))
+        return _CONNECTION_OVERHEAD + self._incoming() + max(self.queued, unsettled)
+
+    def _incoming(self) -> int:
+        """Return the bytes of frames and messages whose end has not come."""
+        unfinished: int = sum(map(lib.pn_session_incoming_bytes, self.sessions))
+        return self._unframed + unfinished
+
     def pop_output(self, size: int) -> None:
         """Note that so much of the output has been written."""
         if self.sasl.output:
             del self.sasl.output[:size]
         else:
             lib.pn_transport_pop(self._transport, size)
+
+    @property
+    def is_hungry(self) -> bool:
+        """Whether a receiver waits for more until what was written has been read."""
+        return bool(self._to_feed)
 
     def feed(self) -> None:
         """Hand on the credit that had to wait until the client had read what was written."""
@@ -517,6 +548,9 @@ class Peer:
         container = connection.remote_container or ""
         if len(container) > _LONGEST_NAME:
             self.refuse("amqp:invalid-field", f"a container-id has at most {_LONGEST_NAME} characters")
+            return
+        if server.is_full:
+            self.refuse("amqp:resource-limit-exceeded", "the server has no memory left")
             return
         self.container = container
         self.product = product_of(plain(connection.remote_properties))[:_LONGEST_NAME]
@@ -651,9 +685,9 @@ class Peer:
         self.server.dirty[self] = None
 
     def note_output(self, receiving: Receiving, size: int) -> None:
-        """Note that so many bytes are to be written for a link."""
-        self.queued += size
-        if receiving.is_portioned:
+        """Note that bytes are to be written for a link, which may need a new allowance once they are."""
+        self.queued += size + DELIVERY_OVERHEAD
+        if receiving.link.credit.volume.granted < _LEAST_ALLOWANCE:
             self._to_feed[receiving] = None
         self.server.dirty[self] = None
 
@@ -715,8 +749,7 @@ class Peer:
     def _check_parts(self, sending: Sending, delivery: Any) -> None:
         """Refuse a message whose rest has not come, if it is too large by now."""
         self._require_size(lib.pn_delivery_pending(delivery))
-        most = self.server.limits.queued_bytes
-        waiting = lib.pn_session_incoming_bytes(lib.pn_link_session(sending.impl))
+        most, waiting = self.server.limits.queued_bytes, self._incoming()
         if waiting > most:
             text = f"{waiting} bytes of unfinished messages, at most {most} are kept"
             self.refuse("amqp:resource-limit-exceeded", text)
@@ -741,6 +774,9 @@ class Peer:
             self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
             return
         brake = brakes.SILENCE if queue is None else server.brake
+        if server.is_full:
+            self._turn_away(sending, delivery, "the server has no memory left", is_settled)
+            return
         if brake == brakes.REJECT and queue is not None and brakes.is_on(queue):
             self._reject(sending, delivery, f"{queue.name} is above its stop threshold", is_settled)
             return
@@ -752,10 +788,7 @@ class Peer:
         except SessionException as error:
             if not is_released(error):
                 raise
-            if brake == brakes.REJECT:
-                self._reject(sending, delivery, error.text, is_settled)
-            else:
-                self._settle(sending, delivery, _RELEASED, "released", is_settled)
+            self._turn_away(sending, delivery, error.text, is_settled)
             return
         if transfer.is_complete or is_settled or brake != brakes.SILENCE:
             self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
@@ -774,6 +807,13 @@ class Peer:
             sending.count("presettled")
         lib.pn_delivery_settle(delivery)
 
+    def _turn_away(self, sending: Sending, delivery: Any, text: str, is_settled: bool) -> None:
+        """Say that there is no room for a message: Qpid's broker releases it, others reject it (LNK-05)."""
+        if self.server.brake == brakes.REJECT and sending.link is not None and sending.link.queue is not None:
+            self._reject(sending, delivery, text, is_settled)
+        else:
+            self._settle(sending, delivery, _RELEASED, "released", is_settled)
+
     def _reject(self, sending: Sending, delivery: Any, text: str, is_settled: bool) -> None:
         if not is_settled:
             Delivery.wrap(delivery).local.condition = Condition(brakes.REJECTED, text)
@@ -790,10 +830,11 @@ class Peer:
         state, is_settled = lib.pn_delivery_remote_state(delivery), lib.pn_delivery_settled(delivery)
         if not state and not is_settled:
             return
-        number = receiving.unsettled.pop(delivery, None)
-        if number is None:
+        unsettled = receiving.unsettled.pop(delivery, None)
+        if unsettled is None:
             return
-        session = receiving.session
+        receiving.kept -= unsettled.size
+        session, number = receiving.session, unsettled.number
         if state == TRANSACTIONAL:
             self._act()
             self._begin_batch(session.engine)
@@ -849,25 +890,23 @@ class Peer:
             self._feed(link, in_read=True)
 
     def _feed(self, receiving: Receiving, in_read: bool = False) -> None:
-        """Hand a receiver's credit to the broker, in portions that its socket can take."""
-        impl, link, name = receiving.impl, receiving.link, receiving.name
+        """Give a receiver's credit to the broker, within an allowance of what its socket can take."""
+        impl, name, credit = receiving.impl, receiving.name, receiving.link.credit
         engine = receiving.session.engine
-        wire, granted = lib.pn_link_credit(impl), link.credit.messages.granted
-        if self.queued > _HIGH_WATER and wire > granted:
-            receiving.is_portioned = True
-            self._to_feed[receiving] = None
-            return
-        portion = min(wire, _PORTION)
-        receiving.is_portioned = portion < wire
-        if portion != granted:
+        wire, granted = lib.pn_link_credit(impl), credit.messages.granted
+        allowance = credit.volume.granted
+        is_allowed = allowance != INFINITE and allowance >= _LEAST_ALLOWANCE
+        if in_read and (wire != granted or not is_allowed):
+            self._begin_batch(engine)
+        if wire < granted:
             self._has_acted = True
-            if in_read:
-                self._begin_batch(engine)
-            if portion < granted:
-                engine.message_stop(name)
-                granted = 0
-            if portion > granted:
-                engine.message_flow(name, 0, portion - granted)
+            engine.message_stop(name)
+            granted = 0
+        if wire and not is_allowed:
+            self._allow(receiving)
+        if wire > granted:
+            self._has_acted = True
+            engine.message_flow(name, MESSAGE_UNIT, wire - granted)
         if impl in self.links and lib.pn_link_get_drain(impl):
             if in_read:
                 # After the output, which the batch's end makes.
@@ -875,14 +914,25 @@ class Peer:
             else:
                 self._drain(receiving)
 
-    def _drain(self, receiving: Receiving) -> None:
-        """Send what is there, and give the rest of the credit back (LNK-10)."""
-        if receiving.is_portioned and receiving.link.queue.message_count:
-            # The rest of the credit first, as soon as the socket takes it.
+    def _allow(self, receiving: Receiving) -> None:
+        """Allow a link its share of what may wait unread; if that much does, nothing until it is read."""
+        room, allowance = _MOST_UNREAD - self.queued, 0
+        if room > 0:
+            receivers = sum(isinstance(link, Receiving) for link in self.links.values())
+            allowance = max(room // receivers, _LEAST_ALLOWANCE)
+        else:
             self._to_feed[receiving] = None
-            return
+        if allowance != receiving.link.credit.volume.granted:
+            receiving.session.engine.message_flow(receiving.name, BYTE_UNIT, allowance)
+
+    def _drain(self, receiving: Receiving) -> None:
+        """Send what is there, and return the rest of the credit (LNK-10)."""
         self._has_acted = True
         receiving.session.engine.message_flush(receiving.name)
+        if not receiving.link.credit.volume.granted and receiving.link.queue.message_count:
+            # The rest of the messages first, as soon as the socket takes them.
+            self._to_feed[receiving] = None
+            return
         lib.pn_link_drained(receiving.impl)
         self.server.dirty[self] = None
 

@@ -1,13 +1,17 @@
 """Server: the broker behind a port, one thread, many clients.
 
-The loop waits for sockets, gives each that is ready one turn (64 KiB), and writes what the broker has to say
-to every client that it concerns.  Time in the broker is time on the clock, in microseconds since the start;
-it is read once for each turn of the loop, so that all that came together happened at one time.
+The loop waits for sockets, gives each that is ready one turn (64 KiB at most), and writes what the broker
+has to say to every client that it concerns.  Time in the broker is time on the clock, in microseconds since
+the start; it is read once for each turn of the loop, so that all that came together happened at one time.
 
-A client can hurt only itself.  What it may use is limited (:class:`ClientLimits`); what it does wrong closes
-its own connection, in the protocol's words; what goes wrong in qflow closes the connection it went wrong for,
-and is counted in ``failures``.  A client that does not read gets no more credit than its socket can take, and
-one that does not write a whole frame costs one frame's room.
+One client cannot stop the others.  What it may use is limited (:class:`ClientLimits`), and so is what all of
+them may use together (:mod:`qflow.live.memory`); what it does wrong closes its own connection, in the
+protocol's words; what goes wrong in qflow closes the connection it went wrong for, and is counted in
+``failures``.  A client that does not read gets no more messages than its socket can take.
+
+Turns are fair: when many sockets are ready each is read for less; each is written to once, and receivers are
+fed for a while only, and next those who have waited.  What one command costs is not divided: a selector that
+no message matches looks at its whole queue.
 
 All access to the broker is made by one thread at a time: the loop, or a thread that holds ``lock``.
 """
@@ -35,6 +39,7 @@ from qflow.kit import RefusalError
 from qflow.live.brakes import BRAKES, CREDIT, SILENCE
 from qflow.live.client_book import is_a_name
 from qflow.live.encoded import Decoder, Encoded
+from qflow.live.memory import default_memory, find_largest, queued_size
 from qflow.live.peer import ClientLimits, Peer
 from qflow.messaging import qmf
 from qflow.trace.files import TraceLines
@@ -50,6 +55,13 @@ _GRACE = 2.0
 _PAUSE = 0.5
 _LONGEST_WAIT = 0.5
 _TICK = 0.02
+# Bytes that the system keeps unsent for a client, where it can be told so (Linux and macOS).
+_UNSENT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+_MOST_UNSENT = 1 << 16
+# Of so many clients that are ready at a time each is read for a full turn.
+_FEW, _LEAST_READ = 8, 1 << 12
+# Seconds for which the server feeds receivers before it reads again, and after which it counts its memory.
+_FEEDING, _COUNTING = 0.05, 0.1
 
 
 class Server:
@@ -85,11 +97,14 @@ class Server:
             self.broker.management.create("queue", asked.name, asked.properties())
         self.agent = qmf.Agent.of(self.broker)
         self.password = password
-        self.limits = limits or ClientLimits()
+        limits = limits or ClientLimits()
+        self.limits = limits._replace(memory=limits.memory or default_memory())
         self.container = str(uuid4())
         self.decoder = Decoder()
         self.lock = RLock()
         self.dirty: dict[Peer, None] = {}
+        # Those whose output is written, so that their receivers can be given more.
+        self._hungry: dict[Peer, None] = {}
         self.ticking: dict[Peer, float] = {}
         # The last hundred: what went wrong in qflow itself, why connections were closed, and links refused.
         self.failures, self.incidents, self.refusals = (deque[str](maxlen=_KEPT) for _ in range(3))
@@ -103,6 +118,8 @@ class Server:
         self._names: dict[str, Peer | None] = {qmf.AGENT_SESSION: None}
         self._room = memoryview(bytearray(READ_SIZE))
         self._is_stopping = False
+        # Whether the memory is used up, what it was when it was last counted, and when it is counted next.
+        self.is_full, self.held, self._counts_at = False, 0, 0.0
         # When the listener is looked at again, if it is not now.
         self._listens_at = 0.0
         self._selector = DefaultSelector()
@@ -147,6 +164,7 @@ class Server:
         self.advance_time()
         # Consoles may have subscribed to management's events, or gone.
         self.agent.watch()
+        clients = []
         for key, mask in ready:
             if key.data is None:
                 self._accept()
@@ -154,8 +172,12 @@ class Server:
                 with suppress(BlockingIOError):
                     self._wake_in.recv(READ_SIZE)
             else:
-                self._serve(key.data, mask)
+                clients.append((key.data, mask))
+        size = max(self.read_size * _FEW // max(len(clients), _FEW), min(self.read_size, _LEAST_READ))
+        for peer, mask in clients:
+            self._serve(peer, mask, size)
         self._tick()
+        self._count_memory()
         if self.brake == CREDIT:
             # Whatever made room, links that wait for credit have it by now.
             for peer in self.peers():
@@ -178,7 +200,7 @@ class Server:
             self.broker.advance(max(now, self.broker.now))
 
     def _wait(self) -> float:
-        if self.dirty:
+        if self.dirty or self._hungry:
             return 0.0
         now = monotonic()
         due = [_LONGEST_WAIT, *(time - now for time in self.ticking.values())]
@@ -206,6 +228,10 @@ class Server:
             connected.setblocking(False)
             with suppress(OSError):
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                # What a client does not read waits here, where it is counted, and not in the system's buffer:
+                # that takes thousands of deliveries, each of which is remembered until it is settled.
+                if _UNSENT is not None:
+                    connected.setsockopt(socket.IPPROTO_TCP, _UNSENT, _MOST_UNSENT)
             if self.tls is not None:
                 # The handshake is made by the first bytes that are read and written.
                 connected = self.tls.wrap_socket(connected, server_side=True, do_handshake_on_connect=False)
@@ -214,16 +240,33 @@ class Server:
             self.ticking[peer] = monotonic() + self.limits.handshake
             self._selector.register(connected, EVENT_READ, peer)
 
-    def _serve(self, peer: Peer, mask: int) -> None:
+    def _count_memory(self) -> None:
+        """Count what is kept for clients, and close those that keep most while it is too much."""
+        now = monotonic()
+        if now < self._counts_at:
+            return
+        self._counts_at = now + _COUNTING
+        most = self.limits.memory
+        self.held = queued_size(self.broker.queues.queues.values())
+        self.held += sum(peer.held for peer in self._connected)
+        if self.held > most and not self.is_full:
+            self.note_incident("", f"the memory is used up: {self.held} bytes, at most {most} are kept")
+        self.is_full = self.held > most
+        staying = [peer for peer in self._connected if not peer.is_over]
+        for peer in find_largest(staying, self.held - most):
+            text = f"{peer.held} bytes are kept for this client, and no more than {most} for all"
+            self._guard(peer, peer.refuse, "amqp:resource-limit-exceeded", text)
+
+    def _serve(self, peer: Peer, mask: int, size: int) -> None:
         if mask & EVENT_WRITE:
             self.dirty[peer] = None
         if not mask & EVENT_READ:
             return
         try:
-            data = peer.socket.recv(self.read_size)
+            data = peer.socket.recv(size)
             # What TLS has decrypted no selector knows of.
             while data and self.tls is not None and peer.socket.pending():  # type: ignore[attr-defined]
-                data += peer.socket.recv(self.read_size)
+                data += peer.socket.recv(size)
         except _NOT_NOW:
             return
         except OSError as error:
@@ -269,12 +312,21 @@ class Server:
             return None
 
     def _write_all(self) -> None:
-        """Write to every client what there is for it; hand on the credit that this makes room for."""
-        while self.dirty:
-            dirty, self.dirty = self.dirty, {}
-            for peer in dirty:
-                if peer in self._connected:
-                    self._write(peer)
+        """Write to clients what there is for them, then hand on the credit that this made room for.
+
+        To each once, and feeding stops after a while: a client that reads as fast as it is written to would
+        keep all others waiting, and so would a hundred that browse a long queue.
+        """
+        dirty, self.dirty = self.dirty, {}
+        for peer in dirty:
+            if peer in self._connected:
+                self._write(peer)
+        end = monotonic() + _FEEDING
+        while self._hungry and monotonic() < end:
+            peer = next(iter(self._hungry))
+            del self._hungry[peer]
+            if peer in self._connected and not peer.is_over:
+                self._guard(peer, peer.feed)
 
     def _write(self, peer: Peer) -> None:
         if peer.queued > self.limits.queued_bytes and not peer.is_over:
@@ -300,8 +352,8 @@ class Server:
         self._listen(peer, EVENT_READ)
         if peer.is_over:
             self._leave(peer)
-        else:
-            self._guard(peer, peer.feed)
+        elif peer.is_hungry:
+            self._hungry[peer] = None
 
     def _listen(self, peer: Peer, mask: int) -> None:
         if self._selector.get_key(peer.socket).events != mask:
@@ -324,6 +376,7 @@ class Server:
         self._guard(peer, peer.end)
         self.ticking.pop(peer, None)
         self.dirty.pop(peer, None)
+        self._hungry.pop(peer, None)
         if self._names.get(peer.name) is peer:
             del self._names[peer.name]
         self.departed.update(peer.outcomes)

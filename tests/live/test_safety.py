@@ -6,13 +6,14 @@ import socket
 import sys
 from contextlib import ExitStack, suppress
 from itertools import islice
+from time import sleep
 
 import pytest
 
 pytest.importorskip("proton")
 
-from proton import Described, Endpoint, Message, symbol
-from proton.utils import BlockingConnection
+from proton import ConnectionException, Described, Endpoint, Message, Terminus, symbol
+from proton.utils import BlockingConnection, SendException
 from scenario10 import Client, World, reason
 from test_serving import opening
 from test_wire_log import CLIENT, dialogue
@@ -52,6 +53,17 @@ class Clients(World):
         self.pump(lambda: link.state & Endpoint.REMOTE_CLOSED)
         return link.remote_condition.name
 
+    def fill(self, bodies):
+        """Send messages to the queue, settled as sent, as fast as there is credit."""
+        link = self.sender(self.client("filler"))
+        for number, body in enumerate(bodies):
+            self.pump(lambda: link.credit)
+            delivery = link.delivery(str(number))
+            link.send(Message(id=number, body=body).encode())
+            link.advance()
+            delivery.settle()
+        self.pump(quiet=0.05)
+
     def closed(self, client):
         """Wait until the server has closed a client's connection; return condition and text."""
         assert self.pump(lambda: client.is_gone), "still open"
@@ -64,11 +76,11 @@ def world(served):
     return Clients(served)
 
 
-def is_alive(served):
+def is_alive(served, queue="q"):
     """Whether the server still takes a message and gives it back."""
     connection = BlockingConnection(served.url, timeout=10)
-    connection.create_sender("q").send(Message(body="alive"))
-    receiver = connection.create_receiver("q")
+    connection.create_sender(queue).send(Message(body="alive"))
+    receiver = connection.create_receiver(queue)
     body = receiver.receive(timeout=10).body
     receiver.accept()
     connection.close()
@@ -211,28 +223,107 @@ def test_what_is_no_message_closes_its_link(served, world):
     assert is_alive(served)
 
 
-def test_who_does_not_read_is_given_no_more_than_its_socket_takes():
-    """The rest stays on the queue, where others can have it."""
-    with serve("q --max-queue-size=0") as served:
-        connection = BlockingConnection(served.url, timeout=30)
-        sender = connection.create_sender("q")
-        for _ in range(400):
-            sender.send(Message(body=b"x" * 50_000))
+def receive_without_reading(client, **source):
+    """Attach a link that gives credit for everything, and read nothing from now on."""
+    link = client.session.receiver("r")
+    link.source.address = "q"
+    for name, value in source.items():
+        setattr(link.source, name, value)
+    link.open()
+    link.flow(1_000_000)
+    client.write()
+
+
+@pytest.mark.parametrize(("size", "count"), [(100, 20_000), (50_000, 400), (3_000_000, 9)])
+def test_receiver_that_does_not_read_gets_what_its_socket_takes(size, count):
+    """The rest stays on the queue, where others can have it, however many messages that is."""
+    with serve("q --max-queue-size=0", is_traced=False) as served:
         world = Clients(served)
+        world.fill([b"x" * size] * count)
+        client = world.client()
+        world.pump(lambda: client.connection.state & Endpoint.REMOTE_ACTIVE)
+        receive_without_reading(client)
+        wait_until(lambda: served.snapshot()["queues"]["q"]["messageCount"] < count, "some are given")
+        with served.lock:
+            left = served.broker.queue("q").statistics().messageCount
+            # The loopback's own buffers take some, and a message of any size fits into the rest.
+            assert served.server.peers()[-1].queued <= (1 << 19) + size
+            assert (count - left) * size <= (6 << 20) + size
+        connection = BlockingConnection(served.url, timeout=30)
+        receiver = connection.create_receiver("q", credit=1)
+        assert receiver.receive(timeout=10).id >= count - left
+        client.socket.close()
+        connection.close()
+
+
+def test_slow_reader_gets_every_message_in_order():
+    """What is read makes room for more, and a drain ends where it should."""
+    with serve("q --max-queue-size=0", is_traced=False) as served:
+        world = Clients(served)
+        bodies = ["x" * size + str(number) for number in range(8) for size in (10, 400_000, 20, 1_000_000)]
+        world.fill(bodies)
         client = world.client()
         link = client.session.receiver("r")
         link.source.address = "q"
         link.open()
-        world.pump(lambda: link.state & Endpoint.REMOTE_ACTIVE)
-        link.flow(100_000)
-        client.write()
-        wait_until(lambda: served.snapshot()["queues"]["q"]["messageCount"] < 400, "some are given")
+        link.drain(100)
+        world.pump(lambda: link.state & Endpoint.REMOTE_ACTIVE and not link.credit)
+        assert [body for body, _ in client.held["r"]] == bodies
+
+
+def test_browsers_that_do_not_read_leave_room_for_others():
+    """A hundred of them cost a thousand messages each at most, and a client beside them is served."""
+    with serve("q --max-queue-size=0", "other", is_traced=False) as served:
+        world = Clients(served)
+        world.fill([b"x" * 2_000] * 5_000)
+        for number in range(30):
+            client = world.client(f"browser-{number}", sasl=False)
+            receive_without_reading(client, distribution_mode=Terminus.DIST_MODE_COPY)
+        wait_until(lambda: len(served.snapshot()["clients"]) == 31, "all browse")
+        connection = BlockingConnection(served.url, timeout=30)
+        assert is_alive(served, "other")
         with served.lock:
-            assert served.server.peers()[-1].queued <= 60 << 20
-        receiver = connection.create_receiver("q", credit=1)
-        client.socket.close()
-        assert len(receiver.receive(timeout=10).body) == 50_000
+            assert sum(peer.held for peer in served.server.peers()) < 31 * (3 << 20)
         connection.close()
+
+
+MEMORY = SMALL._replace(memory=5 << 20, message_size=4 << 20, queued_bytes=4 << 20)
+
+
+def test_used_up_memory_releases_messages_until_there_is_room():
+    with serve("q --max-queue-size=0", "other", limits=MEMORY, is_traced=False) as served:
+        connection = BlockingConnection(served.url, timeout=30)
+        sender = connection.create_sender("q")
+        with pytest.raises(SendException):
+            for _ in range(2_000):
+                sender.send(Message(body=b"x" * 20_000))
+                sleep(0.001)
+        assert served.server.is_full
+        assert served.server.incidents[0].startswith("the memory is used up: ")
+        with pytest.raises(ConnectionException, match="no memory left"):
+            BlockingConnection(served.url, timeout=10)
+        receiver = connection.create_receiver("q", credit=100)
+        while served.server.is_full:
+            receiver.receive(timeout=10)
+            receiver.accept()
+        assert is_alive(served, "other")
+        connection.close()
+
+
+def test_used_up_memory_closes_who_keeps_most_of_it():
+    """Messages that do not end are of no use to anybody; the client with the smallest of them stays."""
+    with serve("q", limits=MEMORY, is_traced=False) as served:
+        world = Clients(served)
+        clients = [world.client(f"c{number}") for number in range(4)]
+        for share, client in enumerate(clients):
+            link = world.sender(client)
+            link.delivery("part")
+            for _ in range(30 - 10 * share):
+                link.send(b"\0\x53\x75\xb0" + b"x" * 99_996)
+                world.pump(quiet=0.01)
+        assert world.closed(clients[0])[0] == "amqp:resource-limit-exceeded"
+        assert not any(client.is_gone for client in clients[1:])
+        assert is_alive(served)
 
 
 def test_an_error_of_the_server_s_own_closes_one_connection(served, world, monkeypatch):
