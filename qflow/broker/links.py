@@ -102,12 +102,11 @@ DELIVERY_OVERHEAD: Final = 1_024
 
 
 class _LinkCredit(Credit):
-    """A link's credit: messages, each spent for good (LNK-10), within an allowance of bytes.
+    """A link's credit: messages, each spent for good (LNK-10), within an allowance of bytes."""
 
-    AMQP 1.0 has no credit in bytes, and without a server behind a socket the allowance is infinite.  A server
-    sets it to what the client's socket can take, so that a receiver that does not read gets no more.  While
-    anything of it is left a message of any size may be sent: otherwise the largest would wait for ever.
-    """
+    # AMQP 1.0 has no credit in bytes, and without a socket the allowance is infinite.  A server sets it to
+    # the room in its client's socket, so that a receiver that does not read gets no more.  While any of it is
+    # left a message of any size may be sent: otherwise the largest would wait for ever.
 
     __slots__ = ()
 

@@ -40,7 +40,7 @@ _ODD_BODIES = (b"\x00\x53\x77\x00", b"\x00\x53\x77\x73")
 
 
 class FrameError(QflowError, ValueError):
-    """Bytes that are no AMQP 1.0; the text says what was seen and what is allowed."""
+    """Bytes outside AMQP 1.0; the text quotes them and names the allowed ones."""
 
 
 _HTTP = re.compile(rb"(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|CONNECT|TRACE|PRI) ")
@@ -49,7 +49,7 @@ AMQP_HEADER, SASL_HEADER = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
 
 
 def foreign_protocol(first: bytes) -> str:
-    """Return what a client speaks instead of AMQP 1.0, by its first bytes; "" if it may be that."""
+    """Return the foreign protocol of a client's first bytes; "" while it may be AMQP 1.0."""
     if first.startswith((AMQP_HEADER, SASL_HEADER)) or (
         len(first) < _HEADER and b"AMQP".startswith(first[:4])
     ):
@@ -63,7 +63,7 @@ def foreign_protocol(first: bytes) -> str:
 
 
 def _name_fields(name: str, fields: str) -> Any:
-    """Return a kind of named tuples; what was not sent is None."""
+    """Return a named tuple class whose omitted fields are None."""
     names = fields.split()
     return namedtuple(name, names, defaults=[None] * len(names))
 
@@ -122,7 +122,7 @@ def descriptor_of(value: Any) -> int | None:
 
 
 def terminus_of(value: Any) -> Any:
-    """Return an attach's source or target; one without fields if there is none."""
+    """Return an attach's source or target, without fields if the attach has none."""
     code = descriptor_of(value)
     if code not in (_SOURCE, _TARGET) or not isinstance(value.value, list):
         return Terminus()
@@ -133,13 +133,13 @@ def terminus_of(value: Any) -> Any:
 
 
 def product_of(properties: Any) -> str:
-    """Return the product and the version that a peer's open names; what it does not say is left out."""
+    """Return the product and the version in a peer's open, as far as it names them."""
     known = properties if isinstance(properties, dict) else {}
     return " ".join(str(known[key]) for key in ("product", "version") if known.get(key))
 
 
 def outcome_of(state: Any) -> str:
-    """Return the name of a delivery's outcome, such as ``accepted``; empty if there is none."""
+    """Return the name of a delivery's outcome, such as ``accepted``, or ""."""
     return OUTCOMES.get(descriptor_of(state) or 0, "")
 
 
@@ -152,7 +152,7 @@ class SectionPlaces(NamedTuple):
 
 
 def section_places(raw: bytes) -> SectionPlaces:
-    """Return where the bare message and the annotations are; FrameError for bytes in no sections.
+    """Return the places of the bare message and the annotations; FrameError for other bytes.
 
     >>> section_places(bytes.fromhex("005370c0020141005377a103616263"))
     SectionPlaces(bare=7, annotations=(0, 0), is_bare=False)
@@ -194,7 +194,7 @@ class Codec:
         self._data = Data()
 
     def decode(self, encoded: bytes) -> tuple[int, Any]:
-        """Return how many bytes the first value has, and the value, copied: Proton uses its memory again."""
+        """Return the length and a copy of the first value: Proton reuses its memory."""
         try:
             self._data.clear()
             length = self._data.decode(encoded)
@@ -204,7 +204,7 @@ class Codec:
 
 
 def control_of(message: bytes) -> tuple[str, list[Any]]:
-    """Return what a coordinator is asked for, ``declare`` or ``discharge``, and its fields."""
+    """Return a coordinator's command, ``declare`` or ``discharge``, and its fields."""
     place, codec = section_places(message).bare, Codec()
     length, section = codec.decode(message[place:])
     while descriptor_of(section) in _PROPERTIES:
@@ -219,7 +219,7 @@ def control_of(message: bytes) -> tuple[str, list[Any]]:
 
 
 def value_of(data: Data) -> Any:
-    """Return what is in a piece of Proton's data, or None."""
+    """Return the value in a Data object of Proton, or None."""
     data.rewind()
     return data.get_object() if data.next() else None
 

@@ -66,7 +66,7 @@ class _StatisticsClient:
 
 
 def _read_sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Return what a recording keeps of a queue's report.
+    """Return a queue's report as a recording keeps it.
 
     >>> _read_sample("q", {"msgDepth": 3, "flowStopped": False, "arguments": {"qpid.flow_stop_count": 9}})
     {'queue': 'q', 'values': [3, 0, False, 0, 0, 0, 0], 'arguments': {'qpid.flow_stop_count': 9}}

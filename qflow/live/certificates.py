@@ -19,7 +19,7 @@ class Certificate(NamedTuple):
 
 
 def server_context(certificate: Certificate | None) -> ssl.SSLContext | None:
-    """Return how to speak TLS with a certificate; None without one."""
+    """Return the TLS context of a certificate; None without one."""
     if certificate is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -40,14 +40,14 @@ def add_certificate(parser: argparse.ArgumentParser) -> None:
 
 
 def given_certificate(cert: str | None, key: str | None) -> Certificate | None:
-    """Return what ``--cert`` and ``--key`` say: both, or neither."""
+    """Return the certificate of ``--cert`` and ``--key``: both options, or neither."""
     if bool(cert) != bool(key):
         raise RefusalError(f"--cert and --key come together, got --{'cert' if cert else 'key'} alone")
     return Certificate(cert, key) if cert and key else None
 
 
 def make_certificate(folder: Path) -> Certificate:
-    """Make a certificate for this machine that nobody knows but who is given its authority's file."""
+    """Make a certificate for this machine, trusted by whoever has its authority's file."""
     try:
         import trustme
     except ImportError:

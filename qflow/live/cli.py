@@ -97,7 +97,7 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def _serve(namespace: argparse.Namespace) -> int:
-    """Serve until Ctrl-C, then write the trace if one was asked for."""
+    """Serve until Ctrl-C, then write the trace of ``--trace``."""
     from qflow.live.serving import require_proton
     from qflow.workload.cli import check_target
     from qflow.workload.model import Workload
@@ -140,7 +140,7 @@ def _serve(namespace: argparse.Namespace) -> int:
 
 @contextmanager
 def _keep_trace(server: Server, path: str) -> Iterator[None]:
-    """Write events as they happen; the file that was asked for is made of them at the end."""
+    """Write events as they happen, and at the end the trace file made of them."""
     from qflow.trace.files import TraceLines, write_trace
     from qflow.trace.schema import Trace
 
@@ -157,13 +157,13 @@ def _keep_trace(server: Server, path: str) -> Iterator[None]:
 
 
 def _report_incident(incident: str) -> None:
-    """Print for what a client's connection was closed: one line, whatever the client is called."""
+    """Print the reason of a connection's end on one line, whatever the client is called."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in incident)
     print(f"qflow serve: {shown}", file=sys.stderr, flush=True)
 
 
 def _password(namespace: argparse.Namespace) -> str:
-    """Return what clients have to know: as it was given, of a file, or of the environment."""
+    """Return the clients' password: the option's, the file's, or the environment's."""
     if namespace.password_file is None:
         return namespace.password or os.environ.get(_PASSWORD, "")
     password = ""
@@ -225,7 +225,7 @@ def _add_check_client(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def _add_report(add: Callable[..., Any]) -> None:
-    """Add what a build requires of the program, and where it is told."""
+    """Add the options of a build: required facts, and reports."""
     add("--require", type=words_of(FACTS), default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}")
     add("--baseline", metavar="FILE", help="an earlier --json: status 1 if a line has got worse since")
     add("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
@@ -233,7 +233,7 @@ def _add_report(add: Callable[..., Any]) -> None:
 
 
 def _add_broker(add: Callable[..., Any]) -> None:
-    """Add what the broker does to the program."""
+    """Add the options of the broker's behaviour."""
     text = f"how the broker stops a sender: {', '.join(BRAKES)}; with several, a column for each"
     add("--brake", type=words_of(BRAKES), default=[SILENCE], metavar="BRAKE,…", help=text)
     text = "of a sender: cut its connection, and worse, and add a ledger of what is lost, duplicated "
@@ -245,7 +245,7 @@ def _add_broker(add: Callable[..., Any]) -> None:
 
 
 def _add_messages(add: Callable[..., Any]) -> None:
-    """Add what is sent, to a queue of which kind, and how long that may take."""
+    """Add the options of messages, queue and time limits."""
     add("--body", metavar="FILE", help="what a receiver's messages carry: a text, or bytes")
     text = "of the body, which is sent as bytes then"
     add("--content-type", default="", metavar="TYPE", help=text)
@@ -314,7 +314,7 @@ def _check(namespace: argparse.Namespace) -> ClientReport:
 
 
 def _conditions(namespace: argparse.Namespace) -> Conditions:
-    """Return what was asked for; what was not is as it always is, or short."""
+    """Return the conditions of the options, with the usual or the short defaults."""
     names = [name for name in Conditions._fields if name not in ("brake", "certificate")]
     given = {name: getattr(namespace, name) for name in names if getattr(namespace, name) is not None}
     given = {**(_SHORT if namespace.short else {}), **given}
@@ -463,7 +463,7 @@ def _record(namespace: argparse.Namespace) -> int:
 
 
 def _show_recording(recording: Recording) -> None:
-    """Say how far it is, until it is interrupted."""
+    """Report progress until an interrupt."""
     from qflow.progress import StatusLine
 
     line, shown, seconds, missing = StatusLine(), "", 0.0, ""

@@ -18,7 +18,7 @@ from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, control_of
 
 
 class Coordinator:
-    """What a session's transactions are asked for."""
+    """The transaction of one session."""
 
     def __init__(self, engine: LinkSession) -> None:
         self._engine = engine
@@ -26,7 +26,7 @@ class Coordinator:
         self._identity = b""
 
     def answer(self, message: bytes, delivery: Delivery) -> AmqpException | None:
-        """Do what a message asks for, and say what came of it; return why there was no commit."""
+        """Execute a command of the client and settle its delivery; return a commit's error."""
         kind, fields = control_of(message)
         error = None
         if kind == "declare":

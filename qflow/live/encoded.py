@@ -1,4 +1,4 @@
-"""Encoded messages: what of an AMQP 1.0 message the broker reads, and what it writes.
+"""Encoded messages: the part of an AMQP 1.0 message that the broker reads, and the part that it writes.
 
 A message is sections in a row: header, delivery annotations, message annotations, then the *bare message*
 (properties, application properties, body), then a footer.  The broker hands the bare message on as it came,
@@ -48,7 +48,7 @@ class Encoded(NamedTuple):
     reply_to: str | None = None
 
     def content(self) -> tuple[str, bytes, dict[str, Any]]:
-        """Return what the engine keeps."""
+        """Return the content of the engine's message."""
         known: dict[str, Any] = {_BARE: self.bare}
         if self.annotations[0] < self.annotations[1]:
             known[_ANNOTATIONS] = list(self.annotations)
@@ -67,7 +67,7 @@ class Decoder:
         self._impl = self._message._msg
 
     def decode(self, raw: bytes) -> tuple[Message, Encoded]:
-        """Return what the engine needs of a message, without a routing key yet.
+        """Return a message for the engine, without a routing key yet.
 
         >>> raw = bytes(ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode())
         >>> message, encoded = Decoder().decode(raw)

@@ -71,7 +71,7 @@ class HandClient:
             self._io.wait(lambda: session.state & Endpoint.REMOTE_CLOSED)
 
     def listen(self) -> None:
-        """Say nothing, and hear what comes in a fifth of a second."""
+        """Listen for a fifth of a second."""
         with suppress(Timeout):
             self._io.wait(lambda: False, timeout=_LISTENS)
 
@@ -84,7 +84,7 @@ class HandClient:
     # Transactions
 
     def begin(self) -> None:
-        """Begin a transaction: what is sent from now on belongs to it."""
+        """Begin a transaction, which includes all transfers and accepts until its end."""
         link = self._session.sender("coordinator")
         link.target.type = Terminus.COORDINATOR
         self._attach(link)
@@ -140,11 +140,11 @@ class HandSender:
         self.deliveries.append(delivery)
 
     def outcomes(self) -> list[str]:
-        """Return what the broker has said to each transfer."""
+        """Return the broker's outcome of each transfer."""
         return [_name_outcome(delivery) for delivery in self.deliveries]
 
     def count(self, outcome: str = "no outcome yet") -> int:
-        """Return how many transfers have an outcome; those that wait for one if none is named."""
+        """Return the number of transfers with a given outcome, or without any."""
         return self.outcomes().count(outcome)
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ class HandSender:
 
 
 class HandReceiver:
-    """A link on which a client receives what it has given credit for."""
+    """A link on which a client receives within its credit."""
 
     def __init__(self, client: HandClient, link: Link) -> None:
         self.client = client
@@ -163,12 +163,12 @@ class HandReceiver:
         self.bodies: list[Any] = []
 
     def give_credit(self, credit: int) -> None:
-        """Allow the broker so many more messages."""
+        """Grant the broker `messages` more credit."""
         self.link.flow(credit)
         self.client.round_trip()
 
     def received(self) -> list[Any]:
-        """Return the bodies of all messages that have come so far."""
+        """Return the bodies of all messages received."""
         while (delivery := self.link.current) is not None and delivery.readable and not delivery.partial:
             message = Message()
             message.decode(self.link.recv(delivery.pending))
@@ -188,7 +188,7 @@ class HandReceiver:
 
     @property
     def is_settled_already(self) -> bool:
-        """Whether the broker has settled what it sent: at most once."""
+        """Whether the broker settles its deliveries when it sends them: at most once."""
         self.received()
         return all(delivery.settled for delivery in self.deliveries)
 

@@ -164,7 +164,7 @@ class LiveLab(Lab):
             self.scene.refusal = str(error)
 
     def _may_send(self, number: int) -> bool:
-        """Return whether the browser has drawn what it was sent, or could not say so."""
+        """Return whether the browser has drawn the last picture, or cannot report it."""
         if self._drawn >= number:
             return True
         if self._drawn < 0 or monotonic() - self._sent_at < _PATIENCE:
@@ -185,14 +185,14 @@ class LiveLab(Lab):
         self.scene.send({"live": {"over": True, "note": self.note}})
 
     def close(self) -> None:
-        """Free everything the lab used; the server goes on."""
+        """Free the lab's resources; the server keeps running."""
         self._is_over = True
         self._wanted.set()
         super().close()
 
 
 class _Follower:
-    """Looks at a broker that serves, again and again, and gives what a browser draws."""
+    """Polls a running broker and makes the browser's picture of it."""
 
     def __init__(self, serving: Any) -> None:
         self.serving = serving
@@ -205,7 +205,7 @@ class _Follower:
         self.fold = Fold(Topology((), (), (), (), 0), _GRAIN)
 
     def look(self) -> tuple[dict[str, Any], bytes]:
-        """Return what is seen now: plain values, and the numbers of the picture."""
+        """Return the present state as plain values, with the numbers of the picture."""
         serving = self.serving
         with serving.lock:
             serving.server.advance_time()
@@ -239,7 +239,7 @@ class _Follower:
         }, numbers
 
     def still(self) -> Picture:
-        """Return the picture of all that has happened, step by step; of a long run the last steps."""
+        """Return the picture of the whole run, step by step, or of the last steps of a long one."""
         with self.serving.lock:
             events = list(self.serving.server.events)
             options = self.serving.broker.options
@@ -323,7 +323,7 @@ class _Follower:
     # The fold
 
     def _renew(self, topology: Topology, now: int) -> None:
-        """Let the fold go on with who is there now; forget what is out of sight."""
+        """Continue the fold with the clients that are connected, without rows out of sight."""
         old = self.fold.topology
         names, known = (
             {f"> {spot.name}" for spot in of.producers} | {spot.name for spot in of.queues}
@@ -349,7 +349,7 @@ def _about(events: Iterable[tuple[Any, ...]], queues: set[str], base: int) -> li
 
 
 def _thin(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:
-    """Return what lasts without most of what is over, if that is too much; and one of how many is left."""
+    """Return the rows that still last, thinned if there are too many, and the number left out."""
     most = max((len(table) for table in lasting.values()), default=0)
     every = -(-most // _MOST_ROWS)
     if every <= 1:
@@ -368,7 +368,7 @@ def _thin(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:
 
 
 def _rows(name: str, table: Spans, every: int, stays: Mapping[int, int]) -> list[int]:
-    """Return the rows of a table to keep: of what still lasts the newest, of the rest one of so many."""
+    """Return the indices of table rows to keep: the newest that last, and a sample of the rest."""
     ends = table.column("end").tolist()
     alive = [row for row, end in enumerate(ends) if end == NEVER][-_MOST_ROWS:]
     if name == "locks":

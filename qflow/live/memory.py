@@ -1,4 +1,4 @@
-"""Memory: what a server keeps for all its clients together, and what it does when that is too much.
+"""Memory: the bytes that a server keeps for all its clients together, and its answer when they are too many.
 
 Each limit of one connection is generous, so a thousand of them are more than a machine has.  Three things
 grow with what clients do, and each is counted as it is, with what Python and Proton add to it:
@@ -40,7 +40,7 @@ _UNKNOWN = 4 << 30
 
 
 def default_memory() -> int:
-    """Return a quarter of the machine's memory in bytes, or of what its container may have."""
+    """Return a quarter of the memory of the machine or its container, in bytes."""
     sizes = []
     with suppress(AttributeError, OSError, ValueError):
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -52,7 +52,7 @@ def default_memory() -> int:
 
 
 def queued_size(queues: Collection[Queue]) -> int:
-    """Return the bytes that queues and what is on them weigh."""
+    """Return the weight of queues and their messages in bytes."""
     messages = sum(queue.message_depth for queue in queues)
     content = sum(queue.byte_depth for queue in queues)
     return content + MESSAGE_OVERHEAD * messages + QUEUE_OVERHEAD * len(queues)

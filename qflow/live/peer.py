@@ -226,13 +226,13 @@ class Sending:
             self.session.coordinator.abandon()
 
     def lose_held(self) -> None:
-        """Count what is withheld as lost."""
+        """Count the transfers with a withheld outcome as lost."""
         for _ in self.held:
             self.count("lost")
         self.held.clear()
 
     def describe(self) -> dict[str, Any]:
-        """Return what can be seen of it, as plain values; not of a coordinator."""
+        """Return a description in plain values; a coordinator has none."""
         link = self.link
         assert link is not None
         return {
@@ -245,13 +245,13 @@ class Sending:
         }
 
     def count(self, word: str) -> None:
-        """Count what has become of one transfer, of this link and of all links of the client."""
+        """Count a transfer's outcome, for this link and for all links of the client."""
         self.outcomes[word] += 1
         self.session.peer.outcomes[word] += 1
 
 
 class _Unsettled(NamedTuple):
-    """A delivery whose outcome has not come: its number in the engine, and what is kept of it."""
+    """A delivery without an outcome yet: its number in the engine, and its weight in bytes."""
 
     number: int
     size: int
@@ -285,7 +285,7 @@ class Receiving:
         self.session.engine.link_detach(self.name, "receiver")
 
     def describe(self) -> dict[str, Any]:
-        """Return what can be seen of it, as plain values."""
+        """Return a description in plain values."""
         return {
             "role": "receiver",
             "name": self.name,
@@ -339,7 +339,7 @@ class Peer:
     # Bytes
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the socket, and do what they ask for; it all happens at one time."""
+        """Process bytes from the socket, all at one time of the broker."""
         self._has_acted = False
         self.server.advance_time()
         try:
@@ -377,7 +377,7 @@ class Peer:
             batch.__exit__(None, None, None)
 
     def _begin_batch(self, engine: LinkSession) -> None:
-        """Keep what a session's commands cause until all of this read is done (RF-52)."""
+        """Keep the effects of a session's commands until all of this read is done (RF-52)."""
         if not engine.is_pipelining:
             self._batches.append(engine.pipeline())
             self._batches[-1].__enter__()
@@ -407,7 +407,7 @@ class Peer:
             self.server.dirty[self] = None
 
     def fill_credit(self) -> None:
-        """Give each link the credit that there is room for by now."""
+        """Grant each link the credit that its queue has room for."""
         for link in self.links.values():
             if isinstance(link, Sending):
                 self._fill_credit(link)
@@ -445,7 +445,7 @@ class Peer:
 
     @property
     def held(self) -> int:
-        """Bytes that the server keeps for this client: what is unfinished, unread, or unsettled."""
+        """The weight of this client in bytes: unfinished, unread and unsettled messages."""
         unsettled = sum(link.kept for link in self.links.values() if isinstance(link, Receiving))
         return _CONNECTION_OVERHEAD + self._incoming() + max(self.queued, unsettled)
 
@@ -455,7 +455,7 @@ class Peer:
         return self._unframed + unfinished
 
     def pop_output(self, size: int) -> None:
-        """Note that so much of the output has been written."""
+        """Remove `size` written bytes from the output."""
         if self.sasl.output:
             del self.sasl.output[:size]
         else:
@@ -463,11 +463,11 @@ class Peer:
 
     @property
     def is_hungry(self) -> bool:
-        """Whether a receiver waits for more until what was written has been read."""
+        """Whether a receiver waits for the client to read."""
         return bool(self._to_feed)
 
     def feed(self) -> None:
-        """Hand on the credit that had to wait until the client had read what was written."""
+        """Pass credit on that waited for the client to read."""
         waiting, self._to_feed = self._to_feed, {}
         for receiving in waiting:
             if self.links.get(receiving.impl) is receiving:
@@ -808,7 +808,7 @@ class Peer:
         lib.pn_delivery_settle(delivery)
 
     def _turn_away(self, sending: Sending, delivery: Any, text: str, is_settled: bool) -> None:
-        """Say that there is no room for a message: Qpid's broker releases it, others reject it (LNK-05)."""
+        """Refuse a message for want of room: Qpid's broker releases it, others reject it (LNK-05)."""
         if self.server.brake == brakes.REJECT and sending.link is not None and sending.link.queue is not None:
             self._reject(sending, delivery, text, is_settled)
         else:
@@ -877,7 +877,7 @@ class Peer:
             session.engine.message_accept(numbers)
 
     def _act(self) -> None:
-        """Note that something is asked for, after the accepts that came before it."""
+        """Note a command, after the accepts that came before it."""
         self._flush_accepts()
         self._has_acted = True
 
@@ -890,7 +890,7 @@ class Peer:
             self._feed(link, in_read=True)
 
     def _feed(self, receiving: Receiving, in_read: bool = False) -> None:
-        """Give a receiver's credit to the broker, within an allowance of what its socket can take."""
+        """Pass a receiver's credit to the broker, within an allowance of bytes for its socket."""
         impl, name, credit = receiving.impl, receiving.name, receiving.link.credit
         engine = receiving.session.engine
         wire, granted = lib.pn_link_credit(impl), credit.messages.granted
@@ -915,7 +915,7 @@ class Peer:
                 self._drain(receiving)
 
     def _allow(self, receiving: Receiving) -> None:
-        """Allow a link its share of what may wait unread; if that much does, nothing until it is read."""
+        """Grant a link its share of the unread bytes, or nothing until the client has read."""
         room, allowance = _MOST_UNREAD - self.queued, 0
         if room > 0:
             receivers = sum(isinstance(link, Receiving) for link in self.links.values())
@@ -926,7 +926,7 @@ class Peer:
             receiving.session.engine.message_flow(receiving.name, BYTE_UNIT, allowance)
 
     def _drain(self, receiving: Receiving) -> None:
-        """Send what is there, and return the rest of the credit (LNK-10)."""
+        """Send the available messages, and return the rest of the credit (LNK-10)."""
         self._has_acted = True
         receiving.session.engine.message_flush(receiving.name)
         if not receiving.link.credit.volume.granted and receiving.link.queue.message_count:

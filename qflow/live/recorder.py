@@ -1,4 +1,4 @@
-"""Recorder: records what a program does, from inside it, in two lines.
+"""Recorder: two lines that record a program from inside it.
 
 For programs that cannot be pointed to ``qflow record``::
 
@@ -45,7 +45,7 @@ _VERDICTS = {"RELEASED": "release", "REJECTED": "reject"}
 
 
 def recorder(subject: Any, out: str | Path, **options: Any) -> Recorder:
-    """Begin to record what a connection or a container does.
+    """Start recording a connection or a container.
 
     Parameters:
         subject (Connection of qpid.messaging, or Container of Proton): It is the same object afterwards, and
@@ -82,7 +82,7 @@ def recorder(subject: Any, out: str | Path, **options: Any) -> Recorder:
 
 
 class Recorder:
-    """A recording that goes on; made by :func:`recorder`."""
+    """A running recording, made by :func:`recorder`."""
 
     path: Path
 
@@ -150,7 +150,7 @@ class _ContainerRecorder(Recorder):
 
 
 class _MessagingRecorder(Recorder):
-    """Writes down what the methods of a connection's sessions, senders and receivers do."""
+    """Records the calls of a connection's sessions, senders and receivers."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class _MessagingRecorder(Recorder):
 
     @contextmanager
     def open_book(self) -> Iterator[ClientBook]:
-        """Yield the book for what happens at this moment, to one thread at a time."""
+        """Yield the book at the present moment, to one thread at a time."""
         with self._lock:
             self.book.now = self._now()
             yield self.book
@@ -311,7 +311,7 @@ class _Sender:
             self.waiting.append(book.transfer(self.client, size, mark, group))
 
     def _note_failure(self, error: Exception, message: Any, was_full: bool) -> None:
-        """Note what an exception says of a message: not sent, on its queue without an outcome, or the end."""
+        """Note the failure of a send: nothing sent, an outcome missing, or the link's end."""
         names = {kind.__name__ for kind in type(error).__mro__}
         with self.recorder.open_book() as book:
             if was_full:
@@ -363,7 +363,7 @@ class _Receiver:
 
 
 def _ask_number(ask: Callable[[], Any]) -> int | None:
-    """Return what a sender answers, if it is a number and the sender can still be asked."""
+    """Return a sender's counter, or None once the sender has none."""
     try:
         answer = ask()
     except Exception:
@@ -386,7 +386,7 @@ def _parse_node(address: str) -> tuple[str, str, dict[str, Any]]:
 
 
 def _describe_message(message: Any, group_header: str) -> tuple[str, int, Mark]:
-    """Return a message's group, the size of its content, and what it is recognised by."""
+    """Return a message's group, the size of its content, and its mark."""
     content = getattr(message, "content", message)
     properties = getattr(message, "properties", None) or {}
     try:

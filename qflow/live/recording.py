@@ -113,14 +113,14 @@ class Recording:
         self.problem = self.tap.capture.error or (words if status else "")
 
     def give_up(self) -> None:
-        """End at once; what is written stays."""
+        """End at once, and keep the rows that are written."""
         for process in (self._reader, self._statistics):
             if process is not None:
                 process.kill()
                 process.wait()
 
     def progress(self) -> str:
-        """Return one line: rows written, connections, what is not read yet."""
+        """Return a line of progress: rows, connections, and the bytes still to be read."""
         tap, said = self.tap, self._said
         late = tap.capture.written - said["read"]
         more = f", {late // 1_000_000} MB not read yet" if late > 1_000_000 else ""
@@ -132,7 +132,7 @@ class Recording:
         return f"recording: {said['rows']} rows written, {connections}{found}{more}"
 
     def findings(self) -> list[str]:
-        """Return what was found, and of which queues the thresholds are unknown, as the report has it."""
+        """Return the findings, with the queues whose thresholds are unknown, as a report has them."""
         try:
             report = json.loads((self.out / REPORT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -178,7 +178,7 @@ def _start_worker(module: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def follow_recorder(take: Callable[[str], object] = lambda line: None) -> threading.Event:
-    """Take the lines that the recorder gives a process beside it; return what is set when they end."""
+    """Call `take` with each line from the recorder; return an event that is set at their end."""
     # Ctrl-C is the recorder's, which closes our input when all is captured.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ended = threading.Event()
@@ -196,7 +196,7 @@ def follow_recorder(take: Callable[[str], object] = lambda line: None) -> thread
 
 
 def stopwatch(clock: Callable[[], int] = perf_counter_ns) -> Callable[[], int]:
-    """Return what returns the microseconds since now; the clock returns nanoseconds."""
+    """Return a function that returns the microseconds since now, by a clock in nanoseconds."""
     start = clock()
     return lambda: (clock() - start) // 1_000
 
@@ -301,7 +301,7 @@ class _Pair:
         self.tap.capture.append(self.tap.now(), self.number, kind, data)
 
     def end(self, reason: str = "") -> None:
-        """End both connections, after what is still to be written; say why, if no peer did it."""
+        """End both connections after the remaining output, for `reason` unless a peer ended them."""
         if self._is_over:
             return
         self._is_over = True
@@ -313,7 +313,7 @@ class _Pair:
 
 
 class _Peer(asyncio.Protocol):
-    """One of the two: what it says is passed to the other and then captured."""
+    """One peer, whose bytes are passed to the other and then captured."""
 
     other: _Peer
 

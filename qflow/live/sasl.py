@@ -1,4 +1,4 @@
-"""SASL: who a client says it is, before the protocol itself begins (LNK-24).
+"""SASL: a client's identity, given before the protocol itself begins (LNK-24).
 
 Proton has a SASL layer of its own, which knows passwords only with a further library.  Three frames are all
 there is to it: the broker offers its mechanisms, the client chooses one and gives its answer, the broker says
@@ -27,7 +27,7 @@ class SaslRefusedError(QflowError):
 
 
 class SaslLayer:
-    """Reads and writes what comes before the AMQP header."""
+    """The frames before the AMQP header, read and written."""
 
     def __init__(self, password: str = "") -> None:
         self.output = bytearray()

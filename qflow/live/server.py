@@ -155,12 +155,12 @@ class Server:
         self.wake()
 
     def wake(self) -> None:
-        """Have the loop look at what has been done to the broker from another thread."""
+        """Make the loop notice changes that another thread made to the broker."""
         with suppress(OSError):
             self._wake_out.send(b"\0")
 
     def turn(self, ready: Iterable[Any]) -> None:
-        """Do what the sockets that are ready ask for, and write what comes of it."""
+        """Serve the sockets that are ready, and write the output that this causes."""
         self.advance_time()
         # Consoles may have subscribed to management's events, or gone.
         self.agent.watch()
@@ -241,7 +241,7 @@ class Server:
             self._selector.register(connected, EVENT_READ, peer)
 
     def _count_memory(self) -> None:
-        """Count what is kept for clients, and close those that keep most while it is too much."""
+        """Count the memory, and close the heaviest clients while it is too much."""
         now = monotonic()
         if now < self._counts_at:
             return
@@ -312,11 +312,9 @@ class Server:
             return None
 
     def _write_all(self) -> None:
-        """Write to clients what there is for them, then hand on the credit that this made room for.
-
-        To each once, and feeding stops after a while: a client that reads as fast as it is written to would
-        keep all others waiting, and so would a hundred that browse a long queue.
-        """
+        """Write the clients' output, then pass on the credit that this made room for."""
+        # To each once, and feeding stops after a while: a client that reads as fast as it is written to would
+        # keep all others waiting, and so would a hundred that browse a long queue.
         dirty, self.dirty = self.dirty, {}
         for peer in dirty:
             if peer in self._connected:
@@ -387,7 +385,7 @@ class Server:
         peer.socket.close()
 
     def _note_end(self, peer: Peer) -> None:
-        """Note for what a connection is closed, as soon as it is."""
+        """Note the reason of a connection's end, as soon as it has ended."""
         if peer.incident:
             self.note_incident(peer.name or peer.address, peer.incident)
 
@@ -445,7 +443,7 @@ class Server:
         self.failures.append("".join(traceback.format_exception(error)))
 
     def note_incident(self, who: str, text: str) -> None:
-        """Keep for what a connection was closed, and tell whoever wants to know it at once."""
+        """Keep the reason why a connection was closed, and report it at once."""
         line = f"{who}: {text}" if who else text
         self.incidents.append(line)
         if self.on_incident is not None:
@@ -454,5 +452,5 @@ class Server:
     # What can be seen
 
     def peers(self) -> list[Peer]:
-        """Return the clients that are there, in the order in which they came."""
+        """Return the connected clients, in the order of their arrival."""
         return [peer for peer in self._connected if peer.name]

@@ -1,4 +1,4 @@
-"""Serving: a broker behind a port beside the code that made it, and what can be seen of it at any moment.
+"""Serving: a broker behind a port beside the code that made it, and its state at any moment.
 
 :func:`serve` starts the :class:`~qflow.live.server.Server` in a thread of its own.  What it gives can be
 looked at while clients come and go: the broker's table of queues, its trace so far, and
@@ -40,7 +40,7 @@ def require_proton() -> None:
 
 
 class Serving:
-    """A broker that serves clients, in a thread of its own, until it is closed.
+    """A broker that serves clients in a thread of its own until :meth:`close`.
 
     Attributes:
         server (Server)
@@ -65,7 +65,7 @@ class Serving:
         return f"amqp://{f'[{host}]' if ':' in host else host}:{port}"
 
     def trace(self, run: str = "served") -> Trace:
-        """Return everything that has happened so far as a trace, which replays to the same state."""
+        """Return the whole run as a trace, which replays to the same state."""
         with self.lock:
             events = self.server.events
             if events is None:
@@ -82,7 +82,7 @@ class Serving:
             return broker_table(self.broker)
 
     def snapshot(self, since: int = 0) -> dict[str, Any]:
-        """Return what can be seen now, as plain values: clients, queues, and the events after so many.
+        """Return the present state as plain values: clients, queues, and the events from index `since` on.
 
         ``outcomes`` are of all clients that have been there; what of a sender's link is ``unsettled`` waits
         for its outcome: its window as measured.
@@ -91,7 +91,7 @@ class Serving:
             return _describe_server(self.server, since)
 
     def client(self, name: str) -> HandClient:
-        """Return a client of the broker in which nothing happens by itself, to see what the broker does."""
+        """Return a client that acts only when it is called, to watch the broker's answers."""
         from qflow.live.hand_client import HandClient
 
         return HandClient(self.url, name)

@@ -1,4 +1,4 @@
-"""Terminus: what a source or a target asks for, and what the broker says that it granted (LNK-14, LNK-17).
+"""Terminus: the wishes of a source or a target, and the broker's answer (LNK-14, LNK-17).
 
 A client's attach describes the node at each end of its link: address, capabilities, properties of a node that
 is to be made, filters.  Here that becomes the options of the engine's ``link_attach``, and the link that was
@@ -38,7 +38,7 @@ _FILTERS = {
 
 
 def read_terminus(terminus: Terminus) -> dict[str, Any]:
-    """Return what a terminus asks for, as the options of an attach."""
+    """Return a terminus as the options of an attach."""
     asked = value_of(terminus.capabilities)
     capabilities = plain(asked) if isinstance(asked, Array | list | tuple) else [asked] if asked else []
     properties: dict[str, Any] = {}
@@ -52,7 +52,7 @@ def read_terminus(terminus: Terminus) -> dict[str, Any]:
 
 
 def read_source(link: Link) -> dict[str, Any]:
-    """Return what a receiver's source asks for, with how its deliveries are settled, as the same options."""
+    """Return a receiver's source and its settle mode as the options of an attach."""
     source = link.remote_source
     return read_terminus(source) | {
         "filters": {key: [of, plain(value)] for key, (of, value, _) in _read_filters(source.filter).items()},
@@ -65,7 +65,7 @@ def read_source(link: Link) -> dict[str, Any]:
 
 
 def answer_source(link: Link, made: OutgoingLink) -> None:
-    """Write into a link's source what was granted: also the filters in force, and whether it consumes."""
+    """Write the granted source: also the filters in force, and the distribution mode."""
     answer_terminus(link.source, made)
     granted = made.granted
     if granted is not None and granted.filters:
@@ -78,7 +78,7 @@ def answer_source(link: Link, made: OutgoingLink) -> None:
 
 
 def answer_terminus(own: Terminus, made: IncomingLink | OutgoingLink) -> None:
-    """Write into a terminus what was granted: the address, capabilities, properties (LNK-17)."""
+    """Write a granted terminus: the address, capabilities, properties (LNK-17)."""
     granted = made.granted
     if granted is None:
         return
@@ -125,6 +125,6 @@ def _filter_in_force(asked: tuple[str, Any, Any] | None, descriptor: str, value:
 
 
 def _read_entries(data: Data) -> list[tuple[Any, Any]]:
-    """Return the entries of what should be a map, and may be anything."""
+    """Return the entries of a map, or none if the value is of another type."""
     value = value_of(data)
     return list(value.items()) if isinstance(value, dict) else []

@@ -288,7 +288,7 @@ class _Connection:
             self._note_subscription(link, terminus)
 
     def _note_node(self, link: _Link, terminus: Any) -> None:
-        """Remember what a queue is created with: the broker repeats as text what the client says."""
+        """Remember a new queue's properties: the broker's answer has them as text only."""
         properties, address = terminus.dynamic_node_properties, link.address
         if address is None or not isinstance(properties, dict):
             return
@@ -541,7 +541,7 @@ class _Parts(NamedTuple):
 
 
 def _read_message(link: _Link, codec: Codec, with_properties: bool) -> _Parts:
-    """Read a message that has come whole; its properties only if they are asked for."""
+    """Read a whole message, its properties only with `with_properties`."""
     payload, bare = bytes(link.payload), 0
     fields: list[object] = []
     application: dict[object, object] = {}
@@ -569,7 +569,7 @@ def _read_message(link: _Link, codec: Codec, with_properties: bool) -> _Parts:
 
 
 class _RecordingReader:
-    """Reads what was captured, and writes it in parts."""
+    """Reads a capture, and writes it in parts."""
 
     def __init__(self, path: Path, group_header: str) -> None:
         self.folder, self._reader = RecordingFolder(path), CaptureReader(path)
