@@ -52,7 +52,6 @@ from qflow.workload.measures import (
 )
 from qflow.workload.model import Producer, Workload
 from qflow.workload.simulate import Run, expected_messages, simulate, simulate_in_parts
-from qflow.workload.stage import GRACE
 
 MESSAGE_LIMIT = 5_000
 """Messages a simulation sends at most, unless given otherwise; more where it has to cover more."""
@@ -205,10 +204,12 @@ class Costs:
     wait_p99: float | None = None
     wait_max: float | None = None
     max_bytes: Mapping[str, int] = field(default_factory=dict)
-    # Sessions that an error ended, and messages that a ring dropped.
+    # Sessions that an error ended, and messages that a ring dropped and no consumer accepted.
     loss: int = 0
     # By what the workload was divided; messages and bytes are given as if it had not been.
     scale: int = 1
+    # Each producer's own measures: a goal is of the one that is worst.
+    producers: Mapping[str, Measures] = field(default_factory=dict)
 
     def objectives(self) -> tuple[float, float, float]:
         """Return the three costs that are compared: flips, blocked share, and the slowest completions."""
@@ -253,14 +254,15 @@ class CostMeter:
             waits["wait_p99"],
             waits["wait_max"],
             {queue: self._queues.max_bytes[queue] * scale for queue in queues},
-            len(errors) + round(_sum(mine, "discards")),
+            len(errors) + sum(map(self._queues.lost, queues)),
             scale,
+            {name: meter.measures(end) for name, meter in meters.items()},
         )
 
 
 def _meter_of(run: Run, scale: int = 1) -> CostMeter:
-    """Return the meter of a run, over the time in which messages fell due."""
-    meter = CostMeter(run.workload, min(run.end - GRACE, round(run.workload.duration * SECOND)), scale)
+    """Return the meter of a run, over its time base."""
+    meter = CostMeter(run.workload, run.time_base, scale)
     meter.take(run.events)
     meter.errors = run.errors
     return meter

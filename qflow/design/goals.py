@@ -1,14 +1,18 @@
 """Goals: what a team asks of a workload (its SLO), and whether runs keep it.
 
-A goal is a measure of :mod:`qflow.workload.measures`, of all producers or queues, and a limit:
+A goal is a measure of :mod:`qflow.workload.measures` and a limit.  It is of the producer or queue that keeps
+it worst: of ten producers of which one is blocked all the time, the mean reads 10 %.
 
 ====================  =====================================================================
 ``p99 wait < 2s``     how long messages wait for their producer's window; p50, p99 or max
 ``p99 completion``    from a transfer to its completion as its producer learns of it; p50, p99
-``blocked < 5%``      share of the time in which producers wait, their mean
+``blocked < 5%``      share of the time in which a producer waits
 ``depth < 5000``      most messages on a queue at once; ``40MB`` for bytes
-``loss 0``            sessions that ended (506, LP-05), and messages that a ring dropped (LP-10)
+``loss 0``            sessions that ended (506, LP-05), and messages that a ring dropped and no
+                      consumer accepted (LP-10)
 ====================  =====================================================================
+
+``blocked.mean``, ``wait.mean`` and ``completion.mean`` are the mean over the producers.
 
 Runs differ by chance, and so does the next one.  So a goal **holds** only if the worst run keeps it with
 room: as much again as the runs differ from one another (more, if they are few), and a tenth of what was
@@ -33,14 +37,15 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0}
 _BYTES = {"b": 1, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
 _FORMS = (
     # Pattern before the limit; measure, or how it begins; the units that a limit may have, and what each is.
-    (r"(p50|p99|max) wait", "wait_", _SECONDS, "s"),
-    (r"(p50|p99) completion", "latency_", _SECONDS, "s"),
-    (r"blocked", "blocked_share", {"%": 0.01}, "%"),
+    (r"(p50|p99|max) wait(\.mean)?", "wait_", _SECONDS, "s"),
+    (r"(p50|p99) completion(\.mean)?", "latency_", _SECONDS, "s"),
+    (r"blocked(\.mean)?", "blocked_share", {"%": 0.01}, "%"),
     (r"depth", "max_depth", {"": 1, **_BYTES}, ""),
 )
 _ALLOWED = (
-    "'p99 wait < 2s' (p50, p99 or max; ms, s or min), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%', "
-    "'depth < 5000' (messages, or kB, MB, GB) or 'loss 0'"
+    "'p99 wait < 2s' (p50, p99 or max; ms, s or min), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%' "
+    "(of the worst producer; blocked.mean, wait.mean and completion.mean of all), 'depth < 5000' (messages, "
+    "or kB, MB, GB) or 'loss 0'"
 )
 _ROOM = 0.1
 _ENOUGH = 10
@@ -49,16 +54,18 @@ _ENOUGH = 10
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One measure of a run and what it must be less than; loss must be 0."""
+    """One measure of a run and its limit, which it must stay below; loss must be 0."""
 
     text: str
     measure: str
     limit: float
     unit: str = ""
+    # Of the producers' values, their mean in place of the worst.
+    is_mean: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Goal:
-        """Return the goal that a text says; DesignError with what is allowed."""
+        """Return the goal that a text describes; DesignError for a text that describes none."""
         words = " ".join(str(text).lower().split())
         if re.fullmatch(r"loss ?=? ?0", words):
             return cls(text, "loss", 0.0)
@@ -68,13 +75,25 @@ class Goal:
             if found and scale and float(found["number"]):
                 in_bytes = measure == "max_depth" and bool(found["unit"])
                 which = "max_bytes" if in_bytes else measure + (found[1] if measure.endswith("_") else "")
-                return cls(text, which, float(found["number"]) * scale, " B" if in_bytes else unit)
+                return cls(
+                    text, which, float(found["number"]) * scale, " B" if in_bytes else unit, ".mean" in words
+                )
         raise DesignError(f"a goal: must be like {_ALLOWED}, got {text!r}")
 
     def value(self, costs: Costs) -> float:
         """Return the measure of a run; 0 if nothing was sent."""
-        found = getattr(costs, self.measure)
-        return max(found.values(), default=0) if isinstance(found, dict) else found or 0.0
+        if self.measure in ("loss", "max_depth", "max_bytes"):
+            found = getattr(costs, self.measure)
+            return max(found.values(), default=0) if isinstance(found, dict) else found
+        values = [measures[self.measure] or 0.0 for measures in costs.producers.values()]
+        return sum(values) / max(1, len(values)) if self.is_mean else max(values, default=0.0)
+
+    def worst_producer(self, costs: Costs) -> str:
+        """Return the producer that a goal is of, if there are several; "" for a goal of queues or a mean."""
+        measured = {name: one.get(self.measure) or 0.0 for name, one in costs.producers.items()}
+        if self.is_mean or len(measured) < 2 or not any(measured.values()):
+            return ""
+        return max(measured, key=measured.__getitem__)
 
     def use(self, value: float) -> float:
         """Return how much of the limit a value uses: the goal is kept below 1."""
@@ -94,15 +113,18 @@ def worst_use(goals: Iterable[Goal], costs: Costs) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One goal, and what it came to in each run."""
+    """One goal, and its value in each run."""
 
     goal: Goal
     values: tuple[float, ...]
+    # Of the run that keeps it worst.
+    producer: str = ""
 
     @classmethod
     def of(cls, goal: Goal, runs: Sequence[Costs]) -> Outcome:
-        """Return what a goal came to in some runs."""
-        return cls(goal, tuple(goal.value(costs) for costs in runs))
+        """Return the outcome of a goal in some runs."""
+        values = tuple(goal.value(costs) for costs in runs)
+        return cls(goal, values, goal.worst_producer(runs[values.index(max(values))]))
 
     @property
     def use(self) -> float:
@@ -125,10 +147,11 @@ class Outcome:
         return "holds" if self.margin > max(spread, _ROOM * max(self.values)) else "close"
 
     def sentence(self) -> str:
-        """Return what it came to, with the margin."""
+        """Return verdict, worst value and margin as a sentence."""
         worst, say = max(self.values), self.goal.say
         if not self.goal.limit:
             return f"{self.goal.text}: {self.verdict}; {measure_text(worst)} lost"
         margin = f"margin {say(self.margin)}" if self.margin > 0 else f"{say(-self.margin)} too much"
         chance = "; another run may exceed it" if self.verdict == "close" else ""
-        return f"{self.goal.text}: {self.verdict}; {say(worst)} in the worst run, {margin}{chance}"
+        whose = f" of {self.producer}" if self.producer else ""
+        return f"{self.goal.text}: {self.verdict}; {say(worst)}{whose} in the worst run, {margin}{chance}"

@@ -548,7 +548,7 @@ def fanout_workload(
 
 def _blame(picture: Picture) -> list[str]:
     frames = picture.frames
-    end = frames.topology.end
+    end = picture.run.time_base
     waited = share(frames.spans("producer.p1.blocked"), end)
     on = {name: share(frames.spans(f"queue.{name}.flow"), end) for name in QUEUES}
     stopped = [f"{name} {part}" for name, part in on.items() if part != "0 %"]
@@ -760,7 +760,7 @@ def _history_verdict(picture: Picture) -> str:
     frames = picture.frames
     last = frames.at(-1)
     deepest = max(frames.column("queue.orders.depth"))
-    waited = share(frames.spans("producer.p1.blocked"), frames.topology.end)
+    waited = share(frames.spans("producer.p1.blocked"), picture.run.time_base)
     sent, accepted = last["producer.p1.sent"], last["consumer.c1.accepted"]
     fate = f"p1 sent {sent}, c1 accepted {accepted}; at most {deepest} deep; p1 waited {waited} of the time"
     if picture.run.errors:

@@ -33,7 +33,6 @@ from qflow.trace.explain import Link, explain
 from qflow.trace.replaying import trace_of
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Timeline
-from qflow.workload import Run
 from qflow.workload.measures import measures_text
 from qflow.workload.model import SETUP
 from qflow.workload.stage import Stage
@@ -363,7 +362,7 @@ def _fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline 
     # What only clients know ends with the run in which they said it: a fork has the broker's part.
     events = [event for event in trace.events() if not event.kind.startswith("client.")]
     topology = replace(picture.frames.topology, end=picture.run.end)
-    forked = picture_of(Run(picture.run.workload, events, picture.run.end), topology=topology)
+    forked = picture_of(replace(picture.run, events=events, errors={}), topology=topology)
     if picture.drawing.get("form") == "conveyor":
         kept = {name: picture.drawing[name] for name in ("grouped", "works", "tried")}
         forked = conveyor_of(forked, **kept)

@@ -70,10 +70,11 @@ class Picture:
         return "\n".join(self.claims)
 
     def measures(self) -> dict[str, Measures]:
-        """Return each queue's measures over the time that is drawn; of a run that is not simulated none."""
+        """Return each queue's measures over the run's time base; of a run that is not simulated none."""
         # The log of a real run does not hold all that they count.
-        end = self.frames.topology.end if self.messages else 0
-        return queue_measures(self.run.events, self.run.workload, end) if end else {}
+        if not self.messages:
+            return {}
+        return queue_measures(self.run.events, self.run.workload, self.run.time_base)
 
     def payload(self) -> dict[str, Any]:
         """Return all that the browser draws: JSON but for ``numbers``, which are bytes."""
@@ -143,7 +144,7 @@ def picture_of(
     """
     frames = frames or fold(run, topology)
     lanes = (*_flow_lanes(frames), *more_lanes, *_window_lanes(frames))
-    claims = () if room else claims_of(frames, run.errors)
+    claims = () if room else claims_of(frames, run.errors, run.time_base)
     return Picture(run, frames, claims, lanes, tuple(samples), room)
 
 

@@ -99,14 +99,18 @@ def vocabulary() -> dict[str, object]:
 # Claims
 
 
-def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
+def claims_of(
+    frames: Frames, errors: Mapping[str, AmqpException] | None = None, time_base: int = 0
+) -> tuple[str, ...]:
     """Return a run's claims; `errors` maps each client to the error that ended its session."""
+    # Shares are of the run's time base, as qflow run has them; 0 for all that is drawn.
     topology = frames.topology
+    time_base = time_base or topology.end
     last = frames.at(-1)
     accepted = {spot.name: last[f"consumer.{spot.name}.accepted"] for spot in topology.consumers}
     return (
-        *(claim for queue in topology.queues for claim in _of_queue(frames, queue)),
-        *(_of_producer(frames, producer) for producer in topology.producers),
+        *(claim for queue in topology.queues for claim in _of_queue(frames, queue, time_base)),
+        *(_of_producer(frames, producer, time_base) for producer in topology.producers),
         *(f"{name}'s session died of “{error}”" for name, error in (errors or {}).items()),
         *(f"{name} accepted {format_count(number, 'message')}." for name, number in accepted.items()),
     )
@@ -118,8 +122,8 @@ def seconds(time: int) -> str:
 
 
 def share(spans: tuple[Span, ...], end: int) -> str:
-    """Return the share of a run that spans cover, as a percentage never rounded to 0 or 100."""
-    filled = sum(to - start for start, to in spans)
+    """Return the share of the time from 0 to `end` that spans cover, never rounded to 0 or 100 %."""
+    filled = sum(max(0, min(to, end) - start) for start, to in spans)
     if not filled or not end:
         return "0 %"
     percent = 100 * filled / end
@@ -145,7 +149,7 @@ def in_turn(names: Iterable[str]) -> list[str]:
     return [name if number == 1 else f"{name} ({times(number)})" for name, number in turns]
 
 
-def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
+def _of_queue(frames: Frames, queue: QueueSpot, time_base: int) -> Iterator[str]:
     changes = [change for change in frames.transitions if change.queue == queue.name]
     depth = frames.column(f"queue.{queue.name}.depth")
     deepest = max(depth)
@@ -163,7 +167,7 @@ def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
         label = _message(frames, now["step.sender"], now["step.number"])
         yield (
             f"{queue.name} turned ON {times(len(on))}; first at {seconds(on[0].time)}, when {label} made it "
-            f"{level}. It was ON for {share(spans, frames.topology.end)} of the time."
+            f"{level}. It was ON for {share(spans, time_base)} of the time{_base_text(frames, time_base)}."
         )
         yield _releases(frames, queue)
     limit = f" (its limit is {queue.max_count})" if queue.max_count else ""
@@ -186,7 +190,13 @@ def _releases(frames: Frames, queue: QueueSpot) -> str:
     )
 
 
-def _of_producer(frames: Frames, producer: ProducerSpot) -> str:
+def _base_text(frames: Frames, time_base: int) -> str:
+    """Return the time base in words where it is not all of the time that is drawn."""
+    is_all = time_base >= frames.topology.end
+    return "" if is_all else f" in which messages were due, {seconds(time_base)}"
+
+
+def _of_producer(frames: Frames, producer: ProducerSpot, time_base: int) -> str:
     held = max(frames.column(f"producer.{producer.name}.held"))
     sent = frames.at(-1)[f"producer.{producer.name}.sent"]
     waits = frames.spans(f"producer.{producer.name}.blocked")
@@ -197,7 +207,7 @@ def _of_producer(frames: Frames, producer: ProducerSpot) -> str:
         # When a client of AMQP 1.0 waits, only that client knows.
         wait = ""
     elif waits:
-        wait = f"; it had to wait {times(len(waits))}, {share(waits, frames.topology.end)} of the time"
+        wait = f"; it had to wait {times(len(waits))}, {share(waits, time_base)} of the time"
     return f"{producer.name} sent {format_count(sent, 'message')}; {fate}{wait}."
 
 

@@ -145,10 +145,11 @@ class _Judges:
         return won, facts
 
     def starve(self, picture: Picture) -> _Found:
-        frames = picture.frames
+        # Of the run's time base, as the picture's own claims are.
+        frames, end = picture.frames, picture.run.time_base
 
         def percent(channel: str) -> float:
-            return 100 * sum(to - start for start, to in frames.spans(channel)) / frames.topology.end
+            return 100 * sum(max(0, min(to, end) - start) for start, to in frames.spans(channel)) / end
 
         idle, waited = 100 - percent("consumer.c-fast.holds"), percent("producer.p1.blocked")
         return idle > _IDLE and waited >= _WAITED, {"idle": f"{idle:.1f}", "waited": f"{waited:.1f}"}

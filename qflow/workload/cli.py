@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,7 @@ def run(namespace: argparse.Namespace) -> int:
 
 
 def look_over(workload: Workload, command: str) -> None:
-    """Refuse a declare argument that the broker cannot convert; warn of those that it ignores."""
+    """Refuse a declare argument that the broker cannot convert; warn of settings without effect."""
     from qflow.broker.errors import AmqpException, InvalidConversion
     from qflow.broker.settings import QueueSettings
     from qflow.configuration.declaration import ignored_arguments
@@ -71,6 +72,28 @@ def look_over(workload: Workload, command: str) -> None:
     for queue, arguments in workload.queues.items():
         for sentence in ignored_arguments(arguments):
             print(f"{command}: queue {queue!r}: {sentence}", file=sys.stderr)
+    for sentence in _java_remarks(workload):
+        print(f"{command}: {sentence}", file=sys.stderr)
+
+
+def _java_remarks(workload: Workload) -> Iterator[str]:
+    """Yield why the Java broker's flow control would not act: it asks clients to stop, by bytes (ALT-12)."""
+    from qflow.broker.history import ARGUMENT
+
+    kind = workload.options.flow_control
+    java = [name for name, one in workload.queues.items() if one.get(ARGUMENT, kind) == "java"]
+    deaf = [producer.name for producer in workload.producers if not producer.obeys_flow]
+    if java and deaf:
+        yield (
+            "flow_control 'java' only asks producers to stop (ALT-12); these have no \"obeys_flow\": true, "
+            f"and do not: {', '.join(deaf)}"
+        )
+    for name in java:
+        if not workload.queues[name].get("qpid.flow_stop_size"):
+            yield (
+                f"queue {name!r}: flow_control 'java' stops by bytes only (ALT-12), and there is no "
+                "qpid.flow_stop_size"
+            )
 
 
 def _simulate(workload: Workload) -> tuple[Run, bool]:
@@ -94,8 +117,8 @@ def _simulate(workload: Workload) -> tuple[Run, bool]:
 
 
 def _summarise(run: Run) -> dict[str, Any]:
-    """Return a summary of a run, ready for JSON: measures to the last event, counts of each client."""
-    from qflow.workload.measures import meters_of, queue_measures
+    """Return a summary of a run, ready for JSON: measures and counts over its time base, and the rest."""
+    from qflow.workload.measures import QueueMeters, meters_of
     from qflow.workload.model import Senders
 
     kinds = {
@@ -105,24 +128,34 @@ def _summarise(run: Run) -> dict[str, Any]:
         "unroutable": "unroutable",
     }
     producers, consumers = run.workload.producers, run.workload.consumers
-    counts: Counter[tuple[str, str]] = Counter()
-    senders = Senders(producers)
+    counts, later = Counter[tuple[str, str]](), Counter[str]()
+    senders, end = Senders(producers), run.time_base
     for event in run.events:
         if event.kind in kinds:
             name = senders.of(event.session, event.message) or event.session
-            counts[name, kinds[event.kind]] += 1
+            if event.time <= end:
+                counts[name, kinds[event.kind]] += 1
+            else:
+                later[kinds[event.kind]] += 1
+    queues = QueueMeters(run.workload, end)
+    queues.take(run.events)
     sent = {p.name: {what: counts[p.name, what] for what in ("sent", "blocks")} for p in producers}
-    meters = meters_of(run.events, run.workload, run.end)
-    measures = {name: meter.measures(run.end) if run.end else {} for name, meter in meters.items()}
+    meters = meters_of(run.events, run.workload, end)
+    measures = {name: meter.measures(end) for name, meter in meters.items()}
     return {
         "workload": run.workload.name,
-        "seconds": run.end / 1_000_000,
+        "seconds": end / 1_000_000,
+        "simulated_seconds": run.end / 1_000_000,
         "events": len(run.events),
-        "queues": queue_measures(run.events, run.workload, run.end) if run.end else {},
+        "queues": {
+            name: found | ({"lost": queues.lost(name)} if found["discards"] else {})
+            for name, found in queues.measures().items()
+        },
         "producers": {name: counted | measures[name] for name, counted in sent.items()},
         "consumers": {c.name: {"accepts": counts[c.name, "accepts"]} for c in consumers},
         "errors": {name: str(error) for name, error in run.errors.items()},
         "unroutable": {p.name: count for p in producers if (count := counts[p.name, "unroutable"])},
+        "afterwards": {what: later[what] for what in ("sent", "accepts")},
     }
 
 
@@ -130,7 +163,13 @@ def _text(summary: dict[str, Any]) -> str:
     from qflow.workload.measures import measures_text
 
     until = ", interrupted" if summary["interrupted"] else ""
-    lines = [f"{summary['workload']}: {summary['seconds']:g} s, {summary['events']} events{until}"]
+    base, whole, after = summary["seconds"], summary["simulated_seconds"], summary["afterwards"]
+    lines = [f"{summary['workload']}: {whole:g} s, {summary['events']} events{until}"]
+    if base < whole:
+        lines.append(
+            f"measured over the first {base:g} s, in which messages fall due; until {whole:g} s clients "
+            f"catch up: {after['sent']} messages sent, {after['accepts']} messages accepted"
+        )
     for section in ("queues", "producers", "consumers"):
         for name, values in summary[section].items():
             lines.append(f"{section.removesuffix('s')} {name}: {measures_text(values)}")

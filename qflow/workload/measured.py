@@ -12,10 +12,10 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from qflow.broker.message import QueuedMessage, QueueObserver
-from qflow.workload.agenda import SECOND, Agenda
+from qflow.workload.agenda import Agenda
 from qflow.workload.measures import ProducerMeter
 from qflow.workload.model import Workload
-from qflow.workload.stage import GRACE, Stage
+from qflow.workload.stage import Stage
 
 POINTS: Final = 40
 """How many points a course has."""
@@ -26,11 +26,12 @@ class Measured(NamedTuple):
 
     # Of the queue that became deepest.
     max_depth: int
-    # Up to the last message that is sent; the mean over the producers.
+    # Over the run's time base; the mean over the producers.
     blocked_share: float
     # The producers whose session ended, in their order.
     sessions_ended: tuple[str, ...]
-    # Equal parts of that time: the most messages on the deepest queue, from 0 to 255 of ``max_depth``.
+    # Equal parts of that time, or up to the death of the last producer: the most messages on the deepest
+    # queue, from 0 to 255 of ``max_depth``.
     course: bytes
     # What it used of the limit of the goal that it kept worst; 0 without goals.
     goal_use: float = 0.0
@@ -97,12 +98,11 @@ def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
     stage.run()
     errors = stage.finish(workload)
     died = [producer.name for producer in workload.producers if producer.name in errors]
-    # A run whose messages are all sent ends a while after the last of them; another when none falls due.
-    end = min(stage.agenda.end - GRACE, round(workload.duration * SECOND))
-    if len(died) == len(workload.producers):
-        end = min(end, max([gauge.last for gauge in gauges], default=end))
-    end = max(1, end)
     deepest = max(gauges, key=attrgetter("max_depth"), default=_Gauge(stage.agenda))
-    shares = [meter.blocked_share(end) for meter in meters.values()]
+    shares = [meter.blocked_share(stage.time_base) for meter in meters.values()]
     blocked_share = sum(shares) / max(1, len(shares))
+    end = stage.time_base
+    if len(died) == len(workload.producers):
+        # What comes after the last message would be a long flat line.
+        end = max(1, min(end, max([gauge.last for gauge in gauges], default=end)))
     return Measured(deepest.max_depth, blocked_share, tuple(died), deepest.course(end))

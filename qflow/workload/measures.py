@@ -1,8 +1,9 @@
 """Measures: from events, or from recorded rows, to numbers; each is defined here, and once.
 
-Times are in seconds, shares are of the time from 0 to an instant ``end``; what comes later does not count.
-For ``qflow run`` and the labs that is the last event of the run; for predictions and designs it is the
-workload's duration, the time in which its producers send.
+Times are in seconds; shares, rates and counts are of the **time base**, from 0 to an instant ``end``; what
+comes later does not count.  Everywhere it is the time in which messages fall due: the workload's duration, or
+until the last message of a run that sends a limited number (:attr:`qflow.workload.Run.time_base`).  The ten
+seconds after it, in which clients catch up, would thin every share and rate of a short run.
 
 ==================== ==================================================================================
 ``max_depth``        most messages that were on a queue at one time
@@ -21,7 +22,9 @@ workload's duration, the time in which its producers send.
                      due when the session or the time ends counts with what it has waited.  None if none was
                      due; not there for a log, which does not say when a message is due.
 ``sessions_ended``   producers whose session an error ended (506, LP-05)
-``discards``         messages that a ring dropped (LP-10)
+``discards``         messages that a ring dropped, as QMF counts them (LP-10); a consumer that has one still
+                     accepts it
+``lost``             messages that a ring dropped and no consumer has accepted
 ==================== ==================================================================================
 
 Whatever :meth:`DepthMeter.measures` returns is shown by ``qflow run``, predictions, Spark, and labs that
@@ -51,7 +54,7 @@ _UNITS = {
     "s": (*(f"latency_p{part}" for part in _PERCENTILES), "wait_p50", "wait_p99", "wait_max"),
     "bytes": ("max_bytes",),
     "messages": (
-        *("mean_depth", "max_depth", "depth", "discards", "sent", "accepts"),
+        *("mean_depth", "max_depth", "depth", "discards", "lost", "sent", "accepts"),
         *("enqueued", "dequeued", "dropped", "held"),
     ),
 }
@@ -123,6 +126,8 @@ class QueueMeters:
         self.meters = meters = {name: DepthMeter(end) for name in workload.queues}
         self._depth, self._stopped = dict.fromkeys(meters, 0), dict.fromkeys(meters, False)
         self._accepts, self._discards, self.max_bytes = (dict.fromkeys(meters, 0) for _ in range(3))
+        # Accepts of a message that a ring had dropped meanwhile dequeue nothing (LP-11).
+        self._late_accepts = dict.fromkeys(meters, 0)
         self._readers = {consumer.name: consumer.queue for consumer in workload.consumers}
 
     def take(self, events: Iterable[Event]) -> None:
@@ -134,17 +139,25 @@ class QueueMeters:
                 break
             if kind == "message.accept":
                 if event.session in self._readers:
-                    self._accepts[self._readers[event.session]] += len(_detail(event, "transfers", ()))
+                    queue, count = self._readers[event.session], len(_detail(event, "transfers", ()))
+                    self._accepts[queue] += count
+                    self._late_accepts[queue] += count
                 continue
             if kind == "enqueued":
                 depth[queue] += 1
                 self.max_bytes[queue] = max(self.max_bytes[queue], _detail(event, "bytes", 0))
             elif kind == "dequeued":
                 depth[queue] -= 1
-                self._discards[queue] += _detail(event, "reason", "") == "ring"
+                reason = _detail(event, "reason", "")
+                self._discards[queue] += reason == "ring"
+                self._late_accepts[queue] -= reason == "accept"
             else:
                 self._stopped[queue] = kind == "flow_stopped"
             self.meters[queue].at(event.time, depth[queue], self._stopped[queue])
+
+    def lost(self, queue: str) -> int:
+        """Return how many messages a ring dropped that no consumer has accepted."""
+        return self._discards[queue] - self._late_accepts[queue] if self._discards[queue] else 0
 
     def measures(self) -> dict[str, Measures]:
         """Return the measures of each queue."""

@@ -59,7 +59,9 @@ class Run(Tabular):
         workload: What was run.
         events: All that happened, commands and effects and the rows of :data:`CLIENT_EVENTS`, in order.
         end: The instant at which the run ended, in microseconds.
-        errors: Client name to what its session died of, of all producers on a session; the others went on.
+        errors: Client name to the error that ended its session, for every producer on it; others went on.
+        time_base: The time of which its measures are, in microseconds: messages fall due until then, or
+            are sent if their number is limited; 0 for all of the run.
 
     >>> run = Run(Workload("w", 1, {"q": {}}), [Event(0, "queue_created", queue="q")], end=11_000_000)
     >>> run.columns()["kind"]
@@ -70,6 +72,11 @@ class Run(Tabular):
     events: Sequence[Event]
     end: int
     errors: dict[str, AmqpException] = field(default_factory=dict)
+    time_base: int = 0
+
+    def __post_init__(self) -> None:
+        base = min(self.time_base or self.end, self.end)
+        object.__setattr__(self, "time_base", max(1, base))
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the events as columns: time, kind, queue, session, link, message, size, group, detail."""
@@ -133,7 +140,7 @@ def simulate_in_parts(workload: Workload, take: Callable[[EventTable], object]) 
 
 def finish(stage: Stage, workload: Workload) -> Run:
     """Return what happened on a stage, as a run; the stage is of no more use then."""
-    return Run(workload, stage.events, stage.agenda.end, stage.finish(workload))
+    return Run(workload, stage.events, stage.agenda.end, stage.finish(workload), stage.time_base)
 
 
 def set_up(workload: Workload, message_limit: int | None = None) -> Stage:

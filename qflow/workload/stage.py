@@ -33,6 +33,8 @@ class Stage:
         # Told what a client reports, though no event is made of it: one of CLIENT_EVENTS, or "client.error".
         self.on_client: Callable[[str, str], None] | None = None
         self.errors: dict[str, AmqpException] = {}
+        # The time base of all measures: as long as messages fall due, or until the last that may be sent.
+        self.time_base = max(1, end - GRACE)
         # How many messages the producers together may still send.
         self.remaining = UNLIMITED if message_limit is None else message_limit
         # When a producer that had waited was last sent a completion.
@@ -68,6 +70,7 @@ class Stage:
         self.count_act()
         self.remaining -= 1
         if not self.remaining:
+            self.time_base = max(1, min(self.time_base, self.agenda.now))
             self.agenda.end = min(self.agenda.end, self.agenda.now + GRACE)
 
     def note(self, kind: str, client: str, queue: str = "", message: str = "", detail: Detail = None) -> None:

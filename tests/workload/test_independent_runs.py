@@ -20,7 +20,7 @@ def _differences(seed):
     meters.take(run.events)
     ours = {("queue", name): found for name, found in meters.measures().items()}
     for name, most in meters.max_bytes.items():
-        ours["queue", name]["max_bytes"] = most
+        ours["queue", name] |= {"max_bytes": most, "lost": meters.lost(name)}
     producers = meters_of(run.events, run.workload, other.end)
     ours |= {("producer", name): meter.measures(other.end) for name, meter in producers.items()}
     found = []

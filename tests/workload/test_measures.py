@@ -1,6 +1,7 @@
 """Measures: one definition each, whichever way they are asked for."""
 
 import json
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -10,6 +11,7 @@ from percentile_table import PERCENTILES
 from qflow.design.frontier import _meter_of
 from qflow.labs import flow_lab, flow_run, policy_lab
 from qflow.labs.experiments import capacity_workload, fanout_workload, flow_workload
+from qflow.labs.picture import picture_of
 from qflow.logs.audit import Intervals
 from qflow.logs.client_log import ClientLog
 from qflow.logs.components import lake_of
@@ -79,14 +81,22 @@ def test_nobody_waits_once_the_session_has_ended():
     "workload", [STALLED, READ, DEAD, DISTANT], ids=["stalled", "read", "dead", "distant"]
 )
 def test_all_ways_give_the_same(workload):
-    """Run, prediction, recorded rows, design, a trace's summary, the audit."""
+    """Run, prediction, recorded rows, design, a map's cell, a lab, a trace's summary, the audit."""
     run, end = simulate(workload), 10 * SECOND
     names = [producer.name for producer in workload.producers]
     queue = queue_measures(run.events, workload, end)["q"]
     max_bytes = max(event.detail["bytes"] for event in run.events if event.kind == "enqueued")
     predicted = _predicted_sections(run, workload, end)
     assert predicted["queues"]["q"] == queue
-    assert _summarise(run)["queues"]["q"] == queue_measures(run.events, workload, run.end)["q"]
+    summary = _summarise(run)
+    assert (summary["seconds"], summary["simulated_seconds"]) == (10, 20)
+    assert summary["queues"]["q"] == queue
+    for name in names:
+        shown = predicted["producers"][name]
+        assert {key: summary["producers"][name][key] for key in shown} == shown
+        assert summary["producers"][name]["sent"] == pytest.approx(10 * shown["throughput"])
+    assert sum(one["accepts"] for one in summary["consumers"].values()) == 10 * queue["throughput"]
+    assert replace(picture_of(run), messages=1).measures()["q"] == queue
     log = ClientLog("same", _rows_of_run(run.events, workload.producers))
     assert recorded_sections(workload, log, end)["producers"] == {
         name: measures for name, measures in predicted["producers"].items() if measures["throughput"]
@@ -97,6 +107,7 @@ def test_all_ways_give_the_same(workload):
     assert designed.flips_per_minute == pytest.approx(queue["flowStoppedCount"] * 6)
     assert designed.accepts == pytest.approx(queue["throughput"] * 10)
     assert designed.blocked_share == pytest.approx(blocked)
+    assert measure(set_up(workload), workload).blocked_share == pytest.approx(blocked)
     if len(names) == 1:
         assert designed.latency_p50 == predicted["producers"]["p"]["latency_p50"]
         assert designed.latency_p99 == predicted["producers"]["p"]["latency_p99"]
@@ -237,8 +248,6 @@ def by_events(workload, messages):
     run = simulate(workload, message_limit=messages)
     died = tuple(p.name for p in workload.producers if p.name in run.errors)
     end = min(run.end - GRACE, round(workload.duration * SECOND))
-    if len(died) == len(workload.producers):
-        end = max(event.time for event in run.events if event.kind == "enqueued")
     depths = [measures["max_depth"] for measures in queue_measures(run.events, workload, run.end).values()]
     waits = [meter.blocked_share(end) for meter in meters_of(run.events, workload, run.end).values()]
     return max(depths), sum(waits) / len(waits), died

@@ -160,9 +160,43 @@ def test_a_key_that_is_given_twice_is_refused(run, text, sentence):
     assert status == 2 and sentence in said
 
 
+def test_shares_and_rates_are_of_the_time_in_which_messages_fall_due(run):
+    """By hand: 300 a second for 5 s; after 11 of them the queue is ON for the rest, as nobody reads."""
+    producer = {"name": "p", "to": ["", "q"], "rate": 300, "capacity": 5, "size": 1, "arrival": "const"}
+    workload = {"duration": 5, "queues": {"q": {}}, "producers": [producer]}
+    found = json.loads(run(workload, "--json")[1])
+    assert (found["seconds"], found["simulated_seconds"]) == (5, 15)
+    assert (found["producers"]["p"]["throughput"], found["producers"]["p"]["sent"]) == (300, 1500)
+    workload["queues"]["q"] = {"qpid.flow_stop_count": 10}
+    stopped = json.loads(run(workload, "--json")[1])
+    assert stopped["queues"]["q"]["share_on"] == pytest.approx((5 - 11 / 300) / 5, abs=1e-5)
+    assert stopped["producers"]["p"]["blocked_share"] == pytest.approx((5 - 16 / 300) / 5, abs=1e-5)
+    workload["consumers"] = [
+        {"name": "c", "queue": "q", "prefetch": 1, "service": ["const", 0.01], "start": 5}
+    ]
+    late = json.loads(run(workload, "--json")[1])
+    assert (late["consumers"]["c"]["accepts"], late["afterwards"]["accepts"]) == (0, 1000)
+    # It sent 15 before, and those that are not accepted are on the queue.
+    assert 15 + late["afterwards"]["sent"] - 1000 in range(9, 16)
+
+
+def test_java_flow_control_says_what_keeps_it_from_acting(run):
+    """By hand: above 4,000 bytes, 100 each, the channel is asked to stop, and the client obeys."""
+    workload = changed("queues.q", {"qpid.flow_stop_count": 20, "qpid.max_count": 0})
+    workload |= {"consumers": [], "options": {"flow_control": "java", "message_size": "content"}}
+    said = run(workload)[2]
+    assert "'java' only asks producers to stop (ALT-12); these have no \"obeys_flow\": true" in said
+    assert "queue 'q': flow_control 'java' stops by bytes only (ALT-12)" in said
+    workload["producers"][0] |= {"obeys_flow": True}
+    workload["queues"]["q"] = {"qpid.flow_stop_size": 4000, "qpid.flow_resume_size": 2000}
+    _, text, said = run(workload, "--json")
+    assert said == "" and json.loads(text)["producers"]["p"]["sent"] == 41
+
+
 def test_every_number_of_the_summary_has_a_unit(run):
-    first, *lines = run(SMALL)[1].splitlines()
+    first, base, *lines = run(SMALL)[1].splitlines()
     assert re.search(r": [\d.]+ s, \d+ events$", first)
+    assert re.match(r"measured over the first 1 s, .* until 11 s clients catch up: \d+ messages sent, ", base)
     assert len(lines) == 3
     for line in lines:
         for part in line.partition(": ")[2].split(", "):
