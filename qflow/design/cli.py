@@ -44,8 +44,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--slo",
         "GOAL",
         "what is to hold, once or several times: 'p99 wait < 2s' (for a window; p50, p99 "
-        "or max), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%%' (of the worst producer; blocked.mean "
-        "of all), 'depth < 5000' (or 40MB), 'loss 0'; status 1 if no setting keeps all",
+        "or max), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%%' (of the worst producer; "
+        "blocked.mean of all), 'depth < 5000' (or 40MB), 'loss 0'; status 1 if no setting keeps all",
     )
     parser.add_argument(
         "--counterexample",
