@@ -6,7 +6,9 @@
 - Its **costs** are measured, not proved: how often queues turn ON, how long producers are blocked, how long
   completions take.
 - A simulation **covers** what the workload does: three of its longest bursts and outages, slow spells, and
-  what a consumer does once, such as coming late or dying (:func:`cover`).  What comes after, it does not say.
+  what a consumer does once, such as starting late or dying (:func:`cover`).  It predicts nothing after that.
+  Where that takes longer than the declared duration, both times are measured (:attr:`Costs.declared`): what
+  happens once is a larger share of the shorter one.
 - What takes many messages to cover is first tried **at scale** (:func:`at_scale`): rates, windows, credit
   and limits are all divided by one number, services take longer by it.  Times, shares and flips stay about
   what they are, with more chance in them; what is chosen is then simulated as it is.
@@ -67,6 +69,9 @@ _A_SECOND = 15_000
 ENOUGH = 30_000
 MOST = 300_000
 """Messages that a simulation sends, or else it is at scale: while settings are tried, and afterwards."""
+
+JUDGED = 25_000
+"""Messages that a simulation sends, or else it is at scale, if it is long by its declared duration only."""
 
 ALONE = 50_000
 """Messages: fewer than that are simulated here, before other processes would have begun."""
@@ -210,6 +215,8 @@ class Costs:
     scale: int = 1
     # Each producer's own measures: a goal is of the one that is worst.
     producers: Mapping[str, Measures] = field(default_factory=dict)
+    # The same of the declared duration, where the run is longer.
+    declared: Costs | None = None
 
     def objectives(self) -> tuple[float, float, float]:
         """Return the three costs that are compared: flips, blocked share, and the slowest completions."""
@@ -217,10 +224,12 @@ class Costs:
 
 
 class CostMeter:
-    """Measures a run, part by part of its events, over the time in which messages fall due."""
+    """Measures a run, part by part of its events, over its time base and, if shorter, the declared time."""
 
-    def __init__(self, workload: Workload, end: int, scale: int = 1) -> None:
+    def __init__(self, workload: Workload, end: int, scale: int = 1, declared: float = 0.0) -> None:
         self._workload, self._end, self._scale = workload, max(1, end), scale
+        sooner = round(declared * SECOND)
+        self._declared = CostMeter(workload, sooner, scale) if 0 < sooner < end else None
         self._queues = QueueMeters(workload, self._end)
         self._producers = {p.name: ProducerMeter(p, workload.duration) for p in workload.producers}
         self.errors: Mapping[str, AmqpException] = {}
@@ -229,6 +238,8 @@ class CostMeter:
         """Take the next events."""
         self._queues.take(events)
         note_acts(self._producers, events, self._workload, self._end)
+        if self._declared is not None:
+            self._declared.take(events)
 
     def costs(self, queues: Collection[str], producers: Iterable[str]) -> Costs:
         """Return what the run cost some queues and producers."""
@@ -257,26 +268,31 @@ class CostMeter:
             len(errors) + sum(map(self._queues.lost, queues)),
             scale,
             {name: meter.measures(end) for name, meter in meters.items()},
+            self._declared.costs(queues, meters) if self._declared is not None else None,
         )
 
 
-def _meter_of(run: Run, scale: int = 1) -> CostMeter:
+def _meter_of(run: Run, scale: int = 1, declared: float = 0.0) -> CostMeter:
     """Return the meter of a run, over its time base."""
-    meter = CostMeter(run.workload, run.time_base, scale)
+    meter = CostMeter(run.workload, run.time_base, scale, declared)
     meter.take(run.events)
     meter.errors = run.errors
     return meter
 
 
 def meter_run(
-    workload: Workload, message_limit: int | None, scale: int = 1, safe: Collection[str] = ()
+    workload: Workload,
+    message_limit: int | None,
+    scale: int = 1,
+    safe: Collection[str] = (),
+    declared: float = 0.0,
 ) -> CostMeter:
     """Return the meter of a run of a workload, at scale; without a limit its events are not kept."""
     if scale > 1:
         workload = at_scale(workload, scale, safe)
     if message_limit is not None:
-        return _meter_of(simulate(workload, message_limit=max(1, message_limit // scale)), scale)
-    meter = CostMeter(workload, round(workload.duration * SECOND), scale)
+        return _meter_of(simulate(workload, message_limit=max(1, message_limit // scale)), scale, declared)
+    meter = CostMeter(workload, round(workload.duration * SECOND), scale, declared)
     meter.errors = simulate_in_parts(workload, meter.take).errors
     return meter
 
@@ -311,6 +327,20 @@ def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tupl
     if messages <= MESSAGE_LIMIT:
         return workload.replace(duration=max(needed, workload.duration)), message_limit
     return workload.replace(duration=needed), None
+
+
+def cover_declared(
+    covered: Workload, declared: float, message_limit: int | None
+) -> tuple[Workload, int | None]:
+    """Return a simulation as long as a workload's declared duration, where one that covers it is shorter."""
+    # A number of messages that the caller gave is kept.  What cannot be simulated in time is left out.
+    duration = max(covered.duration, declared)
+    sent = sum(expected_messages(producer, duration) for producer in covered.producers)
+    is_long = message_limit is None or (message_limit == MESSAGE_LIMIT and sent > MESSAGE_LIMIT)
+    if not is_long:
+        return covered, message_limit
+    room = MOST * scale_of(covered.replace(duration=duration), {}, JUDGED)
+    return covered.replace(duration=max(covered.duration, duration * min(1.0, room / sent))), None
 
 
 def messages_to_cover(workload: Workload) -> float:
@@ -527,19 +557,80 @@ def frontier(
     >>> len(rows), rows[0].arguments["q"]["qpid.flow_stop_count"], any(row.is_pareto for row in rows)
     (6, 80, True)
     """
-    workload, message_limit = cover(workload, message_limit)
-    traffic = traffic_of(workload)
-    designed = _choose_queues(workload, limits or {}, traffic)
-    parts = parts_of(traffic, {p.name: p.session for p in workload.producers if p.session})
-    scale = scale_of(workload, designed) if message_limit is None else 1
-    tried = partial(_rows, workload, designed, traffic, parts, message_limit, scale)
-    rows, is_whole = _all_rows(tried, list(choices(keep_capacities=keep_capacities)), progress)
-    for part in parts if is_whole else ():
-        if set(part.queues) & set(designed) and not any(row.part == part for row in rows):
-            raise DesignError(_no_room(part, designed, traffic, keep_capacities))
-    made = Frontier(row for part in parts for row in mark([row for row in rows if row.part == part]))
-    made.is_whole = is_whole
-    return made
+    covered, limit = cover(workload, message_limit)
+    trials = Trials(covered, limits or {}, limit, keep_capacities=keep_capacities, declared=workload.duration)
+    return trials.frontier(progress)
+
+
+class Trials:
+    """Simulates choices for the parts of a workload, one simulation a choice for all parts."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        limits: Mapping[str, Limits],
+        message_limit: int | None,
+        *,
+        keep_capacities: bool = False,
+        declared: float = 0.0,
+        messages: int = ENOUGH,
+    ) -> None:
+        self._workload, self._keep, self.traffic = workload, keep_capacities, traffic_of(workload)
+        self._designed = _choose_queues(workload, limits, self.traffic)
+        self.parts = parts_of(self.traffic, {p.name: p.session for p in workload.producers if p.session})
+        scale = scale_of(workload, self._designed, messages) if message_limit is None else 1
+        self._tried = partial(
+            _rows, workload, self._designed, self.traffic, self.parts, message_limit, scale, declared
+        )
+
+    def frontier(self, progress: Progress | None = None) -> Frontier:
+        """Simulate the grid, and mark the choices that are beaten by no other."""
+        rows, is_whole = self.rows(self._grid(), progress)
+        made = Frontier(row for part in self.parts for row in mark([row for row in rows if row.part == part]))
+        made.is_whole = is_whole
+        return made
+
+    def rows(self, grid: Sequence[Choice], progress: Progress | None) -> tuple[list[FrontierRow], bool]:
+        """Return the rows of some choices, in their order, and whether Ctrl-C left any of them out."""
+        return _all_rows(self._tried, grid, progress)
+
+    def _grid(self) -> list[Choice]:
+        """Return the choices to try; where none is safe for a part, those with smaller windows, too."""
+        grid = list(choices(keep_capacities=self._keep))
+        for part in self.parts:
+            mine = {queue: self._designed[queue] for queue in part.queues if queue in self._designed}
+            if mine and not any(self._is_safe(mine, choice) for choice in grid):
+                largest = 0.0 if self._keep else self._largest_share(mine)
+                if not largest:
+                    raise DesignError(_no_room(part, self._designed, self.traffic, self._keep))
+                grid += [replace(choice, capacity=largest * choice.capacity) for choice in choices()]
+        return grid
+
+    def _is_safe(self, queues: Mapping[str, Limits], choice: Choice) -> bool:
+        return _candidate(self._workload, queues, self.traffic, choice) is not None
+
+    def _largest_share(self, queues: Mapping[str, Limits]) -> float:
+        """Return the largest share of the capacities that is safe with some stop; 0 if none is."""
+        # Found by halving: with less in the windows, what was safe stays safe.
+        low, high = 1e-9, _CAPACITY_SHARES[-1]
+        if not self._is_safe(queues, Choice(low, 1.0, _RESUME_SHARES[0])):
+            return 0.0
+        for _ in range(20):
+            middle = (low + high) / 2
+            is_safe = self._is_safe(queues, Choice(middle, 1.0, _RESUME_SHARES[0]))
+            low, high = (middle, high) if is_safe else (low, middle)
+        return low
+
+
+def near(choice: Choice, *, keep_capacities: bool) -> list[Choice]:
+    """Return the choices around one: windows, stop and resume level a step less or more."""
+    windows = () if keep_capacities else (choice.capacity / 4, choice.capacity / 2, choice.capacity * 2)
+    return [
+        *(replace(choice, capacity=min(1.0, share)) for share in windows),
+        *(replace(choice, stop=min(1.0, share)) for share in (choice.stop * 0.7, choice.stop * 1.4)),
+        # The nearer to the stop, the smaller the steps.
+        *(replace(choice, resume=share) for share in (choice.resume / 2, 0.75 + choice.resume / 4)),
+    ]
 
 
 def safe_by_bound(
@@ -611,6 +702,7 @@ def _rows(
     parts: Sequence[Part],
     message_limit: int | None,
     scale: int,
+    declared: float,
     choice: Choice,
 ) -> list[FrontierRow]:
     """Simulate a choice for all parts at once; a part that has no safe settings stays as it is, unused."""
@@ -624,7 +716,7 @@ def _rows(
     if not used:
         return []
     safe = [queue for part in used for queue in part.queues if queue in designed]
-    meter = meter_run(changed, message_limit, scale, safe)
+    meter = meter_run(changed, message_limit, scale, safe, declared)
     windows = {producer.name: producer.capacity for producer in changed.producers}
     return [
         FrontierRow(
@@ -683,7 +775,7 @@ def _no_room(
         if count
     ]
     change = "let the capacities change" if keep_capacities else "use fewer producers"
-    tried = "" if keep_capacities else f", and so do windows of {_CAPACITY_SHARES[-1]:.0%} of that"
+    tried = "" if keep_capacities else ", and so do windows of one message each"
     return (
         f"no thresholds are safe: the windows fill the limit before anything can stop ({'; '.join(needs)})"
         f"{tried}; raise the limit, or {change}"

@@ -81,7 +81,16 @@ class Goal:
         raise DesignError(f"a goal: must be like {_ALLOWED}, got {text!r}")
 
     def value(self, costs: Costs) -> float:
-        """Return the measure of a run; 0 if nothing was sent."""
+        """Return the measure of a run, of its time base or of the declared one, whichever is worse."""
+        own = self._value(costs)
+        return own if costs.declared is None else max(own, self._value(costs.declared))
+
+    def worse(self, costs: Costs) -> Costs:
+        """Return the costs over the time, of the two, that keeps the goal worse."""
+        early = costs.declared
+        return early if early is not None and self._value(early) > self._value(costs) else costs
+
+    def _value(self, costs: Costs) -> float:
         if self.measure in ("loss", "max_depth", "max_bytes"):
             found = getattr(costs, self.measure)
             return max(found.values(), default=0) if isinstance(found, dict) else found
@@ -117,14 +126,17 @@ class Outcome:
 
     goal: Goal
     values: tuple[float, ...]
-    # Of the run that keeps it worst.
+    # Of the run that keeps it worst; and its declared duration, if the goal is kept worse in that time.
     producer: str = ""
+    seconds: float = 0.0
 
     @classmethod
     def of(cls, goal: Goal, runs: Sequence[Costs]) -> Outcome:
         """Return the outcome of a goal in some runs."""
         values = tuple(goal.value(costs) for costs in runs)
-        return cls(goal, values, goal.worst_producer(runs[values.index(max(values))]))
+        run = runs[values.index(max(values))]
+        worse = goal.worse(run)
+        return cls(goal, values, goal.worst_producer(worse), 0.0 if worse is run else worse.seconds)
 
     @property
     def use(self) -> float:
@@ -154,4 +166,5 @@ class Outcome:
         margin = f"margin {say(self.margin)}" if self.margin > 0 else f"{say(-self.margin)} too much"
         chance = "; another run may exceed it" if self.verdict == "close" else ""
         whose = f" of {self.producer}" if self.producer else ""
+        whose += f", over the declared {self.seconds:g} s," if self.seconds else ""
         return f"{self.goal.text}: {self.verdict}; {say(worst)}{whose} in the worst run, {margin}{chance}"

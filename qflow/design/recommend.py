@@ -8,8 +8,9 @@ The bound is proved: never more than that, whatever the clients do.  What a simu
 many, so it is repeated with other chances, and each figure has its range (:attr:`Recommendation.ranges`).
 
 With goals (:mod:`qflow.design.goals`) the row is taken that uses least of their limits; it, and if it
-fails the next ones, are simulated as they are.  Where none keeps all, the nearest is returned, and
-:meth:`Recommendation.counterexample` is a run that breaks a goal.
+fails the next ones, are simulated as they are, over the declared duration at least.  Where none keeps all
+goals, windows, stops and resume levels around the nearest are searched step by step.  Only then is a goal
+missed: the nearest choice is returned, and :meth:`Recommendation.counterexample` is a run that breaks a goal.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from math import ceil
 from typing import Any
 
@@ -40,17 +42,21 @@ from qflow.design.bounds import (
 from qflow.design.frontier import (
     ALONE,
     ENOUGH,
+    JUDGED,
     MESSAGE_LIMIT,
     MOST,
+    Choice,
     Costs,
     FrontierRow,
     Limits,
     Part,
+    Trials,
     at_scale,
     best,
     cover,
-    frontier,
+    cover_declared,
     meter_run,
+    near,
     scale_of,
 )
 from qflow.design.goals import Goal, Outcome, worst_use
@@ -275,21 +281,25 @@ def recommend(
     qpid-config add queue q --max-queue-count=100 --flow-stop-count=30 --flow-resume-count=27
     """
     goals = tuple(map(Goal.parse, [slo] if isinstance(slo, str) else slo))
+    declared = workload.duration
     workload, message_limit = cover(workload, message_limit)
     # What the broker refuses of the declared queues is said before anything is simulated.
     before = judge_workload(workload)
-    rows = frontier(
-        workload, limits, keep_capacities=keep_capacities, message_limit=message_limit, progress=progress
-    )
+    trials = partial(Trials, limits=limits or {}, keep_capacities=keep_capacities, declared=declared)
+    rows = trials(workload, message_limit=message_limit).frontier(progress)
+    is_cycle = message_limit is None
+    if goals:
+        workload, message_limit = cover_declared(workload, declared, message_limit)
+    is_long = message_limit is None and not is_cycle
+    tried = _Tried(workload, limits or {}, message_limit, goals, progress, declared, is_long=is_long)
+    is_whole = rows.is_whole and tried.simulate_ranked(rows)
+    if is_whole and goals and tried.is_missed:
+        finer = trials(workload, message_limit=message_limit, messages=_SEARCHED)
+        found, is_whole = _search(finer, tried.rows, goals, keep_capacities, progress)
+        rows += found
+        is_whole = is_whole and tried.simulate_ranked(found)
     parts = list(dict.fromkeys(row.part for row in rows))
     ranked = [_rank([row for row in rows if row.part == part], goals) for part in parts]
-    tried = _Tried(workload, limits or {}, message_limit, goals, progress)
-    is_whole = rows.is_whole
-    for place in range(max(map(len, ranked)) if is_whole else 0):
-        found = [of_part[min(place, len(of_part) - 1)] for of_part in ranked]
-        if not is_whole or (place and (tried.is_enough or worst_use(goals, found[0].costs) >= 1)):
-            break
-        is_whole = tried.simulate(found)
     if not tried.runs:
         # Ctrl-C: what the choice cost, at scale.
         tried.take_as_it_is([of_part[0] for of_part in ranked])
@@ -299,14 +309,14 @@ def recommend(
     for queue in chosen:
         if verdicts[queue].can_overflow:
             raise DesignError(f"queue {queue!r}: {verdicts[queue].reasons[0]}")
-    declared = _costs(message_limit, tried.scale_for(ENOUGH), (), workload)
+    as_declared = _costs(message_limit, tried.scale_for(ENOUGH), (), declared, workload)
     return Recommendation(
         made,
         {queue: chosen[queue] for queue in workload.queues if queue in chosen},
         _with_seen(verdicts, traffic, runs),
-        _with_seen(before, traffic, [declared]),
+        _with_seen(before, traffic, [as_declared]),
         rows,
-        declared,
+        as_declared,
         runs[0],
         {
             queue: _why_kept(queue, verdicts[queue], bool(traffic[queue]))
@@ -335,8 +345,49 @@ def _rank(rows: Sequence[FrontierRow], goals: Sequence[Goal]) -> list[FrontierRo
 
 _ROOMY = 0.5
 _ATTEMPTS = 3
+_SEARCHED = 10_000
+"""Messages that each simulation of a search sends, or else it is at scale."""
+
 _SHOWN_MESSAGES = 20_000
 """How many messages a run has at most that is to be looked at."""
+
+_ROUNDS = 5
+_KEPT = 0.75
+"""Share of a goal's limit below which a search ends: the next runs differ."""
+
+
+def _search(
+    trials: Trials,
+    begin: Sequence[FrontierRow],
+    goals: Sequence[Goal],
+    keep_capacities: bool,
+    progress: Progress | None,
+) -> tuple[list[FrontierRow], bool]:
+    """Return the best row of each part that steps from some rows lead to, and whether it is whole."""
+    # Costs of another fidelity cannot be compared, so that the beginning is simulated again.
+    best: dict[Part, FrontierRow] = {}
+    fresh, tried, is_whole = list(dict.fromkeys(row.choice for row in begin)), set[Choice](), True
+    for _ in range(_ROUNDS):
+        shown = progress and partial(_show_search, progress, len(fresh))
+        found, is_whole = trials.rows(fresh, shown)
+        tried.update(fresh)
+        better: dict[Part, FrontierRow] = {}
+        for row in found:
+            if row.part not in best or _use(goals, row) < _use(goals, best[row.part]):
+                best[row.part] = better[row.part] = row
+        around = (near(row.choice, keep_capacities=keep_capacities) for row in better.values())
+        fresh = [choice for choice in dict.fromkeys(chain.from_iterable(around)) if choice not in tried]
+        if not fresh or not is_whole or max(_use(goals, row) for row in best.values()) < _KEPT:
+            break
+    return list(best.values()) or list(begin), is_whole
+
+
+def _show_search(progress: Progress, count: int, done: int) -> None:
+    progress(done, count, "searching around the choice")
+
+
+def _use(goals: Sequence[Goal], row: FrontierRow) -> float:
+    return worst_use(goals, row.costs)
 
 
 class _Tried:
@@ -349,10 +400,14 @@ class _Tried:
         message_limit: int | None,
         goals: Sequence[Goal],
         progress: Progress | None,
+        declared: float,
+        *,
+        is_long: bool,
     ) -> None:
         self._workload, self._limits, self._limit = workload, limits, message_limit
-        self._goals, self._progress = goals, progress
-        self.scale = self.scale_for(MOST)
+        self._goals, self._progress, self._declared = goals, progress, declared
+        self._is_long = is_long
+        self.scale = self.scale_for(JUDGED if is_long else MOST)
         sent = sum(expected_messages(producer, workload.duration) for producer in workload.producers)
         self._sent = min(sent / self.scale, message_limit or sent)
         self.made, self.rows, self.runs = workload, list[FrontierRow](), list[Costs]()
@@ -365,6 +420,23 @@ class _Tried:
     def is_enough(self) -> bool:
         """Whether all goals hold."""
         return all(Outcome.of(goal, self.runs).verdict == "holds" for goal in self._goals)
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether the worst run breaks a goal."""
+        return _worst_of(self._goals, self.runs) >= 1
+
+    def simulate_ranked(self, rows: Sequence[FrontierRow]) -> bool:
+        """Simulate the best choices, the next ones if they fail; return False if Ctrl-C ended it."""
+        parts = dict.fromkeys(row.part for row in rows)
+        ranked = [_rank([row for row in rows if row.part == part], self._goals) for part in parts]
+        for place in range(max(map(len, ranked))):
+            found = [of_part[min(place, len(of_part) - 1)] for of_part in ranked]
+            if place and (self.is_enough or worst_use(self._goals, found[0].costs) >= 1):
+                break
+            if not self.simulate(found):
+                return False
+        return True
 
     def simulate(self, rows: Sequence[FrontierRow]) -> bool:
         """Simulate a choice for each part, and keep the best so far; return False if Ctrl-C ended it."""
@@ -386,8 +458,10 @@ class _Tried:
 
     def _play(self, made: Workload, rows: Sequence[FrontierRow], count: int = 0) -> list[Costs]:
         # Long runs differ less.
-        count = count or (_RUNS if self._sent < 100_000 else _FEW)
-        played = partial(_costs, self._limit, self.scale, [queue for row in rows for queue in row.arguments])
+        many = self._sent < (5_000 if self._is_long else 100_000)
+        count = count or (_RUNS if many else _FEW)
+        queues = [queue for row in rows for queue in row.arguments]
+        played = partial(_costs, self._limit, self.scale, queues, self._declared)
         varied = [_vary(made, n) for n in range(count)]
         processes = 1 if self._sent * count < ALONE else None
         runs: dict[int, Costs] = {}
@@ -496,9 +570,11 @@ def _apply(workload: Workload, rows: Iterable[FrontierRow]) -> Workload:
     return workload
 
 
-def _costs(message_limit: int | None, scale: int, safe: Sequence[str], workload: Workload) -> Costs:
+def _costs(
+    message_limit: int | None, scale: int, safe: Sequence[str], declared: float, workload: Workload
+) -> Costs:
     names = [producer.name for producer in workload.producers]
-    return meter_run(workload, message_limit, scale, safe).costs(list(workload.queues), names)
+    return meter_run(workload, message_limit, scale, safe, declared).costs(list(workload.queues), names)
 
 
 _RUNS = 10

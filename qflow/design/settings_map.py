@@ -409,7 +409,7 @@ def _whole_run_of(
     workload = describe(**settings)
     longer, most = cover(workload)
     scale = scale_of(longer, {}, messages) if most is None else 1
-    meter = meter_run(longer, None if most is None else messages, scale)
+    meter = meter_run(longer, None if most is None else messages, scale, (), workload.duration)
     costs = meter.costs([queue], [producer.name for producer in workload.producers])
     deepest = costs.max_depth if unit == "count" else costs.max_bytes
     return Measured(
