@@ -88,6 +88,33 @@ def test_words_and_numbers_are_of_the_instant_that_is_drawn(saved):
         assert int(one["depth"]) == frame["queue.orders.depth"]
 
 
+def test_while_it_plays_a_screen_reader_hears_turns_at_most_one_a_second(saved):
+    """Every live region of the page is watched; a clock or a step count in one would speak at each frame."""
+    saved.open(capacity_run(messages=400, capacity_1=90))
+    saved.scene("scene.player.setSpeed(4); scene.player.show(0);")
+    saved.page.clock.run_for(100)
+    saved.page.evaluate("""() => {
+        window.heard = [];
+        const live = '[aria-live]:not([aria-live=off]), [role=status], [role=alert], [role=log], output';
+        new MutationObserver((changes) => {
+            for (const { target } of changes) {
+                const region = (target.parentElement ?? target).closest(live) ?? target.closest?.(live);
+                if (region) window.heard.push([performance.now(), region.textContent]);
+            }
+        }).observe(document.body, { subtree: true, childList: true, characterData: true });
+    }""")
+    saved.scene("scene.player.play();")
+    for _ in range(30):
+        saved.page.clock.run_for(400)
+    saved.scene("scene.player.pause();")
+    heard = saved.page.evaluate("window.heard.filter(([, words]) => words)")
+    turns = [words for _, words in heard if "flow control turns O" in words or "session dies" in words]
+    assert len(turns) >= 3, heard
+    assert len(turns) == len(heard), "something else is announced"
+    times = [at for at, _ in heard]
+    assert all(later - earlier >= 999 for earlier, later in zip(times, times[1:], strict=False))
+
+
 def test_at_off_all_held_completions_go_through_in_order(saved):
     """The picture waits at this instant until those that were held are on their way."""
     picture = flow_run(messages=60, rate=400, service=0.02, **SLOW)
