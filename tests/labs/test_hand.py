@@ -239,7 +239,34 @@ def test_a_wheel_steps_the_handle_that_has_the_focus_and_else_scrolls_the_page(l
     assert live.lab.sliders["resume"].value == 510
 
 
+def test_a_line_is_grabbed_inside_the_tank_where_messages_cover_it(live):
+    live.open(flow_lab(messages=60, **SMALL))
+    page = live.page
+    live.scene("scene.player.pause(); scene.player.show(40);")
+    line = page.locator(".qf-queue .qf-line-stop line").bounding_box()
+    tank = page.locator(".qf-queue .qf-glass").bounding_box()
+    run = live.run
+    page.mouse.move(tank["x"] + tank["width"] / 2, line["y"] + line["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(tank["x"] + tank["width"] / 2, tank["y"] + tank["height"] * 0.3, steps=8)
+    page.mouse.up()
+    live.await_run(run)
+    assert live.lab.sliders["stop"].value > SMALL["stop"]
+
+
 # The keyboard
+
+
+def test_home_and_end_move_a_handle_to_its_ends(live):
+    live.open(flow_lab(messages=60, **SMALL))
+    handle = live.page.locator("[data-setting=capacity]")
+    for key, end in (("Home", "aria-valuemin"), ("End", "aria-valuemax")):
+        handle.focus()
+        run, value = live.run, handle.get_attribute(end)
+        live.page.keyboard.press(key)
+        live.await_run(run)
+        assert str(live.lab.sliders["capacity"].value) == value
+        assert handle.get_attribute("aria-valuetext") == f"capacity {value} messages"
 
 
 def test_messages_of_a_consumer_are_one_stop_for_tab_and_arrows_go_through_them(live):

@@ -22,7 +22,7 @@ export class Hand {
     stage.addEventListener("keydown", (event) => this.press(event));
     // A wheel is for the page, but over the handle that has the focus.
     stage.addEventListener("wheel", (event) => this.turn(event), { passive: false });
-    stage.addEventListener("click", (event) => event.target.closest("[data-handle]") && event.stopPropagation());
+    stage.addEventListener("click", (event) => this.handleAt(event) && event.stopPropagation());
   }
 
   read(element) {
@@ -37,8 +37,15 @@ export class Hand {
     };
   }
 
+  // The handle at an event, also where it lies below the messages of its tank.
+  handleAt({ target }) {
+    const over = target.closest("[data-grab]");
+    if (!over) return target.closest("[data-handle]");
+    return this.view.stage.querySelector(`[data-handle="${CSS.escape(over.dataset.grab)}"]`);
+  }
+
   take(event) {
-    const element = event.target.closest("[data-handle]");
+    const element = this.handleAt(event);
     if (!element) return null;
     // The click that ends it is then the stage's own, and asks nothing.
     this.view.stage.setPointerCapture(event.pointerId);
@@ -170,7 +177,7 @@ export class Hand {
 
   press(event) {
     const element = event.target.closest("[data-handle]");
-    const steps = stepsOf(event);
+    const steps = { Home: -Infinity, End: Infinity }[event.key] ?? stepsOf(event);
     if (element && steps) this.step(event, element, steps);
   }
 

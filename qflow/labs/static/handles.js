@@ -8,7 +8,7 @@ import { set, svg, textWidth } from "./svg.js";
 export const handleOf = (timeline, ...names) => (timeline.handles ?? []).find(([setting]) => names.includes(setting));
 
 // What makes an element of the drawing a handle, for the mouse, the keyboard and a screen reader.
-export function asHandle(element, [setting, low, high, step], value, label, place) {
+export function asHandle(element, [setting, low, high, step], value, label, place, unit = "messages") {
   element.classList.add("qf-handle");
   set(element, {
     role: "slider",
@@ -17,6 +17,7 @@ export function asHandle(element, [setting, low, high, step], value, label, plac
     "aria-valuemin": low,
     "aria-valuemax": high,
     "aria-valuenow": value,
+    "aria-valuetext": `${setting.split("_")[0]} ${value} ${unit}`,
     "data-handle": `${setting} ${place}`,
     "data-setting": setting,
     "data-step": step,

@@ -26,6 +26,7 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
     ? buildCells(group, timeline, box, bottom, grid, marks)
     : buildFluid(group, timeline, box, top, bottom, y, marks, geometry);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-glass" }, group);
+  for (const line of group.querySelectorAll(".qf-line.qf-handle")) buildCatch(group, line);
   const count = grid ? buildCount(group, shown, place, geometry) : null;
   const gate = { x: geometry.gate, y: top + (bottom - top) * 0.48, reach: geometry.reach, right: box.x };
   const hasFlowControl = Boolean(spot.stop_count || spot.stop_size);
@@ -157,6 +158,8 @@ export function tankGrid(scale, width, height, deepest) {
 
 // Every message is a cell, the oldest at the bottom left.
 function buildCells(group, timeline, box, bottom, grid, marks) {
+  // They come as the queue gets deeper, and stay below all that is built after this.
+  const home = svg("g", {}, group);
   const cells = [];
   const left = box.x + (box.width - grid.columns * grid.pitch) / 2;
   const corner = (place) => [
@@ -166,7 +169,7 @@ function buildCells(group, timeline, box, bottom, grid, marks) {
   const { stays } = timeline;
   return (_, rows, owner, frame) => {
     rows.forEach((row, place) => {
-      const cell = (cells[place] ??= new Cell(group, corner(place), grid.size, "entry", marks));
+      const cell = (cells[place] ??= new Cell(home, corner(place), grid.size, "entry", marks));
       const held = stays.get(row, "held_start") <= frame && stays.get(row, "held_end") > frame;
       const label = timeline.labelOf(row);
       const again = stays.get(row, "again") <= frame;
@@ -273,12 +276,19 @@ function buildLevels(group, timeline, { x, width }, wanted, y, bottom, { queue, 
       );
     svg("text", { x: right + 17, y: label + 4.5, class: "qf-line-name" }, line, words);
     if (handle) svg("title", {}, line, `${words}${unit}: drag, or use the arrow keys`);
-    if (handle) asHandle(line, handle, level, `${word} of ${of}`, place);
+    if (handle) asHandle(line, handle, level, `${word} of ${of}`, place, unit.trim() || "messages");
     if (hint) svg("text", { x: right + 17, y: label + 24, class: "qf-line-hint" }, line, hint);
     return line;
   });
   return (isOn) =>
     lines.forEach((line) => line.classList.toggle("qf-armed", line.dataset.word === (isOn ? "resume" : "stop")));
+}
+
+// A level is drawn below the messages, and can be grabbed where they lie on it.
+function buildCatch(group, line) {
+  const below = line.querySelector(".qf-catch-line");
+  const [x, y, width, height] = ["x", "y", "width", "height"].map((name) => below.getAttribute(name));
+  svg("rect", { x, y, width, height, class: "qf-catch-line qf-catch-over", "data-grab": line.dataset.handle }, group);
 }
 
 // The law of capacity as brackets at the tank: the stop threshold, and every window on top of it.
@@ -525,5 +535,5 @@ function buildSize(root, timeline, source) {
   svg("rect", { width: 44, height: 24, rx: 12, class: "qf-grip qf-pill" }, grip);
   svg("text", { x: 22, y: 16.5, class: "qf-middle" }, grip, "◂ ▸");
   svg("title", {}, grip, "size of each message: drag, or use the arrow keys");
-  asHandle(grip, handle, timeline.picture.size, "size of each message", "p1");
+  asHandle(grip, handle, timeline.picture.size, "size of each message", "p1", "bytes");
 }
