@@ -25,22 +25,64 @@ DIALS = ("flow-control", "completions", "limit-policies", "message-size", "wake-
 """Options of this model that qpidd does not have."""
 
 # fmt: off
+MODULES: dict[str, tuple[str, ...]] = {
+    "broker": (
+        "session-max-unacked", "auth", "realm", "sasl-service-name", "sasl-config", "require-encryption",
+        "max-negotiate-time", "connection-backlog", "worker-threads", "interface", "listen-disable",
+        "protocols", "port", "tcp-nodelay", "data-dir", "no-data-dir", "paging-dir", "mgmt-enable",
+        "mgmt-publish", "mgmt-qmf1", "mgmt-qmf2", "mgmt-pub-interval", "known-hosts-url",
+        "link-maintenance-interval", "link-heartbeat-interval", "dtx-default-timeout", "dtx-max-timeout",
+        "federation-tag",
+    ),
+    "daemon": (
+        "config", "client-config", "module-dir", "load-module", "no-module-dir", "daemon", "transport",
+        "pid-dir", "pidfile", "close-fd", "wait", "check", "quit", "kill", "socket-fd", "help", "version",
+    ),
+    "log": (
+        "trace", "log-enable", "log-disable", "log-time", "log-level", "log-source", "log-thread",
+        "log-function", "log-hires-timestamp", "log-category", "log-prefix", "log-to-stderr", "log-to-stdout",
+        "log-to-file", "log-to-syslog", "syslog-name", "syslog-facility",
+    ),
+    "ACL": (
+        "acl-file", "connection-limit-per-user", "connection-limit-per-ip", "max-connections",
+        "max-queues-per-user",
+    ),
+    "AMQP 1.0": (
+        "domain", "queue-patterns", "topic-patterns",
+    ),
+    "HA": (
+        "ha-cluster", "ha-queue-replication", "ha-brokers-url", "ha-public-url", "ha-replicate",
+        "ha-username", "ha-password", "ha-mechanism", "ha-backup-timeout", "ha-flow-messages",
+        "ha-flow-bytes",
+    ),
+    "store": (
+        "store-dir", "truncate", "wcache-page-size", "tpl-wcache-page-size",
+    ),
+    "linear store": (
+        "wcache-num-pages", "tpl-wcache-num-pages", "efp-partition", "efp-file-size",
+        "overwrite-before-return", "journal-flush-timeout",
+    ),
+    "legacy store": (
+        "num-jfiles", "jfile-size-pgs", "tpl-num-jfiles", "tpl-jfile-size-pgs",
+    ),
+    "SSL": (
+        "ssl-port", "ssl-require-client-authentication", "ssl-sasl-no-dict", "ssl-use-export-policy",
+        "ssl-cert-password-file", "ssl-cert-db", "ssl-cert-name",
+    ),
+}
+"""Options of qpidd 1.40 without effect here, by module; both stores have those of "store"."""
+
 _SWITCHES = (
     "help", "version", "no-data-dir", "tcp-nodelay", "require-encryption", "no-module-dir", "daemon", "check",
-    "quit", "trace",
+    "quit", "kill", "trace",
 )
-_REPEATABLE = ("interface", "listen-disable", "protocols", "load-module", "log-enable", "log-disable")
-_VALUES = (
-    "auth", "realm", "port", "worker-threads", "connection-backlog", "max-negotiate-time",
-    "dtx-default-timeout", "dtx-max-timeout", "session-max-unacked", "mgmt-enable", "mgmt-publish",
-    "mgmt-pub-interval", "mgmt-qmf1", "mgmt-qmf2", "data-dir", "paging-dir", "sasl-service-name",
-    "sasl-config", "known-hosts-url", "link-maintenance-interval", "link-heartbeat-interval",
-    "federation-tag", "config", "client-config", "module-dir", "transport", "pid-dir", "wait",
-    "log-time", "log-level", "log-source", "log-thread", "log-function", "log-hires-timestamp",
-    "log-category", "log-prefix", "log-to-stderr", "log-to-stdout", "log-to-file", "log-to-syslog",
-    "syslog-name", "syslog-facility", "acl-file", "store-dir", "ssl-port", "ssl-cert-db", "ssl-cert-name",
-    "ssl-cert-password-file", "ssl-require-client-authentication", "ha-cluster", "ha-brokers-url",
-    "ha-public-url", "ha-replicate", "ha-queue-replication",
+_REPEATABLE = (
+    "interface", "listen-disable", "protocols", "load-module", "log-enable", "log-disable", "queue-patterns",
+    "topic-patterns",
+)
+_YES_OR_NO = (
+    "auth", "ha-cluster", "ha-queue-replication", "truncate", "log-time", "log-level", "log-source",
+    "log-thread", "log-function", "log-hires-timestamp", "log-category",
 )
 _LETTERS = {
     "p": "port", "m": "mgmt-enable", "d": "daemon", "w": "wait", "c": "check", "q": "quit",
@@ -54,7 +96,7 @@ _TEXTS = frozenset((
 ))
 """Options that want a text, and so take the next word whatever it looks like (RF-57)."""
 # fmt: on
-NOT_MODELLED = frozenset([*_SWITCHES, *_REPEATABLE, *_VALUES])
+NOT_MODELLED = frozenset(name for names in MODULES.values() for name in names)
 """Options of qpidd and the modules shipped with it that change nothing here: accepted, and reported."""
 
 
@@ -359,6 +401,7 @@ _CONVERSIONS: dict[str, Callable[[Given], object]] = {
     "queue-purge-interval": _read_seconds,
     "max-purge-batch": _to_unsigned(UINT32),
     "start-time": _to_unsigned(UINT32),
+    **dict.fromkeys(_YES_OR_NO, _read_flag),
 }
 
 

@@ -5,7 +5,8 @@ Read in this order:
 * :mod:`~qflow.configuration.notations`: what people type: a ``qpid-config`` line, an address string or JSON;
 * :mod:`~qflow.configuration.declaration`: the one queue that all of these ask for, and the broker it is tried
   on (options, environment, qpidd.conf);
-* :mod:`~qflow.configuration.explanation`: the thresholds in force, the rule behind each, or the refusal.
+* :mod:`~qflow.configuration.explanation`: the thresholds in force, the rule behind each, or the refusal;
+* :mod:`~qflow.configuration.setup_script`: a shell script of ``qpid-config`` lines, and the broker after it.
 
 Nothing here computes a threshold: the engine does, and says where each comes from.
 
@@ -30,5 +31,11 @@ if TYPE_CHECKING:
     from qflow.configuration.notations import read_address as read_address
     from qflow.configuration.notations import read_any as read_any
     from qflow.configuration.notations import read_line as read_line
+    from qflow.configuration.setup_script import SetupRefusal as SetupRefusal
+    from qflow.configuration.setup_script import SetupResult as SetupResult
+    from qflow.configuration.setup_script import SetupScript as SetupScript
+    from qflow.configuration.setup_script import SetupStep as SetupStep
+    from qflow.configuration.setup_script import parse_script as parse_script
+    from qflow.configuration.setup_script import read_script as read_script
 
 open_room(__name__)

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from qflow.broker.errors import InvalidConversion, StartupError
 from qflow.broker.history import ARGUMENT
 from qflow.broker.options import (
     COMMAND_LINE,
+    MODELLED,
+    MODULES,
     NOT_MODELLED,
     BrokerOptions,
     Given,
@@ -31,6 +35,7 @@ from qflow.broker.options import (
 from qflow.broker.settings import KEYS, Argument, QueueSettings, to_bool
 from qflow.configuration.qpid_config import OPTIONS, REPLICATE_KEY
 from qflow.kit import RefusalError
+from qflow.table import Table
 
 PROPERTIES = ("durable", "auto-delete", "alternate-exchange")
 """Keys that management takes out of the map; everything else is a declare argument (CF-07)."""
@@ -107,9 +112,9 @@ class Declaration:
         return cls(
             name,
             {str(key): value for key, value in _read_map(declare, "arguments").items()},
-            durable=bool(node.get("durable", declare.get("durable", False))),
-            auto_delete=bool(declare.get("auto-delete", False)),
-            exclusive=bool(declare.get("exclusive", False)),
+            durable=_read_flag("durable", node.get("durable", declare.get("durable", False))),
+            auto_delete=_read_flag("auto-delete", declare.get("auto-delete", False)),
+            exclusive=_read_flag("exclusive", declare.get("exclusive", False)),
             alternate_exchange=str(declare.get("alternate-exchange", "")),
         )
 
@@ -140,6 +145,14 @@ def read_json_map(text: str) -> dict[str, Argument]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"declare arguments are a JSON map, got a {type(value).__name__}")
     return value
+
+
+def _read_flag(name: str, value: object) -> bool:
+    """Return a boolean; qpid-cpp has it as text."""
+    try:
+        return to_bool(value) if isinstance(value, str) else bool(value)
+    except InvalidConversion as error:
+        raise ConfigurationError(f"{name} is yes or no: {error}") from error
 
 
 def _read_map(options: Mapping[str, object], key: str) -> Mapping[str, object]:
@@ -187,10 +200,73 @@ def ignored_arguments(arguments: Mapping[str, Argument]) -> Iterator[str]:
 
 # The broker
 
+RETIRED = {
+    "auto-expand": "of the legacy store, commented out in 1.40",
+    "max-auto-expand-jfiles": "of the legacy store, commented out in 1.40",
+    "async-queue-events": "of an older release",
+    "max-connections-per-user": "of an older release; 1.40 has connection-limit-per-user (ACL)",
+    "staging-threshold": "of an older release",
+    "replication-exchange-name": "of an older release",
+}
+"""Options of older releases that 1.40 refuses, and what is known of them."""
+
+_CLUSTER = "of clustering, which went between 0.18 and 0.20; the HA module replaced it (ha-cluster)"
+
+_ROLES = {
+    "HA": "replication to backups; no effect on flow control",
+    "ACL": "what clients may do; no effect on flow control",
+    "SSL": "how clients connect; no effect on flow control",
+    "AMQP 1.0": "nodes that are created when a client asks for them; no effect on flow control here",
+}
+_CLIENTS = frozenset(
+    ("session-max-unacked", "auth", "realm", "sasl-service-name", "sasl-config", "require-encryption")
+    + ("max-negotiate-time", "connection-backlog", "interface", "listen-disable", "protocols", "port")
+)
+"""Options of the broker itself that change how clients connect and what they may do."""
+
+
+class OptionUse(NamedTuple):
+    """One option that a broker was started with: where it belongs, and its effect in this model."""
+
+    name: str
+    value: str
+    module: str
+    effect: str
+    source: str
+
+
+def _use_of(given: Given) -> OptionUse:
+    module = next((module for module, names in MODULES.items() if given.name in names), "broker")
+    if given.name in MODELLED:
+        effect = "changes what queues do here"
+    elif given.name in _CLIENTS:
+        effect = _ROLES["ACL"]
+    else:
+        effect = _ROLES.get(module, "no effect on flow control")
+    return OptionUse(given.name, given.text, module, effect, given.source)
+
+
+def explain_unknown(name: str) -> str:
+    """Return what is known of an option that 1.40 does not have; "" if nothing is."""
+    if name in RETIRED:
+        return RETIRED[name]
+    if name.startswith("cluster-"):
+        return _CLUSTER
+    near = difflib.get_close_matches(name, [*MODELLED, *NOT_MODELLED], 1, 0.8)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+class SetupError(StartupError):
+    """All the reasons why a broker does not start with these options, in qpidd's words, one a line."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerSetup:
-    """What a broker is started with, and where each option came from."""
+    """The options a broker is started with, and where each came from."""
 
     options: BrokerOptions = field(default_factory=BrokerOptions)
     given: tuple[Given, ...] = ()
@@ -201,12 +277,31 @@ class BrokerSetup:
     def read(
         cls, arguments: Iterable[str] = (), environment: Mapping[str, str] | None = None, file: str = ""
     ) -> BrokerSetup:
-        """Return what a command line, an environment and the file of ``--config``, or else ``file``, give."""
+        """Read a command line, an environment and a file; a SetupError has all problems, not the first."""
         words, variables = list(arguments), environment or {}
-        named = read_options(words, variables, check=convert).get("config")
+        problems: list[str] = []
+        ignored = ignored_variables(variables)
+        try:
+            named = read_options(words, variables, check=convert).get("config")
+        except StartupError as error:
+            # Go on with the file alone, whose problems are of interest too.
+            problems.append(_with_hint(str(error)))
+            named, words, variables = None, [], {}
         path = named.text if named else file
-        given = read_options(words, variables, _read_lines(path) if path else (), path, convert)
-        options, ignored = BrokerOptions.of_given(given), ignored_variables(variables)
+        lines: list[str] = []
+        try:
+            lines = _keep_good(_read_lines(path) if path else (), path, problems)
+        except StartupError as error:
+            problems.append(str(error))
+        given = read_options(words, variables, lines, path, convert)
+        options = BrokerOptions()
+        try:
+            # Ratios that do not fit one another are found when all the rest is read.
+            options = BrokerOptions.of_given(given)
+        except StartupError as error:
+            problems.append(str(error))
+        if problems:
+            raise SetupError(problems)
         return cls(options, tuple(given.values()), ignored, ignored_words(words))
 
     @property
@@ -214,11 +309,23 @@ class BrokerSetup:
         """Names of options that were given and have no effect here."""
         return tuple(given.name for given in self.given if given.name in NOT_MODELLED)
 
+    @property
+    def uses(self) -> tuple[OptionUse, ...]:
+        """Each option given, with its module and its effect here."""
+        return tuple(map(_use_of, self.given))
+
     def remarks(self) -> Iterator[Remark]:
         """Yield what to know about the options."""
         without = [name for name in self.not_modelled if name != "config"]
         if without:
             yield Remark("note", f"broker options that change nothing in this model: {', '.join(without)}")
+        modules = sorted(
+            {use.module for use in self.uses} & {"HA", "store", "linear store", "legacy store", "SSL"}
+        )
+        if modules:
+            yield Remark(
+                "note", f"qpidd knows the options of {', '.join(modules)} where that module is loaded"
+            )
         for variable in self.ignored:
             yield Remark("warning", f"the variable {variable} names no option; qpidd ignores it in silence")
         for word in self.words:
@@ -226,7 +333,16 @@ class BrokerSetup:
 
     def asdict(self) -> dict[str, object]:
         """Return the options as plain values."""
-        options = [{"name": given.name, "value": given.text, "from": given.source} for given in self.given]
+        options = [
+            {
+                "name": use.name,
+                "value": use.value,
+                "from": use.source,
+                "module": use.module,
+                "effect": use.effect,
+            }
+            for use in self.uses
+        ]
         return {"options": options, "not_modelled": list(self.not_modelled)}
 
     def text(self) -> str:
@@ -236,6 +352,33 @@ class BrokerSetup:
             + ("" if given.source == COMMAND_LINE else f"   from {given.source}")
             for given in self.given
         )
+
+
+def report_options(setup: BrokerSetup) -> str:
+    """Return the options of a broker as a table for a terminal, and what to know about them."""
+    rows = [use[:4] for use in setup.uses] or [("none", "", "", "the broker has its defaults")]
+    table = Table(rows, ("option", "value", "module", "effect"))
+    return "\n".join([str(table), *(f"{remark.kind}: {remark.text}" for remark in setup.remarks())])
+
+
+def _keep_good(lines: Iterable[str], path: str, problems: list[str]) -> list[str]:
+    """Return the lines of a configuration file that qpidd reads, and add why it refuses the others."""
+    good: list[str] = []
+    for line in lines:
+        try:
+            # With those before it, as an option must not come twice.
+            read_options((), {}, [*good, line], path, convert)
+        except StartupError as error:
+            problems.append(_with_hint(str(error)))
+        else:
+            good.append(line)
+    return good
+
+
+def _with_hint(problem: str) -> str:
+    found = re.search(r"Bad argument: \|\s*([^=|]+?)\s*(?:=|\|$)|unrecognised option '--([^']+)'", problem)
+    hint = explain_unknown(found[1] or found[2]) if found else ""
+    return f"{problem}  ({hint})" if hint else problem
 
 
 def _read_lines(path: str) -> list[str]:

@@ -476,6 +476,7 @@ def _why_refused(unit: str, stop: Level, resume: Level) -> Iterator[Remark]:
 
 # The report
 
+_WITHOUT_LIMIT = ("never: the queue has no limit", "LP-01")
 _AT_LIMIT = {
     "reject": ("the message is refused, and its session dies", "LP-05"),
     "ring": ("the oldest messages make room, acquired ones too", "LP-10"),
@@ -536,7 +537,7 @@ def _write_in_force(explanation: SettingsExplanation) -> Iterator[str]:
     yield from _write_table(explanation.limits)
     settings = QueueSettings.from_arguments(explanation.declaration.arguments)
     policy = make_policy(settings.policy, settings.priorities > 0, explanation.setup.options.limit_policies)
-    what, rule = _AT_LIMIT[policy]
+    what, rule = _AT_LIMIT[policy] if any(limit.value for limit in explanation.limits) else _WITHOUT_LIMIT
     yield f"  when full: {what} [{rule}]"
     yield "flow control"
     yield f"  {explanation.flow} [{', '.join(explanation.flow_rules)}]"

@@ -2,7 +2,8 @@
 
 =====================================  ==================================  ==========================
 a line of ``qpid-config add queue``    :func:`read_line`                   :func:`qpid_config_line`
-an address string                      :func:`read_address` (CF-14)        :func:`address_string`
+an address string                      :func:`read_address` (CF-14),       :func:`address_string`
+                                       :func:`address_readings`
 a JSON map, or any of the three        :func:`read_any`
 =====================================  ==================================  ==========================
 
@@ -16,6 +17,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import NoReturn
 
 from qflow.broker.settings import Argument
@@ -38,10 +40,11 @@ from qflow.configuration.qpid_config import (
 )
 
 
-class _LineParser(argparse.ArgumentParser):
+class LineParser(argparse.ArgumentParser):
     """A parser for text typed into a lab: it raises instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise the tool's complaint."""
         raise ConfigurationError(message)
 
 
@@ -61,32 +64,89 @@ def read_line(line: str | Sequence[str]) -> Declaration:
     for start in (["qpid-config"], ["qflow", "config"], []):
         if words[: len(start) + 2] == [*start, "add", "queue"]:
             words = words[len(start) + 2 :]
-    parser = _LineParser(prog="qpid-config add queue", add_help=False)
+    return declaration_of(_queue_parser().parse_args(words))
+
+
+@cache
+def _queue_parser() -> LineParser:
+    # To build it takes ten times as long as to use it, and a setup has many queues.
+    parser = LineParser(prog="qpid-config add queue", add_help=False)
     add_queue_options(parser)
-    return declaration_of(parser.parse_args(words))
+    return parser
 
 
-def read_address(text: str) -> Declaration:
+PYTHON, CPP = CLIENTS = ("qpid-python", "qpid-cpp")
+"""The clients whose grammars of an address differ."""
+
+
+def read_address(text: str, client: str = PYTHON) -> Declaration:
     """Return the queue that an address string would create.
+
+    Parameters:
+        client: The client that reads it, ``qpid-python`` or ``qpid-cpp``.
 
     Raises:
         ConfigurationError: If the text is no address, or the address not one of a queue.
 
     >>> read_address("orders; {create: always, node: {x-declare: {arguments: {'qpid.max_count': 10}}}}")
     Declaration(name='orders', arguments=mappingproxy({'qpid.max_count': 10}), durable=False, ...)
+    >>> read_address("orders; {node: {x-declare: {arguments: {qpid.max_count: 10}}}}", "qpid-cpp").arguments
+    mappingproxy({'qpid.max_count': 10})
     """
     # The client API is loaded only for those who read addresses.
-    from qflow.messaging.address import LexError, ParseError, find_error, parse
+    from qflow.messaging.address import LexError, ParseError, find_error, parse, parse_cpp
 
+    is_cpp = client == CPP
     try:
-        address = parse(text)
+        address = parse_cpp(text) if is_cpp else parse(text)
     except (LexError, ParseError) as error:
         raise ConfigurationError(f"no address: {error}") from error
     options = address.options or {}
-    wrong = find_error(options, "receiver")
+    wrong = find_error(options, "receiver", is_cpp=is_cpp)
     if wrong:
         raise ConfigurationError(f"no address: {wrong}")
     return Declaration.of_address(address.name, {str(key): value for key, value in options.items()})
+
+
+def address_readings(text: str) -> dict[str, Declaration | ConfigurationError]:
+    """Return the queue that each client creates for an address string, or the error it raises.
+
+    >>> list(address_readings("q; {node: {x-declare: {arguments: {qpid.max_count: 10}}}}").values())
+    [ConfigurationError('no address: expecting COLON, got SYM(.) ...'), Declaration(name='q', ...)]
+    """
+    readings: dict[str, Declaration | ConfigurationError] = {}
+    for client in CLIENTS:
+        try:
+            readings[client] = read_address(text, client)
+        except ConfigurationError as error:
+            readings[client] = error
+    return readings
+
+
+def compare_readings(readings: Mapping[str, Declaration | ConfigurationError]) -> dict[str, str]:
+    """Return for each client, in words, what it reads, and how the second differs from the first."""
+    found: dict[str, str] = {}
+    first: Declaration | None = None
+    for client, reading in readings.items():
+        if not isinstance(reading, Declaration):
+            found[client] = str(reading)
+        elif first is None or reading == first:
+            found[client] = "reads it" if first is None else "reads the same"
+            first = first or reading
+        else:
+            differing = [
+                f"{key} = {value!r}"
+                for key, value in reading.arguments.items()
+                if key not in first.arguments or type(first.arguments[key]) is not type(value)
+            ]
+            is_same = all(
+                key in reading.arguments and reads_same(key, value, reading.arguments[key])
+                for key, value in first.arguments.items()
+                if value != reading.arguments.get(key)
+            )
+            alike = ", the same to the broker" if is_same else ""
+            found[client] = f"reads {', '.join(differing) or 'another queue'}{alike}"
+    return found
 
 
 def read_any(text: str, name: str = "queue") -> Declaration:
@@ -113,7 +173,7 @@ def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration
     properties: dict[str, Argument] = read_json_map(declare) if declare else {}
     for text in chosen.extra:
         key, equals, value = text.partition("=")
-        properties[key] = _read_value(value) if equals else None
+        properties[key] = read_value(value) if equals else None
     remarks: list[Remark] = []
     for option in OPTIONS:
         value = getattr(chosen, option.attribute)
@@ -135,7 +195,7 @@ def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration
     return Declaration.of_properties(chosen.name, properties, (*remarks, *_remarks(chosen)))
 
 
-def _read_value(text: str) -> int | str:
+def read_value(text: str) -> int | str:
     """Turn the value of ``--argument NAME=VALUE`` into what is sent: an integer if it reads as one."""
     try:
         return int(text)
@@ -217,7 +277,7 @@ def _make_sendable(key: str, value: Argument) -> int | str | None:
         raise ConfigurationError(f"{key}: qpid-config cannot send a declare argument of this name")
     if value is None or type(value) is int:
         return value
-    as_sent = _read_value(value) if isinstance(value, str) else value
+    as_sent = read_value(value) if isinstance(value, str) else value
     if isinstance(as_sent, str):
         return as_sent
     if isinstance(as_sent, int) and reads_same(key, value, int(as_sent)):

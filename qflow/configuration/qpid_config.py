@@ -77,6 +77,19 @@ def add_queue_options(parser: argparse.ArgumentParser) -> None:
     options.add_argument("--start-replica", metavar="URL", help="replicate the queue of that broker (HA)")
 
 
+def add_exchange_options(parser: argparse.ArgumentParser) -> None:
+    """Give a parser type, name and options of ``qpid-config add exchange``."""
+    parser.add_argument("type", metavar="TYPE", help="direct, topic, fanout or headers")
+    parser.add_argument("name", metavar="NAME", help="the exchange's name")
+    options = parser.add_argument_group("options of qpid-config add exchange")
+    options.add_argument("--alternate-exchange", metavar="NAME", help="where unroutable messages go")
+    options.add_argument("--durable", action="store_true", help="the exchange survives the broker")
+    options.add_argument("--sequence", action="store_true", help="number its messages")
+    options.add_argument("--ive", action="store_true", help="keep the last message for queues bound later")
+    options.add_argument("--replicate", type=_level, metavar="LEVEL", help="none, configuration or all (HA)")
+    add_several(options, "--argument", "NAME=VALUE", "any other argument", dest="extra")
+
+
 def integer(text: str) -> int:
     """Return an integer as ``qpid-config`` reads it: ``0x…``, ``0b…``, octal after a leading 0, decimal."""
     start = text[:2].lower()

@@ -75,6 +75,10 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     add("--host", default=_HERE[0], metavar="H", help=text)
     text = "a queue to begin with: a name, 'orders; {node: …}' or 'orders --flow-stop-count=10'; "
     add_several(parser, "--queue", "QUEUE", f"{text}may be given again")
+    text = "a shell script of qpid-config lines: queues, exchanges and bindings to begin with"
+    add("--setup", metavar="FILE", help=text)
+    text = "the broker's qpidd.conf; what of it has an effect here, qflow config --broker-config says"
+    add("--broker-config", default="", metavar="FILE", help=text)
     text = "clients to simulate beside the real ones, in real time"
     add("--workload", metavar="FILE", help=text)
     text = "write all events: .jsonl as they happen; .parquet or .jsonl.gz at the end, "
@@ -98,6 +102,8 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def _serve(namespace: argparse.Namespace) -> int:
     """Serve until Ctrl-C, then write the trace of ``--trace``."""
+    from qflow.configuration.declaration import BrokerSetup
+    from qflow.configuration.setup_script import SetupResult, read_script
     from qflow.live.serving import require_proton
     from qflow.workload.cli import check_target
     from qflow.workload.model import Workload
@@ -107,12 +113,17 @@ def _serve(namespace: argparse.Namespace) -> int:
     password = _password(namespace)
     certificate = given_certificate(namespace.cert, namespace.key)
     workload = Workload.load(namespace.workload) if namespace.workload else None
+    if workload is not None and namespace.broker_config:
+        raise RefusalError("--broker-config and --workload: the workload has its broker's options; give one")
+    options = BrokerSetup.read(file=namespace.broker_config).options if namespace.broker_config else None
+    script = read_script(namespace.setup) if namespace.setup else None
     require_proton()
     from qflow.live.peer import ClientLimits
     from qflow.live.server import Server
 
     server = Server(
         namespace.queue,
+        options,
         workload=workload,
         host=namespace.host,
         port=namespace.port,
@@ -122,6 +133,10 @@ def _serve(namespace: argparse.Namespace) -> int:
         brake=namespace.brake,
         tls=server_context(certificate),
     )
+    if script is not None:
+        result = SetupResult.of(script, server.broker)
+        for text in (*(f"refused: {refusal}" for refusal in result.refusals), *result.notes()):
+            print(f"qflow serve: {namespace.setup}: {text}", file=sys.stderr)
     _allow_many_sockets(server.limits.connections)
     server.on_incident = _report_incident
     heed_interrupts()

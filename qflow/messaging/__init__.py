@@ -28,7 +28,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from uuid import uuid4 as uuid4
 
+    from qflow.messaging import address as address
     from qflow.messaging import console as console
+    from qflow.messaging import constants as constants
+    from qflow.messaging import endpoints as endpoints
+    from qflow.messaging import exceptions as exceptions
+    from qflow.messaging import message as message
+    from qflow.messaging import util as util
     from qflow.messaging.exceptions import AddressError as AddressError
     from qflow.messaging.exceptions import AssertionFailed as AssertionFailed
     from qflow.messaging.exceptions import AuthenticationFailure as AuthenticationFailure

@@ -14,6 +14,10 @@ White space between tokens has no meaning, not even inside a name.
 
 A string is cut into tokens, :func:`parse` reads them by the grammar, and :func:`find_error` returns which
 option is unknown or has a value that is not allowed.
+
+That is the grammar of the Python client.  The C++ client has another one (:func:`parse_cpp`): a bare word
+ends at white space or at one of ``'"{}[],:``, so that a key with dots needs no quotes; there are no escapes;
+and ``True`` is a text, which the broker takes for a boolean where one belongs.
 """
 
 from __future__ import annotations
@@ -214,6 +218,124 @@ def parse(text: str) -> Address:
     return _Parser(text).address()
 
 
+_CPP_RESERVED = "'\"{}[],:"
+_CPP_WORD = re.compile(rf"[^\s{re.escape(_CPP_RESERVED)}]+")
+_CPP_NAME, _CPP_SUBJECT = re.compile(r"[^\s/;]+"), re.compile(r"[^\s;]+")
+
+
+class _CppParser:
+    """Reads one address as qpid-cpp does, character by character."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def address(self) -> Address:
+        name = self._word(_CPP_NAME)
+        if name is None:
+            raise self._error("expected a name")
+        subject = self._word(_CPP_SUBJECT) if self._takes("/") else None
+        options: Options | None = None
+        if self._takes(";"):
+            options = self._map()
+        self._skip()
+        if self._at < len(self._text):
+            raise self._error("unexpected text")
+        return Address(name, subject, options)
+
+    def _error(self, what: str) -> LexError:
+        return LexError(f"{what} at character {self._at} of {self._text}")
+
+    def _skip(self) -> None:
+        while self._text[self._at : self._at + 1] in (" ", "\t", "\r", "\n"):
+            self._at += 1
+
+    def _takes(self, letter: str) -> bool:
+        self._skip()
+        found = self._text[self._at : self._at + 1] == letter
+        self._at += found
+        return found
+
+    def _word(self, pattern: re.Pattern[str] = _CPP_WORD) -> str | None:
+        for quote in "'\"":
+            if self._takes(quote):
+                end = self._text.find(quote, self._at)
+                if end < 0:
+                    raise self._error(f"unmatched {quote}")
+                text, self._at = self._text[self._at : end], end + 1
+                return text
+        match = pattern.match(self._text, self._at)
+        if match is None:
+            return None
+        self._at = match.end()
+        return match[0]
+
+    def _value(self) -> object:
+        self._skip()
+        is_quoted = self._text[self._at : self._at + 1] in ("'", '"')
+        word = self._word()
+        if word is not None:
+            return word if is_quoted else _as_number(word)
+        if self._text[self._at : self._at + 1] == "[":
+            return self._list()
+        return self._map()
+
+    def _list(self) -> list[object]:
+        items: list[object] = []
+        self._takes("[")
+        while not self._takes("]"):
+            items.append(self._value())
+            if not self._takes(","):
+                if not self._takes("]"):
+                    raise self._error("unmatched [")
+                break
+        return items
+
+    def _map(self) -> Options:
+        result: Options = {}
+        if not self._takes("{"):
+            raise self._error("expected a value")
+        while (key := self._word()) is not None:
+            if not self._takes(":"):
+                raise self._error("a key without a value")
+            result[key] = self._value()
+            if not self._takes(","):
+                break
+        if not self._takes("}"):
+            raise self._error("unmatched {")
+        return result
+
+
+def _as_number(word: str) -> object:
+    for read in (int, float):
+        if re.fullmatch(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?", word):
+            try:
+                return read(word)
+            except ValueError:
+                continue
+    return word
+
+
+def parse_cpp(text: str) -> Address:
+    """Parse an address as the C++ client does; a LexError says what it cannot read.
+
+    >>> parse_cpp("ring; {node: {x-declare: {arguments: {qpid.policy_type: ring, on: True}}}}").node
+    {'x-declare': {'arguments': {'qpid.policy_type': 'ring', 'on': 'True'}}}
+    """
+    return _CppParser(text).address()
+
+
+def hint_at_cpp(text: str) -> str:
+    """Return a hint for an address that the C++ client reads and the Python client does not; "" otherwise."""
+    try:
+        options = parse_cpp(text).options or {}
+    except LexError:
+        return ""
+    if find_error(options, "receiver", is_cpp=True):
+        return ""
+    return "; qpid-cpp reads this address, whose bare words may have dots: for qpid-python put them in quotes"
+
+
 def _unquote(token: _AddressToken) -> str:
     try:
         return str(ast.literal_eval(token.value))
@@ -268,9 +390,17 @@ A text stands for a key that is not allowed: where what it is meant for belongs 
 """
 
 
-def find_error(options: Options, role: str) -> str | None:
-    """Return what is wrong with the options of an address, or None."""
-    return _find_error(options, _RECEIVER if role == "receiver" else _SENDER)
+def _loosen(allowed: Any) -> Any:
+    """Return the options of qpid-cpp: a text may be meant as a boolean, and links have two options more."""
+    if isinstance(allowed, dict):
+        return {key: _loosen(entry) for key, entry in allowed.items()}
+    return object if allowed is bool or isinstance(allowed, str) else allowed
+
+
+def find_error(options: Options, role: str, *, is_cpp: bool = False) -> str | None:
+    """Return the first fault in the options of an address, by the Python client or the C++ one; or None."""
+    allowed = _RECEIVER if role == "receiver" else _SENDER
+    return _find_error(options, _loosen(allowed) if is_cpp else allowed)
 
 
 def _find_error(value: object, allowed: Any) -> str | None:

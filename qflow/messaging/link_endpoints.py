@@ -14,7 +14,7 @@ from qflow.broker import BYTE_UNIT, CREDIT_MODE, EXPLICIT, INFINITE, MESSAGE_UNI
 from qflow.broker import Message as BrokerMessage
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, SessionDetached, SessionException
-from qflow.messaging.address import Address, LexError, ParseError, find_error, parse
+from qflow.messaging.address import Address, LexError, ParseError, find_error, hint_at_cpp, parse
 from qflow.messaging.channel import Channel, fetch_blocks, send_blocks, sync_blocks
 from qflow.messaging.exceptions import (
     Detached,
@@ -293,7 +293,7 @@ class LinkEndpoint(Endpoint):
         try:
             address = parse(self.given)
         except (LexError, ParseError) as error:
-            raise MalformedAddress(text=str(error)) from error
+            raise MalformedAddress(text=f"{error}{hint_at_cpp(self.given)}") from error
         error_text = find_error(address.options or {}, self.ROLE)
         if error_text:
             raise InvalidOption(text=f"error in options: {error_text}")

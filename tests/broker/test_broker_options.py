@@ -334,10 +334,9 @@ def test_a_file_that_cannot_be_read(tmp_path):
 
 def test_what_was_given_as_data():
     setup = BrokerSetup.read([f"{STOP}=90"], {"QPID_AUTH": "no"})
-    assert setup.asdict() == {
-        "options": [
-            {"name": "default-flow-stop-threshold", "value": "90", "from": "command line options"},
-            {"name": "auth", "value": "no", "from": "environment variables"},
-        ],
-        "not_modelled": ["auth"],
-    }
+    told = setup.asdict()
+    assert [(one["name"], one["value"], one["from"]) for one in told["options"]] == [
+        ("default-flow-stop-threshold", "90", "command line options"),
+        ("auth", "no", "environment variables"),
+    ]
+    assert told["not_modelled"] == ["auth"]

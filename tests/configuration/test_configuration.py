@@ -22,11 +22,11 @@ from qflow.configuration import cli
 from qflow.configuration.declaration import ConfigurationError, Declaration, is_understood, suggestion
 from qflow.configuration.explanation import SettingsExplanation, explain, report
 from qflow.configuration.notations import (
-    _read_value,
     address_string,
     qpid_config_line,
     read_address,
     read_line,
+    read_value,
 )
 from qflow.configuration.qpid_config import OPTIONS, integer
 
@@ -588,7 +588,10 @@ def test_a_broker_that_does_not_start(capsys):
     option = "--broker-option=--default-flow-stop-threshold=60"
     assert run(capsys, "q", option) == (1, f"the broker does not start\n  {words}\n", "")
     status, out, _ = run(capsys, "q", option, "--json")
-    assert (status, json.loads(out)) == (1, {"refusal": {"shown": words, "by": "qpidd"}})
+    assert (status, json.loads(out)) == (
+        1,
+        {"refusal": {"shown": words, "by": "qpidd", "problems": [words]}},
+    )
 
 
 def test_declare_arguments_as_json(capsys):
@@ -709,7 +712,7 @@ NAMES = TEXTS.filter(bool)
 SENDABLE = st.one_of(
     st.none(),
     st.integers(-(1 << 63), (1 << 63) - 1),
-    TEXTS.filter(lambda text: isinstance(_read_value(text), str)),
+    TEXTS.filter(lambda text: isinstance(read_value(text), str)),
 )
 KNOWN = st.sampled_from(
     [option.key for option in OPTIONS] + ["qpid.policy_type", "qpid.replicate", "qpid.alert_count"]

@@ -106,6 +106,7 @@ FOUND_OTHERWISE = {
     "QpidCppWindow": "a client's window, chosen by its name",
     "Console": "scripts of QMF's console subclass it",
     "pytest_collectstart": "a hook of pytest's, found by its name",
+    "auto_fetch_reconnect_urls": "programs that use qpid.messaging.util import it",
 }
 
 

@@ -1,0 +1,546 @@
+"""A whole setup: a shell script of ``qpid-config`` lines, and the broker that it leaves behind.
+
+Operators keep queues, exchanges and bindings in such scripts.  :func:`read_script` reads one without running
+it: lines and continuations, comments, quotes, variables that the script sets, ``for`` over given words.
+What else a shell can do is not done; a note names such lines, and nothing is guessed.
+
+A step is tried on a broker in its turn, as the tool would call its management methods (CF-07).  The tool
+goes on after a refusal, and so does a script, unless it has ``set -e``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from qflow.broker import Broker
+from qflow.broker.errors import ManagementError
+from qflow.broker.exchanges import Exchange
+from qflow.broker.settings import Argument
+from qflow.configuration.declaration import ConfigurationError
+from qflow.configuration.notations import LineParser, read_line, read_value
+from qflow.configuration.qpid_config import REPLICATE_KEY, add_exchange_options
+from qflow.displays import broker_table
+from qflow.kit import RefusalError
+from qflow.table import Table
+
+TOOL = "qpid-config"
+_WITH_VALUE = frozenset(
+    ("-a", "--broker-addr", "-b", "--broker", "-t", "--timeout", "--sasl-mechanism", "--sasl-service-name")
+    + ("--ssl-certificate", "--ssl-key")
+)
+_ADDRESSES = ("-a", "--broker-addr", "-b", "--broker")
+_WITHOUT_VALUE = frozenset(("-r", "--recursive", "--ha-admin"))
+_SHOWING = frozenset(("exchanges", "queues", "list", "show", "", "-h", "--help"))
+_WRAPPERS = frozenset(
+    ("sudo", "time", "exec", "docker", "podman", "kubectl", "ssh", "nohup", "env", "then", "do")
+)
+_BLOCKS = frozenset(("if", "while", "until", "case", "select", "function"))
+_SEPARATORS = frozenset((";", "&&", "||", "&", "|", "\n"))
+_MOST_WORDS = 20_000
+"""Words that the loops of a script may come to."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupStep:
+    """One thing that a line of the script asks of the broker.
+
+    Attributes:
+        line: Its number, from 1.
+        text: The command, without what only says where the broker is.
+        method, type, name, properties: Of the management method that the tool calls.
+        condition: Words after the binding key: what a headers exchange matches.
+        error: Why the tool calls nothing; "" if it does.
+    """
+
+    line: int
+    text: str
+    method: Literal["create", "delete"] = "create"
+    type: str = ""
+    name: str = ""
+    properties: dict[str, Argument] = field(default_factory=dict)
+    condition: tuple[str, ...] = ()
+    error: str = ""
+
+    def sent(self, broker: Broker) -> dict[str, Argument]:
+        """Return the properties that the tool sends; for a binding it asks for the exchange's type first."""
+        if self.type == "binding" and self.method == "create":
+            exchange = broker.exchanges.exchanges.get(self.name.partition("/")[0])
+            if exchange is not None and exchange.type == "headers":
+                return _read_condition(self.condition)
+        return dict(self.properties)
+
+    def apply(self, broker: Broker) -> str:
+        """Do it; return why the tool or the broker refuses, "" if neither does."""
+        if self.error:
+            return self.error
+        try:
+            getattr(broker.management, self.method)(self.type, self.name, self.sent(broker))
+        except ConfigurationError as error:
+            return str(error)
+        except ManagementError as error:
+            return error.text
+        except (TypeError, ValueError) as error:
+            return f"no client can send this: {error}"
+        return ""
+
+
+class SetupRefusal(NamedTuple):
+    """A step that was refused, and why."""
+
+    step: SetupStep
+    reason: str
+
+    def __str__(self) -> str:
+        return f"line {self.step.line}: {self.step.text}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetupScript:
+    """The steps of a script, in order.
+
+    Attributes:
+        steps: Those of ``qpid-config`` that change something.
+        notes: What else is in it, and was not done.
+        stops_at_refusal: Whether the shell ends at the first refusal (``set -e``).
+    """
+
+    name: str
+    steps: tuple[SetupStep, ...]
+    notes: tuple[str, ...] = ()
+    stops_at_refusal: bool = False
+
+    def apply(self, broker: Broker) -> list[SetupRefusal]:
+        """Do the steps on a broker, up to where the shell ends; return the refusals."""
+        refusals: list[SetupRefusal] = []
+        for step in self.steps:
+            reason = step.apply(broker)
+            if reason:
+                refusals.append(SetupRefusal(step, reason))
+                if self.stops_at_refusal:
+                    break
+        return refusals
+
+
+def read_script(path: str | Path) -> SetupScript:
+    """Read a shell script of ``qpid-config`` lines.
+
+    Raises:
+        RefusalError: If it has no such line.
+        OSError: If the file cannot be opened.
+    """
+    return parse_script(Path(path).read_text("utf-8", "replace"), Path(path).name)
+
+
+def parse_script(text: str, name: str = "script") -> SetupScript:
+    r"""Read the text of a shell script of ``qpid-config`` lines.
+
+    Raises:
+        RefusalError: If it has no such line.
+
+    >>> script = parse_script("B=host:5672\nfor q in a b; do qpid-config -a $B add queue $q; done")
+    >>> [(step.line, step.text) for step in script.steps]
+    [(2, 'qpid-config add queue a'), (2, 'qpid-config add queue b')]
+    """
+    reader = _ScriptReader()
+    reader.read(list(_commands(text, reader.notes)), {})
+    if not reader.steps and not reader.has_tool:
+        raise RefusalError(f"{name}: no line of it is one of {TOOL}")
+    if len(reader.brokers) > 1:
+        reader.notes.append(
+            f"its lines name {len(reader.brokers)} brokers ({', '.join(reader.brokers)}); here all are one"
+        )
+    return SetupScript(name, tuple(reader.steps), tuple(reader.notes), reader.stops)
+
+
+# The shell, as far as such scripts need it
+
+
+class _ShellCommand(NamedTuple):
+    """The words of one simple command, not yet split where a variable stands, and its line."""
+
+    line: int
+    words: list[str]
+
+
+def _commands(text: str, notes: list[str]) -> Iterator[_ShellCommand]:
+    """Yield the simple commands of a script."""
+    lines = iter(enumerate(text.splitlines(), 1))
+    for number, line in lines:
+        whole, first = _strip_comment(line), number
+        while True:
+            if re.search(r"(?<!\\)(?:\\\\)*\\$", whole):
+                whole = whole[:-1] + " " + _strip_comment(next(lines, (0, ""))[1]).lstrip()
+                continue
+            try:
+                tokens = _tokens(whole)
+                break
+            except ValueError as error:
+                following = next(lines, None)
+                if following is None:
+                    notes.append(f"line {first}: {error}, and the script ends")
+                    return
+                whole += "\n" + following[1]
+        words: list[str] = []
+        for token in [*tokens, ";"]:
+            if token in _SEPARATORS:
+                if words:
+                    yield _ShellCommand(first, words)
+                words = []
+            else:
+                words.append(token)
+
+
+def _tokens(line: str) -> list[str]:
+    # A variable in single quotes is none.
+    line = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace("$", "\0"), line)
+    line = re.sub(r"(?<!\S)[0-9&]?>>?\s*(?:&[0-9]|\S+)", "", line)
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    return list(lexer)
+
+
+def _strip_comment(line: str) -> str:
+    quote = ""
+    for place, letter in enumerate(line):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter == "#" and (place == 0 or line[place - 1] in " \t;"):
+            return line[:place]
+    return line
+
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
+_RANGE = re.compile(r"(.*)\{(\d+)\.\.(\d+)\}(.*)")
+_LIST = re.compile(r"([^{]*)\{([^{}]+,[^{}]*)\}([^{]*)")
+
+
+class _ScriptReader:
+    """Goes through the commands of a script, and keeps what it asks of brokers."""
+
+    def __init__(self) -> None:
+        self.steps: list[SetupStep] = []
+        self.notes: list[str] = []
+        self.brokers: dict[str, None] = {}
+        self.stops = self.has_tool = False
+        self._words = 0
+
+    def read(self, commands: Sequence[_ShellCommand], variables: dict[str, str]) -> None:
+        """Read commands in order; a loop's are read again for each of its words."""
+        place = 0
+        while place < len(commands):
+            line, words = commands[place]
+            place += 1
+            if words[0] in ("do", "then", "else", "{"):
+                words = words[1:]
+                if not words:
+                    continue
+            if words[0] == "for" and words[2:3] == ["in"]:
+                place = self._loop(line, words, commands, place, variables)
+            elif words[0] in _BLOCKS:
+                self.notes.append(
+                    f"line {line}: '{words[0]}' is not read; the lines in it are taken as they stand"
+                )
+            else:
+                self._read_command(line, words, variables)
+
+    def _loop(
+        self,
+        line: int,
+        words: Sequence[str],
+        commands: Sequence[_ShellCommand],
+        place: int,
+        variables: dict[str, str],
+    ) -> int:
+        """Read the body of a loop for each of its words; return the place behind it."""
+        depth, end = 1, place
+        while end < len(commands) and depth:
+            first = [word for word in commands[end].words[:2] if word != "do"]
+            depth += (first[:1] == ["for"]) - (first[:1] == ["done"])
+            end += 1
+        body = commands[place : end - 1 if not depth else end]
+        items = [item for word in words[3:] for item in self._expand(line, word, variables)]
+        for item in items:
+            self._words += sum(len(command.words) for command in body)
+            if self._words > _MOST_WORDS:
+                raise RefusalError(
+                    f"line {line}: the loops of this script come to more than {_MOST_WORDS} words"
+                )
+            variables[words[1]] = item
+            self.read(body, variables)
+        return end
+
+    def _expand(self, line: int, word: str, variables: dict[str, str]) -> list[str]:
+        """Return the words that a word becomes."""
+        unknown: list[str] = []
+
+        def value(match: re.Match[str]) -> str:
+            name = match[1] or match[3]
+            if name in variables:
+                return variables[name]
+            if match[2] is None:
+                unknown.append(name)
+            return match[2] or ""
+
+        has_variable = "$" in word
+        text = _VARIABLE.sub(value, word).replace("\0", "$")
+        if unknown:
+            self.notes.append(f"line {line}: the script does not set ${unknown[0]}, which is empty here")
+        found = _RANGE.fullmatch(text)
+        if found:
+            first, last = int(found[2]), int(found[3])
+            numbers = range(first, last + 1) if first <= last else range(first, last - 1, -1)
+            return [f"{found[1]}{number}{found[4]}" for number in numbers[:_MOST_WORDS]]
+        found = _LIST.fullmatch(text)
+        if found and not has_variable and not re.search(r"[:\s]", text):
+            return [found[1] + item + found[3] for item in found[2].split(",")]
+        return text.split() if has_variable and text != word.replace("\0", "$") else [text]
+
+    def _read_command(self, line: int, words: Sequence[str], variables: dict[str, str]) -> None:
+        if re.fullmatch(r"(\w+)=.*", words[0], re.DOTALL) or words[0] in ("export", "readonly", "local"):
+            for word in words:
+                name, equals, text = word.partition("=")
+                if equals and name.isidentifier():
+                    variables[name] = " ".join(self._expand(line, text, variables))
+            return
+        expanded = [item for word in words for item in self._expand(line, word, variables)]
+        place = next((n for n, word in enumerate(expanded) if Path(word).name in (TOOL, f"{TOOL}.py")), None)
+        if place is None or (place and Path(expanded[0]).name not in _WRAPPERS):
+            if expanded[0] == "set" and any(re.match(r"-\w*e", word) for word in expanded[1:]):
+                self.stops = True
+            elif expanded[0] not in (
+                "set",
+                "done",
+                "fi",
+                "esac",
+                "}",
+                "echo",
+                "exit",
+                "true",
+                ":",
+                "else",
+                "sleep",
+            ):
+                self.notes.append(f"line {line}: '{expanded[0]}' is not done here")
+            return
+        self.has_tool = True
+        self._read_tool(line, expanded[place + 1 :])
+
+    def _read_tool(self, line: int, words: list[str]) -> None:
+        rest: list[str] = []
+        given = iter(words)
+        for word in given:
+            flag, equals, value = word.partition("=")
+            if flag in _WITH_VALUE:
+                value = value if equals else next(given, "")
+                if flag in _ADDRESSES:
+                    self.brokers.setdefault(value)
+            elif re.match(r"-[ab].", word) and not word.startswith("--"):
+                self.brokers.setdefault(word[2:])
+            elif word not in _WITHOUT_VALUE:
+                rest.append(word)
+        verb = rest[0] if rest else ""
+        if verb in _SHOWING:
+            return
+        text = shlex.join([TOOL, *rest])
+        try:
+            self.steps.append(step_of(rest, line, text))
+        except ConfigurationError as error:
+            self.steps.append(SetupStep(line, text, error=str(error)))
+
+
+# The tool
+
+
+def step_of(words: Sequence[str], line: int = 1, text: str = "") -> SetupStep:
+    """Return the step of a command's words, from the verb on; a ConfigurationError has the tool's objection.
+
+    >>> step_of(["bind", "amq.topic", "news", "news.#"]).name
+    'amq.topic/news/news.#'
+    """
+    text = text or shlex.join([TOOL, *words])
+    verb, kind = words[0], words[1] if len(words) > 1 else ""
+    if verb in ("bind", "unbind"):
+        return _read_binding(verb, words[1:], line, text)
+    if verb == "add" and kind in _ADDING:
+        name, properties = _ADDING[kind](words[2:])
+        return SetupStep(line, text, "create", kind, name, properties)
+    if verb == "del" and kind:
+        return _read_deletion(kind, words[2:], line, text)
+    if verb == "add" and kind:
+        name, properties = _read_other(kind, words[2:])
+        return SetupStep(line, text, "create", kind, name, properties)
+    raise ConfigurationError(f"{TOOL} has add, del, bind and unbind here; got {' '.join(words[:2])!r}")
+
+
+def _read_queue(words: Sequence[str]) -> tuple[str, dict[str, Argument]]:
+    declaration = read_line(words)
+    return declaration.name, declaration.properties()
+
+
+def _read_exchange(words: Sequence[str]) -> tuple[str, dict[str, Argument]]:
+    parser = LineParser(prog=f"{TOOL} add exchange", add_help=False)
+    add_exchange_options(parser)
+    chosen = parser.parse_args(list(words))
+    return chosen.name, _exchange_properties(chosen)
+
+
+def _exchange_properties(chosen: argparse.Namespace) -> dict[str, Argument]:
+    properties: dict[str, Argument] = {"exchange-type": chosen.type, **_read_extra(chosen.extra)}
+    if chosen.durable:
+        properties["durable"] = 1
+    if chosen.alternate_exchange:
+        properties["alternate-exchange"] = chosen.alternate_exchange
+    for flag, key in (("sequence", "qpid.msg_sequence"), ("ive", "qpid.ive")):
+        if getattr(chosen, flag):
+            properties[key] = 1
+    if chosen.replicate:
+        properties[REPLICATE_KEY] = chosen.replicate
+    return properties
+
+
+def exchange_step(chosen: argparse.Namespace) -> SetupStep:
+    """Return the step of parsed options of an exchange."""
+    words = ["add", "exchange", chosen.type, chosen.name]
+    for flag in ("durable", "sequence", "ive"):
+        words += [f"--{flag}"] if getattr(chosen, flag) else []
+    for flag in ("alternate-exchange", "replicate"):
+        value = getattr(chosen, flag.replace("-", "_"))
+        words += [f"--{flag}={value}"] if value else []
+    words += [word for extra in chosen.extra for word in ("--argument", extra)]
+    return SetupStep(
+        1, shlex.join([TOOL, *words]), "create", "exchange", chosen.name, _exchange_properties(chosen)
+    )
+
+
+def _read_other(kind: str, words: Sequence[str]) -> tuple[str, dict[str, Argument]]:
+    parser = LineParser(prog=f"{TOOL} add {kind}", add_help=False)
+    parser.add_argument("name")
+    parser.add_argument("--argument", dest="extra", action="append", default=[])
+    chosen = parser.parse_args(list(words))
+    return chosen.name, _read_extra(chosen.extra)
+
+
+_ADDING: dict[str, Callable[[Sequence[str]], tuple[str, dict[str, Argument]]]] = {
+    "queue": _read_queue,
+    "exchange": _read_exchange,
+}
+
+
+def _read_extra(given: Sequence[str]) -> dict[str, Argument]:
+    pairs = (text.partition("=") for text in given)
+    return {key: read_value(value) if equals else None for key, equals, value in pairs}
+
+
+def _read_binding(verb: str, words: Sequence[str], line: int, text: str) -> SetupStep:
+    if len(words) < 2:
+        raise ConfigurationError(f"{TOOL} {verb} takes an exchange, a queue and perhaps a key")
+    exchange, queue, key, *condition = [*words, ""] if len(words) == 2 else words
+    name = f"{exchange}/{queue}/{key}"
+    method: Literal["create", "delete"] = "create" if verb == "bind" else "delete"
+    return SetupStep(line, text, method, "binding", name, condition=tuple(condition))
+
+
+def _read_condition(words: Sequence[str]) -> dict[str, Argument]:
+    """Return the arguments of a headers binding: ``all`` or ``any``, and ``key=value`` pairs."""
+    if len(words) < 2 or words[0] not in ("all", "any"):
+        got = " ".join(words) or "nothing"
+        raise ConfigurationError(
+            f"a binding to a headers exchange takes all or any, and KEY=VALUE …; got {got}"
+        )
+    pairs = (word.partition("=") for word in words[1:])
+    return {"x-match": words[0], **{key: value for key, _, value in pairs}}
+
+
+def _read_deletion(kind: str, words: Sequence[str], line: int, text: str) -> SetupStep:
+    parser = LineParser(prog=f"{TOOL} del {kind}", add_help=False)
+    parser.add_argument("name")
+    forces = ("--force", "--force-if-not-empty", "--force-if-used")
+    for flag in forces if kind == "queue" else ():
+        parser.add_argument(flag, action="store_true")
+    chosen = parser.parse_args(list(words))
+    properties: dict[str, Argument] = {}
+    if kind == "queue":
+        properties = {
+            "if_empty": not (chosen.force or chosen.force_if_not_empty),
+            "if_unused": not (chosen.force or chosen.force_if_used),
+        }
+    return SetupStep(line, text, "delete", kind, chosen.name, properties)
+
+
+# What a script leaves behind
+
+
+@dataclass(frozen=True, slots=True)
+class SetupResult:
+    """A broker after a script: what it holds, and what was refused on the way."""
+
+    script: SetupScript
+    broker: Broker
+    refusals: tuple[SetupRefusal, ...]
+
+    @classmethod
+    def of(cls, script: SetupScript, broker: Broker) -> SetupResult:
+        """Do a script on a broker."""
+        return cls(script, broker, tuple(script.apply(broker)))
+
+    def bindings(self) -> list[tuple[str, str, str]]:
+        """Return exchange, queue and key of each binding but those to the default exchange."""
+        return [
+            (name, binding.queue.name, binding.key)
+            for name, exchange in self.broker.exchanges.exchanges.items()
+            if name
+            for binding in exchange.bindings.values()
+        ]
+
+    def asdict(self) -> dict[str, object]:
+        """Return plain values, as ``--json`` prints them."""
+        queues = self.broker.queues.queues
+        return {
+            "script": self.script.name,
+            "steps": len(self.script.steps),
+            "queues": {name: dict(queue.settings.arguments) for name, queue in queues.items()},
+            "exchanges": {name: exchange.type for name, exchange in self._own_exchanges()},
+            "bindings": [list(binding) for binding in self.bindings()],
+            "refusals": [
+                {"line": one.step.line, "command": one.step.text, "reason": one.reason}
+                for one in self.refusals
+            ],
+            "notes": list(self.notes()),
+        }
+
+    def _own_exchanges(self) -> Iterator[tuple[str, Exchange]]:
+        """Yield the exchanges that no broker has from the start."""
+        brought = Broker().exchanges.exchanges
+        return ((name, one) for name, one in self.broker.exchanges.exchanges.items() if name not in brought)
+
+    def notes(self) -> Iterator[str]:
+        """Yield what to know about the script."""
+        yield from self.script.notes
+        if self.script.stops_at_refusal and self.refusals:
+            last = self.refusals[-1].step.line
+            rest = sum(step.line > last for step in self.script.steps)
+            yield f"set -e: the shell ends at line {last}, and {rest} later commands are not done"
+
+    def report(self) -> str:
+        """Return what the broker holds and what was refused, for a terminal."""
+        bindings = self.bindings()
+        parts = [str(broker_table(self.broker))]
+        exchanges = [
+            {"exchange": name, "type": one.type, "bindings": sum(name == bound for bound, *_ in bindings)}
+            for name, one in self._own_exchanges()
+        ]
+        if exchanges:
+            parts.append(str(Table(exchanges)))
+        if bindings:
+            parts.append(str(Table(bindings, ["exchange", "queue", "key"])))
+        parts += [f"refused: {refusal}" for refusal in self.refusals]
+        parts += [f"note: {note}" for note in self.notes()]
+        return "\n".join(parts)
