@@ -35,7 +35,10 @@ GROUPS = {
         "rules": ("teaching.rules", "list the broker's rules and the tests that hold the engine to each"),
     },
     "try settings and workloads": {
-        "config": ("configuration.cli", "read qpid-config's options and show what a queue will really do"),
+        "config": (
+            "configuration.cli",
+            "read qpid-config's options, scripts and qpidd.conf, and show their effect",
+        ),
         "run": ("workload.cli", "run a workload file and say what happened"),
         "design": ("design.cli", "find thresholds and capacities that cannot overflow"),
     },
@@ -292,6 +295,18 @@ EXAMPLES = {
         "qflow config add queue orders --max-queue-count=1000",
         "qflow config add queue orders --flow-stop-count=90 --flow-resume-count=60 --json",
     ),
+    "config add exchange": (
+        "qflow config add exchange topic news --durable",
+        "qflow config add exchange headers audit --alternate-exchange lost --json",
+    ),
+    "config bind": (
+        'qflow config bind amq.topic orders "order.#"',
+        "qflow config bind amq.match orders big all kind=order size=big --json",
+    ),
+    "config script": (
+        "qflow config script data/setups/shop.sh",
+        "qflow config script data/setups/shop.sh --broker-option=default-queue-limit=0 --json",
+    ),
     "config address": (
         'qflow config address "orders; {create: always}"',
         "qflow config address orders --broker-option=default-queue-limit=0 --json",
@@ -358,7 +373,7 @@ EXAMPLES = {
     ),
     "serve": (
         'qflow serve --queue "orders --flow-stop-count=10 --flow-resume-count=5"',
-        "qflow serve --host 0.0.0.0 --port 5673 --trace served.jsonl",
+        "qflow serve --setup data/setups/shop.sh --port 5673 --trace served.jsonl",
     ),
     "check-client": (
         f"qflow check-client --short -- {_CLIENT}",

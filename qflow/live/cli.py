@@ -102,7 +102,7 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def _serve(namespace: argparse.Namespace) -> int:
     """Serve until Ctrl-C, then write the trace of ``--trace``."""
-    from qflow.configuration.declaration import BrokerSetup
+    from qflow.configuration.declaration import BrokerSetup, SetupError
     from qflow.configuration.setup_script import SetupResult, read_script
     from qflow.live.serving import require_proton
     from qflow.workload.cli import check_target
@@ -115,7 +115,14 @@ def _serve(namespace: argparse.Namespace) -> int:
     workload = Workload.load(namespace.workload) if namespace.workload else None
     if workload is not None and namespace.broker_config:
         raise RefusalError("--broker-config and --workload: the workload has its broker's options; give one")
-    options = BrokerSetup.read(file=namespace.broker_config).options if namespace.broker_config else None
+    options = None
+    if namespace.broker_config:
+        try:
+            options = BrokerSetup.read(file=namespace.broker_config).options
+        except SetupError as error:
+            # Each on a line of its own: one of all would be cut short.
+            print(*(f"qflow serve: {problem}" for problem in error.problems), sep="\n", file=sys.stderr)
+            return 2
     script = read_script(namespace.setup) if namespace.setup else None
     require_proton()
     from qflow.live.peer import ClientLimits

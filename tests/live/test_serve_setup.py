@@ -48,7 +48,8 @@ SENT = {
 
 @pytest.mark.parametrize("name", SENT)
 def test_messages_reach_what_a_setup_has_bound(root, tmp_path, name):
-    setup = root / "tests" / "configuration" / "setups" / f"{name}.sh"
+    folder = root / "data" / "setups" if name == "shop" else root / "tests" / "configuration" / "setups"
+    setup = folder / f"{name}.sh"
     (tmp_path / "qpidd.conf").write_text(
         "auth=no\nacl-file=/etc/qpid/qpid.acl\ndefault-flow-stop-threshold=90\n"
     )
