@@ -23,6 +23,9 @@ from qflow.qflow_error import QflowError
 DISTRIBUTION = "qflow-kit"
 """The name under which pip knows the package ``qflow``."""
 
+IS_PUBLISHED = False
+"""Whether the index has the distribution; until then, messages name a checkout in its place."""
+
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C has ended."""
 
@@ -110,7 +113,7 @@ def install_command(extra: str = "", options: str = "") -> str:
     extras = f"[{extra}]" if extra else ""
     root, origin = checkout_root(), _origin()
     folder, editable = root or origin_folder(), root is not None or "editable" in origin.get("dir_info", {})
-    url = str(origin.get("url", ""))
+    url, where = str(origin.get("url", "")), ""
     if folder is not None:
         target = f"{'.' if folder == Path.cwd() else folder}{extras}"
     elif "vcs_info" in origin:
@@ -119,10 +122,11 @@ def install_command(extra: str = "", options: str = "") -> str:
     elif "archive_info" in origin and (not url.startswith("file:") or _local(url).exists()):
         target = f"{DISTRIBUTION}{extras} @ {url}"
     else:
-        target = f"{DISTRIBUTION}{extras}"
-    return " ".join(
-        filter(None, ["pip install", options, "-e" if folder and editable else "", f"'{target}'"])
-    )
+        target = f"{DISTRIBUTION if IS_PUBLISHED else '.'}{extras}"
+        where = "" if IS_PUBLISHED else ", in a checkout of qflow"
+    # Double quotes, as cmd of Windows keeps single ones.
+    words = ["pip install", options, "-e" if folder and editable else "", f'"{target}"{where}']
+    return " ".join(filter(None, words))
 
 
 def explain_missing(who: str, package: str, extra: str = "") -> str:

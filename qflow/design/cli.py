@@ -74,13 +74,14 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.design.frontier import choices
     from qflow.design.recommend import recommend, recommendation_text
     from qflow.progress import ProgressLine
-    from qflow.workload.cli import check_target, look_over
+    from qflow.trace.files import check_target
+    from qflow.workload.cli import look_over
 
     require_apart([namespace.picture, namespace.counterexample], [namespace.workload, namespace.log])
     count = sum(1 for _ in choices(keep_capacities=namespace.keep_capacities))
     shown = ProgressLine("simulating the frontier", count, unit="settings")
     if namespace.counterexample:
-        check_target(Path(namespace.counterexample))
+        check_target(namespace.counterexample)
     workload = _workload(namespace)
     look_over(workload, "qflow design")
     limits = _limits(namespace, workload)

@@ -112,9 +112,26 @@ def cargo_folder() -> Path:
     return Path(caches, "qflow").absolute()
 
 
+def require_pip() -> None:
+    """Refuse an environment without pip, as uv makes it, before anything is fetched."""
+    if find_spec("pip") is None:
+        raise RefusalError("pip is needed for this, and is not installed here: python -m ensurepip")
+
+
+def find_package(keep: Path) -> Path:
+    """Return the folder of Pyodide's package; refuse if it is neither there nor can be fetched."""
+    package = keep / f"pyodide-{VERSION}"
+    if not (package / "pyodide-lock.json").exists() and shutil.which("npm") is None:
+        raise RefusalError(
+            f"Pyodide is fetched with npm, which is not installed here; install Node.js, or put npm's "
+            f"package pyodide@{VERSION}, unpacked, into {package}."
+        )
+    return package
+
+
 def fetch(keep: Path) -> tuple[Path, Path, Path]:
     """Fetch what a site needs into a folder, unless it is there."""
-    package = keep / f"pyodide-{VERSION}"
+    package = find_package(keep)
     if not (package / "pyodide-lock.json").exists():
         _unpack(_npm_pack(f"pyodide@{VERSION}", keep), package)
     packages = json.loads((package / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
@@ -210,12 +227,8 @@ def run(
 
 def _npm_pack(package: str, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    npm = shutil.which("npm")
-    if npm is None:
-        raise RefusalError(
-            f"{package} is fetched with npm, which is not installed here; install Node.js, or put the "
-            f"package, unpacked, into {folder / package.replace('@', '-')}."
-        )
+    # On Windows npm is npm.cmd, which only its whole path starts.
+    npm = str(shutil.which("npm"))
     run([npm, "pack", package, "--silent", "--pack-destination", str(folder)])
     return folder / f"{package.replace('@', '-')}.tgz"
 

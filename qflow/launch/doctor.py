@@ -53,7 +53,7 @@ class _Diagnosis(NamedTuple):
 
 
 class _LackError(Exception):
-    """What was found, and what cures it."""
+    """What was found, what cures it, and perhaps why the kit works without it here."""
 
 
 def _check_packages(folder: Path, extra: str = "lab", besides: str = "") -> str:
@@ -134,7 +134,10 @@ def _check_browser(folder: Path) -> str:
         return f"{path or webbrowser.get()} is here."
     except webbrowser.Error:
         cure = "Install Firefox, Chrome or Edge; or `qflow lab --no-browser`, and open the address it prints."
-        raise _LackError("no browser was found.", cure) from None
+        # A build machine or a server has no screen; whoever works there opens the address elsewhere.
+        has_screen = sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
+        reason = () if has_screen else ("There is no screen to show one on, either.",)
+        raise _LackError("no browser was found.", cure, *reason) from None
 
 
 def _check_java(folder: Path) -> str:
@@ -155,17 +158,19 @@ _CHECKS: dict[str, Callable[[Path], str]] = {
 }  # fmt: skip
 
 
+_FOR_SPARK = ("Java", "Spark packages")
+
+
 def _examine(folder: Path, *, spark: bool = False) -> Iterator[_Diagnosis]:
     """Check what the kit needs in a folder; without `spark`, what only chapter 13 needs is advice."""
     for subject, check in _CHECKS.items():
         try:
             yield _Diagnosis(subject, "good", check(folder))
         except _LackError as lack:
-            found, cure = lack.args
-            if spark or subject not in ("Java", "Spark packages"):
-                yield _Diagnosis(subject, "bad", found, cure)
-            else:
-                yield _Diagnosis(subject, "advice", f"{found} Only chapter 13 needs it.", cure)
+            found, cure, *reason = lack.args
+            if subject in _FOR_SPARK:
+                reason = [] if spark else ["Only chapter 13 needs it."]
+            yield _Diagnosis(subject, "advice" if reason else "bad", " ".join([found, *reason]), cure)
         except Exception as problem:  # what it asks is missing, say; that is no reason to stop
             found = f"could not be looked at ({type(problem).__name__}: {problem})."
             yield _Diagnosis(subject, "bad", found, install_command("lab", "--upgrade"))

@@ -83,6 +83,8 @@ def check_ready(folder: Path) -> None:
     """Refuse what would end a build later, before anything was changed or fetched."""
     require(TOOLS, extra="site")
     cargo.find_checkout()
+    cargo.require_pip()
+    cargo.find_package(cargo.cargo_folder())
     cargo.refuse_strangers(folder, "site")
 
 

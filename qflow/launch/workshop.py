@@ -60,6 +60,7 @@ def prepare(
             f"leave out live, or --for and --python (this is Python {_HERE} on {_SYSTEM})."
         )
     cargo.find_checkout()
+    cargo.require_pip()
     if with_site:
         site.check_ready(folder / "site")
     # First, so that the next try takes the folder for its own if the network ends this one.
@@ -86,21 +87,35 @@ def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) ->
     """Fetch what the extra ``lab``, and others, need on a kind of laptop, beside qflow's own wheel."""
     if system not in _SYSTEMS:
         raise RefusalError(f"There are wheels for {', '.join(_SYSTEMS)}; got {system!r}.")
+    # For the oldest patch of a version: what pip chooses for 3.11.7 may refuse the 3.11.2 of Debian.
+    kind = [f"--platform={name}" for name in _SYSTEMS[system]] + [f"--python-version={python}.0"]
+    download = ["download", "--dest", str(wheels), "--only-binary=:all:", *kind]
+    is_here = (system, python) == ("here", _HERE)
+    _ask_pip(wheels, download, () if is_here else extras)
+    if is_here and extras:
+        # What comes as a source is built now: the laptops have no network, and perhaps no compiler. pip builds
+        # for this very Python only, so it is held to the versions that fit the oldest.
+        held = wheels / "held.txt"
+        held.write_text("\n".join(_versions(wheels)), encoding="utf-8")
+        _ask_pip(wheels, ["wheel", "--wheel-dir", str(wheels), "--constraint", str(held)], extras)
+        held.unlink()
+
+
+def _ask_pip(wheels: Path, asks: Sequence[str], extras: Sequence[str]) -> None:
+    """Let pip bring qflow with its extras; first from what is in the folder, without the network."""
     (own,) = wheels.glob(cargo.OWN)
-    options = [f"--platform={name}" for name in _SYSTEMS[system]]
-    asks = ["download", "--dest", str(wheels)]
-    if options or python != _HERE:
-        options += ["--only-binary=:all:", f"--python-version={python}"]
-    elif extras:
-        # What comes as a source is built now: the laptops have no network, and perhaps no compiler.
-        asks = ["wheel", "--wheel-dir", str(wheels)]
-    command = [sys.executable, "-m", "pip", *asks, "--quiet", "--find-links", str(wheels), *options]
     wanted = f"{DISTRIBUTION}[{','.join(('lab', *extras))}] @ {own.as_uri()}"
-    # What an earlier workshop left in the folder is enough if it fits; then the network is not asked.
+    command = [sys.executable, "-m", "pip", *asks, "--quiet", "--find-links", str(wheels)]
     try:
         cargo.run([*command, "--no-index", wanted])
     except RefusalError:
         cargo.run([*command, wanted])
+
+
+def _versions(wheels: Path) -> list[str]:
+    """Return ``name==version`` for each wheel in a folder; the newest of several."""
+    found = (path.name.split("-")[:2] for path in sorted(wheels.glob("*.whl")))
+    return [f"{name}=={version}" for name, version in dict(found).items() if f"{name}-" not in cargo.OWN]
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:

@@ -105,11 +105,11 @@ def _serve(namespace: argparse.Namespace) -> int:
     from qflow.configuration.declaration import BrokerSetup, SetupError
     from qflow.configuration.setup_script import SetupResult, read_script
     from qflow.live.serving import require_proton
-    from qflow.workload.cli import check_target
+    from qflow.trace.files import check_target
     from qflow.workload.model import Workload
 
     if namespace.trace:
-        check_target(Path(namespace.trace))
+        check_target(namespace.trace)
     password = _password(namespace)
     certificate = given_certificate(namespace.cert, namespace.key)
     workload = Workload.load(namespace.workload) if namespace.workload else None

@@ -84,6 +84,10 @@ def run(namespace: argparse.Namespace) -> int:
         namespace.map = _kept_mapping(kept)
         kept = None
     require_apart([namespace.out, namespace.workload, kept], [path, given])
+    if namespace.out:
+        from qflow.trace.files import check_target
+
+        check_target(namespace.out)
     seen = _look_through(path, namespace.map)
     workload, source = _workload(path, given, seen)
     audited, events, depths = _audit_log(namespace, seen, workload)

@@ -107,7 +107,8 @@ _SETTINGS = {
 """What every session has that is started here; one that is there already is left as it is."""
 
 _LOCAL_SETTINGS = {
-    "spark.driver.memory": "1g",
+    # Spark's own variable: Binder gives a session two gigabytes in all (binder/start).
+    "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "1g"),
     # Faster to start and smaller: the work is done by Python.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "4",

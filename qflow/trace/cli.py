@@ -210,11 +210,13 @@ def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
 
 
 def _replay(namespace: argparse.Namespace) -> int:
-    from qflow.trace.files import write_trace
+    from qflow.trace.files import check_target, write_trace
     from qflow.trace.replaying import Replay
 
     output, name = namespace.output, Path(namespace.file).name
     require_apart([output], [namespace.file])
+    if output is not None:
+        check_target(output)
     trace, quarantine = _read(namespace.file)
     if quarantine:
         print(f"{name}: {quarantine.summary()}", file=sys.stderr)

@@ -311,6 +311,21 @@ def load_trace(path: str | Path, progress: Progress | None = None) -> Trace:
     return trace
 
 
+def check_target(path: str | Path) -> None:
+    """Refuse a trace that cannot be written before the work, not after it."""
+    target = Path(path)
+    try:
+        _require_lines(target)
+        if target.name.endswith(".parquet"):
+            _pyarrow()
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from None
+    if not target.parent.is_dir():
+        raise TraceError(f"{path}: there is no folder {target.parent} to write a trace to")
+    if target.is_dir():
+        raise TraceError(f"{path}: a trace is a file, and this is a folder")
+
+
 def _require_lines(path: Path) -> None:
     if not path.name.endswith(ENDINGS):
         raise TraceError("a trace is a .parquet, .jsonl or .jsonl.gz file")

@@ -39,7 +39,9 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.workload.model import Workload
 
     if namespace.trace:
-        check_target(Path(namespace.trace))
+        from qflow.trace.files import check_target
+
+        check_target(namespace.trace)
         require_apart([namespace.trace], [namespace.workload])
     workload = Workload.load(namespace.workload)
     if namespace.seed is not None:
@@ -178,19 +180,6 @@ def _text(summary: dict[str, Any]) -> str:
         sent = summary["producers"][name]["sent"]
         lines.append(f"{count} of {sent} messages of {name} reached no queue, as no binding matched (EX-08)")
     return "\n".join(lines)
-
-
-def check_target(path: Path) -> None:
-    """Refuse a trace that cannot be written before the run, not after it."""
-    from qflow.trace.files import ENDINGS
-    from qflow.workload.attributes import WorkloadError
-
-    if not path.name.endswith(ENDINGS):
-        raise WorkloadError(f"{path}: a trace is a .parquet, .jsonl or .jsonl.gz file")
-    if not path.parent.is_dir():
-        raise WorkloadError(f"{path}: there is no folder {path.parent} to write a trace to")
-    if path.is_dir():
-        raise WorkloadError(f"{path}: a trace is a file, and this is a folder")
 
 
 def write_run(made: Run, path: str) -> None:

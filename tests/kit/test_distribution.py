@@ -39,10 +39,10 @@ def installed(monkeypatch, tmp_path):
 
 def test_in_a_checkout_it_is_installed_from_there(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    assert install_command("spark") == "pip install -e '.[spark]'"
+    assert install_command("spark") == 'pip install -e ".[spark]"'
     monkeypatch.chdir(tmp_path)
-    assert install_command("spark") == f"pip install -e '{ROOT}[spark]'"
-    assert install_command(options="--upgrade") == f"pip install --upgrade -e '{ROOT}'"
+    assert install_command("spark") == f'pip install -e "{ROOT}[spark]"'
+    assert install_command(options="--upgrade") == f'pip install --upgrade -e "{ROOT}"'
 
 
 PLAIN = f"{DISTRIBUTION}[spark]"
@@ -52,19 +52,25 @@ GIT = {"url": "ssh://host/qflow.git", "vcs_info": {"vcs": "git", "commit_id": "a
 @pytest.mark.parametrize(
     ("origin", "target"),
     [
-        ({"url": ROOT.as_uri(), "dir_info": {}}, f"'{ROOT}[spark]'"),
-        ({"url": ROOT.as_uri(), "dir_info": {"editable": True}}, f"-e '{ROOT}[spark]'"),
-        ({"url": Path(__file__).as_uri(), "archive_info": {}}, f"'{PLAIN} @ {Path(__file__).as_uri()}'"),
-        (GIT, f"'{PLAIN} @ git+ssh://host/qflow.git@abc'"),
+        ({"url": ROOT.as_uri(), "dir_info": {}}, f'"{ROOT}[spark]"'),
+        ({"url": ROOT.as_uri(), "dir_info": {"editable": True}}, f'-e "{ROOT}[spark]"'),
+        ({"url": Path(__file__).as_uri(), "archive_info": {}}, f'"{PLAIN} @ {Path(__file__).as_uri()}"'),
+        (GIT, f'"{PLAIN} @ git+ssh://host/qflow.git@abc"'),
         # A wheel or a checkout that has gone, and an index.
-        ({"url": "file:///gone/a.whl", "archive_info": {}}, f"'{PLAIN}'"),
-        ({"url": "file:///gone", "dir_info": {}}, f"'{PLAIN}'"),
-        ({}, f"'{PLAIN}'"),
+        ({"url": "file:///gone/a.whl", "archive_info": {}}, f'"{PLAIN}"'),
+        ({"url": "file:///gone", "dir_info": {}}, f'"{PLAIN}"'),
+        ({}, f'"{PLAIN}"'),
     ],
 )
-def test_elsewhere_it_is_installed_from_where_it_came(installed, origin, target):
+def test_elsewhere_it_is_installed_from_where_it_came(installed, origin, target, monkeypatch):
     installed(**origin)
+    monkeypatch.setattr(kit, "IS_PUBLISHED", True)
     assert install_command("spark") == f"pip install {target}"
+
+
+def test_as_long_as_no_index_has_it_a_checkout_is_named(installed):
+    installed()
+    assert install_command("spark") == 'pip install ".[spark]", in a checkout of qflow'
 
 
 def texts() -> list[Path]:

@@ -111,7 +111,20 @@ class TestBrokenOnPurpose:
 
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setattr(webbrowser, "get", refuse)
+        monkeypatch.setenv("DISPLAY", ":0")
         assert "Install Firefox" in one_bad(folder, "browser").cure
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is always a screen")
+    def test_no_browser_and_no_screen(self, folder, tmp_path, monkeypatch):
+        """As where Binder builds its image: nobody would open one there."""
+        for variable in ("DISPLAY", "WAYLAND_DISPLAY"):
+            monkeypatch.delenv(variable, raising=False)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        (browser,) = [one for one in doctor._examine(folder) if one.subject == "browser"]
+        assert (browser.verdict, browser.found) == (
+            "advice",
+            "no browser was found. There is no screen to show one on, either.",
+        )
 
     def test_no_java(self, folder, tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(tmp_path))
