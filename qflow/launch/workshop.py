@@ -87,14 +87,14 @@ def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) ->
     """Fetch what the extra ``lab``, and others, need on a kind of laptop, beside qflow's own wheel."""
     if system not in _SYSTEMS:
         raise RefusalError(f"There are wheels for {', '.join(_SYSTEMS)}; got {system!r}.")
-    # For the oldest patch of a version: what pip chooses for 3.11.7 may refuse the 3.11.2 of Debian.
+    # For the oldest patch of a version, as pip's choice for 3.11.7 may refuse the 3.11.2 of Debian.
     kind = [f"--platform={name}" for name in _SYSTEMS[system]] + [f"--python-version={python}.0"]
     download = ["download", "--dest", str(wheels), "--only-binary=:all:", *kind]
     is_here = (system, python) == ("here", _HERE)
     _ask_pip(wheels, download, () if is_here else extras)
     if is_here and extras:
-        # What comes as a source is built now: the laptops have no network, and perhaps no compiler. pip builds
-        # for this very Python only, so it is held to the versions that fit the oldest.
+        # What comes as a source is built now: the laptops have no network, and perhaps no compiler. pip
+        # builds for this very Python only, so it is held to the versions that fit the oldest.
         held = wheels / "held.txt"
         held.write_text("\n".join(_versions(wheels)), encoding="utf-8")
         _ask_pip(wheels, ["wheel", "--wheel-dir", str(wheels), "--constraint", str(held)], extras)
@@ -113,9 +113,9 @@ def _ask_pip(wheels: Path, asks: Sequence[str], extras: Sequence[str]) -> None:
 
 
 def _versions(wheels: Path) -> list[str]:
-    """Return ``name==version`` for each wheel in a folder; the newest of several."""
-    found = (path.name.split("-")[:2] for path in sorted(wheels.glob("*.whl")))
-    return [f"{name}=={version}" for name, version in dict(found).items() if f"{name}-" not in cargo.OWN]
+    """Return ``name==version`` for each package whose wheel is in a folder, but for qflow's own."""
+    found = (path.name.split("-")[:2] for path in sorted(wheels.glob("*.whl")) if not path.match(cargo.OWN))
+    return [f"{name}=={version}" for name, version in dict(found).items()]
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
