@@ -246,3 +246,48 @@ def truth(setup, **changes):
         "queues": {queue.name: run.queue(queue.name) for queue in setup.queues},
         "producers": {p.name: run.producer(p.name) for p in setup.producers},
     }
+
+
+def drawn_from(mapping, seed):
+    """Return a setup of a workload file's own laws, with chance of its own: what the file may come to.
+
+    It knows producers that are Poisson or constant, in bursts or not, and consumers with ``exp`` or ``const``
+    service and late starts.
+    """
+    duration = round(mapping["duration"] * US)
+    queues = [_queue_of(name, arguments) for name, arguments in mapping["queues"].items()]
+    producers = []
+    for producer in mapping["producers"]:
+        chance = random.Random(f"{seed} {producer['name']}")
+        messages = [(due, producer["size"], "") for due in _due_times(producer, duration, chance)]
+        producers.append(Client(producer["name"], (producer["to"][1],), producer["capacity"], messages))
+    consumers = []
+    for consumer in mapping["consumers"]:
+        chance = random.Random(f"{seed} {consumer['name']}")
+        kind, mean = consumer["service"]
+        many = int(2 * duration / mean / US) + 50
+        services = [chance.expovariate(1 / mean) if kind == "exp" else mean for _ in range(many)]
+        start = round(consumer.get("start", 0) * US)
+        services = [max(1, round(service * US)) for service in services]
+        consumers.append(
+            Client(consumer["name"], (consumer["queue"],), consumer["prefetch"], [], services, start)
+        )
+    return Setup(duration, queues, producers, consumers)
+
+
+def _queue_of(name, arguments):
+    levels = [int(arguments.get(f"qpid.flow_{level}", 0)) for level in ("stop_count", "resume_count")]
+    levels += [int(arguments.get(f"qpid.flow_{level}", 0)) for level in ("stop_size", "resume_size")]
+    return Queue(name, *levels, limit=int(arguments.get("qpid.max_count", 0)))
+
+
+def _due_times(producer, end, chance):
+    on, off = producer.get("burst") or (1.0, 0.0)
+    gap, time, found = 1 / producer["rate"], 0.0, []
+    while True:
+        # Time that passes while a burst lasts; the silences are put between.
+        time += chance.expovariate(1 / gap) if producer.get("arrival", "poisson") == "poisson" else gap
+        due = round((time // on * (on + off) + time % on) * US)
+        if due >= end:
+            return found
+        found.append(max(1, due))

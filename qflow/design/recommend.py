@@ -294,7 +294,8 @@ def recommend(
     tried = _Tried(workload, limits or {}, message_limit, goals, progress, declared, is_long=is_long)
     is_whole = rows.is_whole and tried.simulate_ranked(rows)
     if is_whole and goals and tried.is_missed:
-        finer = trials(workload, message_limit=message_limit, messages=_SEARCHED)
+        # At the duration that was judged, with about as many messages as the grid's simulations.
+        finer = trials(workload, message_limit=message_limit, messages=MESSAGE_LIMIT if is_long else ENOUGH)
         found, is_whole = _search(finer, tried.rows, goals, keep_capacities, progress)
         rows += found
         is_whole = is_whole and tried.simulate_ranked(found)
@@ -345,13 +346,10 @@ def _rank(rows: Sequence[FrontierRow], goals: Sequence[Goal]) -> list[FrontierRo
 
 _ROOMY = 0.5
 _ATTEMPTS = 3
-_SEARCHED = 10_000
-"""Messages that each simulation of a search sends, or else it is at scale."""
-
 _SHOWN_MESSAGES = 20_000
 """How many messages a run has at most that is to be looked at."""
 
-_ROUNDS = 5
+_ROUNDS = 4
 _KEPT = 0.75
 """Share of a goal's limit below which a search ends: the next runs differ."""
 

@@ -132,6 +132,72 @@ def test_events_taken_part_by_part_cost_the_same():
     assert meter.costs(["orders"], ["C1", "C2"]) == whole
 
 
+# How long a goal is kept, and what is tried before it is missed
+
+
+def test_what_happens_once_is_judged_over_the_declared_duration():
+    """The consumer starts once, in a run stretched to three bursts: it weighs more in the declared 120 s."""
+    workload = Workload(
+        "late",
+        120,
+        {"q": {"qpid.max_count": 200}},
+        producers=(Producer("p", ("", "q"), 20, 50, 100, burst=(30, 60), arrival="const"),),
+        consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.02), start=60),),
+    )
+    made = recommend(workload, slo="blocked < 90%", keep_capacities=True)
+    whole = made.runs[0]
+    short = meter_run(made.workload.replace(duration=120), None).costs(["q"], ["p"])
+    assert (whole.seconds, short.seconds) == (270, 120)
+    # Blocked in the first burst until the consumer comes, and not again.
+    assert short.blocked_share > 2 * whole.blocked_share > 0
+    assert made.goals[0].values[0] == pytest.approx(short.blocked_share)
+    assert "of the worst run" not in made.goals[0].sentence()
+    assert ", over the declared 120 s, in the worst run" in made.goals[0].sentence()
+
+
+def test_a_goal_is_kept_over_all_of_the_declared_duration():
+    """More falls due than is served, so that waits grow: 5,000 messages of 7,200 would not show it."""
+    workload = Workload(
+        "growing",
+        180,
+        {"q": {"qpid.max_count": 200}},
+        producers=(Producer("p", ("", "q"), 40, 50, 100, arrival="const"),),
+        consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.0262)),),
+    )
+    made = recommend(workload, slo="max wait < 60s", keep_capacities=True)
+    assert {round(costs.seconds) for costs in made.runs} == {180}
+    # By hand: 330 of 7,200 are not served, 200 at most are on the queue, and the rest waits 3.2 s at least.
+    assert min(made.goals[0].values) > 3
+
+
+def test_windows_are_searched_down_to_one_message():
+    """By hand: three windows of a tenth of 50 fill a limit of 10; windows of 3 leave room for a stop of 1."""
+    producers = tuple(Producer(f"p{n}", ("", "q"), 5, 50, 100, seed=n) for n in range(3))
+    consumers = (Consumer("c", "q", prefetch=1, service=("exp", 0.02)),)
+    workload = Workload("narrow", 20, {"q": {"qpid.max_count": 10}}, producers=producers, consumers=consumers)
+    made = recommend(workload, slo="loss 0")
+    assert made.goals[0].verdict == "holds" and not made.verdicts["q"].can_overflow
+    assert max(made.capacities.values()) <= 3
+    two = workload.replace(queues={"q": {"qpid.max_count": 3}})
+    with pytest.raises(DesignError, match="and so do windows of one message each"):
+        recommend(two)
+
+
+def test_a_goal_that_a_near_resume_level_keeps_is_not_missed():
+    """By hand: until 30 messages have left, at 10 a second, producers wait for 3 s; near the stop for one."""
+    workload = Workload(
+        "near",
+        80,
+        {"q": {"qpid.max_count": 300}},
+        producers=(Producer("p", ("", "q"), 25.5, 50, 100, burst=(20, 60), arrival="const"),),
+        consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.1)),),
+    )
+    (outcome,) = (made := recommend(workload, slo="p99 wait < 2.5s")).goals
+    assert outcome.verdict in ("holds", "close")
+    arguments = made.workload.queues["q"]
+    assert arguments["qpid.flow_resume_count"] > 0.95 * arguments["qpid.flow_stop_count"]
+
+
 # The command
 
 
