@@ -197,10 +197,15 @@ def _password(namespace: argparse.Namespace) -> str:
 
 
 def _announce(server: Server, host: str) -> None:
+    from qflow.live.peer import ClientLimits
+
     address, port = server.address
     names = ", ".join(server.broker.queues.queues) or "none yet; clients can make them"
     scheme = "amqp" if server.tls is None else "amqps"
     print(f"qflow serve: {scheme}://{address}:{port}, queues: {names}", flush=True)
+    most = server.limits.connections
+    if most < ClientLimits().connections:
+        print(f"qflow serve: at most {most} connections, which is what select() takes here", file=sys.stderr)
     if host not in _HERE and not server.password:
         print(
             f"qflow serve: every machine that reaches {address} can use this broker; "

@@ -25,7 +25,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import chain, count
-from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector, SelectSelector
 from threading import RLock
 from time import monotonic
 from typing import Any
@@ -62,6 +62,10 @@ _MOST_UNSENT = 1 << 16
 _FEW, _LEAST_READ = 8, 1 << 12
 # Seconds for which the server feeds receivers before it reads again, and after which it counts its memory.
 _FEEDING, _COUNTING = 0.05, 0.1
+
+
+SELECT_HOLDS = 512
+"""Sockets that Windows' ``select`` takes at a time; one more is an error. Others have epoll or kqueue."""
 
 
 class Server:
@@ -123,6 +127,10 @@ class Server:
         # When the listener is looked at again, if it is not now.
         self._listens_at = 0.0
         self._selector = DefaultSelector()
+        if isinstance(self._selector, SelectSelector):
+            # The listener and the socket that wakes the loop are watched, too.
+            most = min(self.limits.connections, SELECT_HOLDS - 2)
+            self.limits = self.limits._replace(connections=most)
         self._listener = self._listen_at(host, port)
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)

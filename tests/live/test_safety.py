@@ -6,6 +6,7 @@ import socket
 import sys
 from contextlib import ExitStack, suppress
 from itertools import islice
+from selectors import SelectSelector
 from time import sleep
 
 import pytest
@@ -20,6 +21,8 @@ from test_wire_log import CLIENT, dialogue
 from waiting import wait_until
 
 from qflow.live import ClientLimits, serve
+from qflow.live import cli as live_cli
+from qflow.live import server as server_module
 
 AMQP, SASL = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
 SMALL = ClientLimits(connections=30, sessions=4, links=10, message_size=20_000, queued_bytes=200_000)
@@ -429,3 +432,29 @@ def test_messages_that_have_gone_take_no_memory():
         gc.collect()
         assert sys.getallocatedblocks() - before < 1_000
         client.close()
+
+
+class FewSockets(SelectSelector):
+    """Windows' select(): an error as soon as one socket more than it takes is watched."""
+
+    def select(self, timeout=None):
+        if len(self.get_map()) > 40:
+            raise ValueError("too many file descriptors in select()")
+        return super().select(timeout)
+
+
+def test_where_select_takes_few_sockets_the_rest_is_refused_in_words(monkeypatch, capsys):
+    monkeypatch.setattr(server_module, "DefaultSelector", FewSockets)
+    monkeypatch.setattr(server_module, "SELECT_HOLDS", 40)
+    with serve("q") as broker, ExitStack() as clients:
+        assert broker.server.limits.connections == 38
+        live_cli._announce(broker.server, "127.0.0.1")
+        assert "at most 38 connections, which is what select() takes here" in capsys.readouterr().err
+        for _ in range(38):
+            client = clients.enter_context(socket.create_connection(broker.server.address, timeout=10))
+            client.sendall(AMQP)
+            assert client.recv(8) == AMQP
+        late = clients.enter_context(socket.create_connection(broker.server.address, timeout=10))
+        assert late.recv(8) == b""
+        wait_until(lambda: any("more than 38 connections" in said for said in broker.server.incidents), "words")
+        assert not broker.server.failures
