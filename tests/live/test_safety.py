@@ -456,5 +456,6 @@ def test_where_select_takes_few_sockets_the_rest_is_refused_in_words(monkeypatch
             assert client.recv(8) == AMQP
         late = clients.enter_context(socket.create_connection(broker.server.address, timeout=10))
         assert late.recv(8) == b""
-        wait_until(lambda: any("more than 38 connections" in said for said in broker.server.incidents), "words")
+        said = broker.server.incidents
+        wait_until(lambda: any("more than 38 connections" in one for one in said), "words")
         assert not broker.server.failures
