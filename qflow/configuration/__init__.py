@@ -1,4 +1,4 @@
-"""Configuration as people type it: what a queue and its broker are asked for, and what that comes to.
+"""Configuration as people type it: the settings of a queue and its broker, and their effect.
 
 Read in this order:
 

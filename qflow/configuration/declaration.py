@@ -1,4 +1,4 @@
-"""What is asked for: a queue, in whatever notation, and the broker that it is tried on.
+"""Declarations: a queue in any notation, and the broker that it is tried on.
 
 A queue is declared with a map of *arguments* and with a few properties besides.  The broker reads the
 arguments that it knows and accepts all others without a word (CF-02).  Which it reads is asked of the engine
@@ -48,7 +48,7 @@ LONGEST_NAME = 255
 
 
 class ConfigurationError(RefusalError):
-    """A configuration that cannot be read or written; the text says what is wrong and what is allowed."""
+    """A configuration that cannot be read or written; the text names the fault and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Declaration:
 
     @classmethod
     def of_address(cls, name: str, options: Mapping[str, object]) -> Declaration:
-        """Return the queue that a parsed address creates: its name and, of its options, ``node`` (CF-14)."""
+        """Return the queue that a parsed address creates: its name, and its option ``node`` (CF-14)."""
         node = _read_map(options, "node")
         if (node.get("type") or "queue") != "queue":
             raise ConfigurationError(f"node type: got {node['type']!r}, a queue is due")
@@ -247,7 +247,7 @@ def _use_of(given: Given) -> OptionUse:
 
 
 def explain_unknown(name: str) -> str:
-    """Return what is known of an option that 1.40 does not have; "" if nothing is."""
+    """Return a hint about an option that 1.40 does not have; "" without one."""
     if name in RETIRED:
         return RETIRED[name]
     if name.startswith("cluster-"):
@@ -315,7 +315,7 @@ class BrokerSetup:
         return tuple(map(_use_of, self.given))
 
     def remarks(self) -> Iterator[Remark]:
-        """Yield what to know about the options."""
+        """Yield the remarks on the options."""
         without = [name for name in self.not_modelled if name != "config"]
         if without:
             yield Remark("note", f"broker options that change nothing in this model: {', '.join(without)}")

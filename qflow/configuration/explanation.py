@@ -238,7 +238,7 @@ def _explain_origin(
 
 
 def _summarize(levels: FlowLevels) -> str:
-    """Return one sentence that says when producers are held and when they go on (FC-14, FC-16)."""
+    """Return the stop and resume thresholds in one sentence (FC-14, FC-16)."""
     above, below = (
         [f"{n} {word}" for unit, word in UNITS.items() if (n := getattr(levels, f"{side}_{unit}").value)]
         for side in (STOP, RESUME)
@@ -297,7 +297,7 @@ def _describe_alarm(
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A declaration that the broker accepts, and what the remarks on it are about."""
+    """A declaration that the broker accepts, with the settings that remarks on it need."""
 
     declaration: Declaration
     settings: QueueSettings
@@ -397,7 +397,7 @@ def _on_levels(subject: _Subject) -> Iterator[Remark]:
 
 
 def _on_hanging(settings: QueueSettings) -> Iterator[Remark]:
-    """Yield what a durable queue must not be: the real broker's thread waits for itself then."""
+    """Yield the settings that make the real broker hang on a durable queue."""
     hangs = "the real broker hangs then, for all clients; do not make it durable"
     if settings.policy == "self-destruct":
         yield _warning(f"a durable queue must not destroy itself: {hangs}", "LP-15")

@@ -124,7 +124,7 @@ def address_readings(text: str) -> dict[str, Declaration | ConfigurationError]:
 
 
 def compare_readings(readings: Mapping[str, Declaration | ConfigurationError]) -> dict[str, str]:
-    """Return for each client, in words, what it reads, and how the second differs from the first."""
+    """Return each client's reading in words; the second one as a difference from the first."""
     found: dict[str, str] = {}
     first: Declaration | None = None
     for client, reading in readings.items():
@@ -169,7 +169,7 @@ def read_any(text: str, name: str = "queue") -> Declaration:
 
 
 def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration:
-    """Return what parsed options ask for, added to declare arguments given as a JSON map."""
+    """Return the declaration of parsed options, added to declare arguments given as a JSON map."""
     properties: dict[str, Argument] = read_json_map(declare) if declare else {}
     for text in chosen.extra:
         key, equals, value = text.partition("=")
@@ -196,7 +196,7 @@ def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration
 
 
 def read_value(text: str) -> int | str:
-    """Turn the value of ``--argument NAME=VALUE`` into what is sent: an integer if it reads as one."""
+    """Return the value of ``--argument NAME=VALUE`` as it is sent: an integer if it reads as one."""
     try:
         return int(text)
     except ValueError:
@@ -353,7 +353,7 @@ def _spell(value: object) -> str:
 
 
 def _spell_text(text: str) -> str:
-    """Quote; qpid-cpp knows no escapes, so what would need one cannot be said."""
+    """Quote a text; qpid-cpp knows no escapes, so a text that needs one is refused."""
     for quote in "'\"":
         if quote not in text and "\\" not in text and text.isprintable():
             return quote + text + quote

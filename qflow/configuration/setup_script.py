@@ -68,7 +68,7 @@ class SetupStep:
     error: str = ""
 
     def sent(self, broker: Broker) -> dict[str, Argument]:
-        """Return the properties that the tool sends; for a binding it asks for the exchange's type first."""
+        """Return the properties that the tool sends; a binding's depend on the type of the exchange."""
         if self.type == "binding" and self.method == "create":
             exchange = broker.exchanges.exchanges.get(self.name.partition("/")[0])
             if exchange is not None and exchange.type == "headers":
@@ -162,7 +162,7 @@ def parse_script(text: str, name: str = "script") -> SetupScript:
 
 
 class _ShellCommand(NamedTuple):
-    """The words of one simple command, not yet split where a variable stands, and its line."""
+    """The line number and the words of one simple command, its variables not yet expanded."""
 
     line: int
     words: list[str]
@@ -223,7 +223,7 @@ _LIST = re.compile(r"([^{]*)\{([^{}]+,[^{}]*)\}([^{]*)")
 
 
 class _ScriptReader:
-    """Goes through the commands of a script, and keeps what it asks of brokers."""
+    """Interprets the commands of a script, and collects its steps."""
 
     def __init__(self) -> None:
         self.steps: list[SetupStep] = []
@@ -480,7 +480,7 @@ def _read_deletion(kind: str, words: Sequence[str], line: int, text: str) -> Set
 
 @dataclass(frozen=True, slots=True)
 class SetupResult:
-    """A broker after a script: what it holds, and what was refused on the way."""
+    """A broker after a script, and the steps that were refused."""
 
     script: SetupScript
     broker: Broker
@@ -522,7 +522,7 @@ class SetupResult:
         return ((name, one) for name, one in self.broker.exchanges.exchanges.items() if name not in brought)
 
     def notes(self) -> Iterator[str]:
-        """Yield what to know about the script."""
+        """Yield the notes on the script."""
         yield from self.script.notes
         if self.script.stops_at_refusal and self.refusals:
             last = self.refusals[-1].step.line
@@ -530,7 +530,7 @@ class SetupResult:
             yield f"set -e: the shell ends at line {last}, and {rest} later commands are not done"
 
     def report(self) -> str:
-        """Return what the broker holds and what was refused, for a terminal."""
+        """Return tables of the broker's nodes and the refusals, for a terminal."""
         bindings = self.bindings()
         parts = [str(broker_table(self.broker))]
         exchanges = [

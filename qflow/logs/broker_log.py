@@ -105,7 +105,7 @@ class Overflow(NamedTuple):
 
 
 class LoggedThresholds(NamedTuple):
-    """The thresholds of a queue as far as the log shows them; None is unknown, 0 is none."""
+    """The thresholds of a queue as far as the log shows them: None is unknown, 0 is off."""
 
     stop_count: int | None = None
     resume_count: int | None = None
@@ -205,7 +205,7 @@ class BrokerLog(Tabular):
         year: int | None = None,
         progress: Progress | None = None,
     ) -> BrokerLog:
-        """Read the log of one broker, in one file or several, as logrotate leaves them.
+        """Read the log of one broker from a file, or from several, as logrotate leaves them.
 
         Parameters:
             paths: The files, in any order, packed (gzip, bzip2, xz) or not.
@@ -283,7 +283,7 @@ class BrokerLog(Tabular):
         return [queue.name for queue in self.queues.values() if queue.is_on]
 
     def on_us(self, queue: str) -> int:
-        """Return how long a queue was ON, in microseconds, up to the end of the log."""
+        """Return the time ON of a queue, in microseconds, up to the end of the log."""
         spells = self.queues[queue].spells
         return sum((self.end_us if one.end_us is None else one.end_us) - one.begin_us for one in spells)
 
@@ -355,14 +355,14 @@ class BrokerLog(Tabular):
         }
 
     def when(self, time_us: int) -> str:
-        """Return a time of the log as text, in the zone that the log was read in."""
+        """Return a time of the log as text, in the zone of the broker."""
         instant = datetime.fromtimestamp(time_us // SECOND, self.zone).replace(microsecond=time_us % SECOND)
         return instant.strftime("%Y-%m-%d %H:%M:%S") + (
             f".{instant.microsecond // 1000:03d}" if self.is_hires else ""
         )
 
     def sentences(self) -> list[str]:
-        """Return what the log shows, in sentences: what can be known, each queue, each death.
+        """Return the findings in sentences: the log's extent, each queue, each death.
 
         >>> from qflow.kit import kit_path
         >>> logs = kit_path("data") / "recordings" / "broker-logs"
@@ -495,7 +495,7 @@ class _Clock:
         self._fold = 0
 
     def stamp(self, head: bytes) -> _Stamp | None:
-        """Return the time in what precedes a message; None if there is none."""
+        """Return the time in the text before a message, or None."""
         found = list(_OWN.finditer(head))
         if found:
             try:
@@ -556,7 +556,7 @@ def _local(year: int, month: int, day: int, hour: int, minute: int, second: int)
 
 @lru_cache(4096)
 def _zone_offset(zone: tzinfo, local: int, fold: int) -> int:
-    """Return how far a zone is ahead of UTC at a local time in seconds, in microseconds."""
+    """Return the UTC offset of a zone, in microseconds, at a local time in seconds."""
     naive = datetime.fromtimestamp(local, UTC).replace(tzinfo=zone, fold=fold)
     return (naive.utcoffset() or timedelta()) // timedelta(microseconds=1)
 
@@ -602,7 +602,7 @@ class _Head(NamedTuple):
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Open a file for its bytes and for what is packed in it, known by its first two bytes."""
+    """Open a file raw and unpacked; its first two bytes name the packer."""
     with path.open("rb") as raw:
         unpack = _PACKED.get(raw.read(2))
         raw.seek(0)
@@ -719,7 +719,7 @@ class _LogReader:
         )
 
     def begin_file(self, name: str) -> None:
-        """Say which file follows."""
+        """Note the name of the next file."""
         self._file = name
 
     def take(self, block: bytes) -> None:
@@ -860,7 +860,7 @@ class _LogReader:
         self._stopped = time
 
     def finish(self, name: str) -> BrokerLog:
-        """Return the log; what is ON now is ON at its end."""
+        """Return the log; queues that are ON now are ON at its end."""
         begin = self._begin or 0
         self._observed += max(0, (self._stopped or self._end) - (self._since or begin))
         for queue, spell in self._on.items():
@@ -882,7 +882,7 @@ class _LogReader:
 
 
 def _places(block: bytes) -> list[int]:
-    """Return where the lines begin that have one of the phrases, in order."""
+    """Return the offsets of the lines with one of the phrases, in order."""
     found: set[int] = set()
     for phrase in _PHRASES:
         place = block.find(phrase)

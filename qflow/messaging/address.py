@@ -16,7 +16,7 @@ A string is cut into tokens, :func:`parse` reads them by the grammar, and :func:
 option is unknown or has a value that is not allowed.
 
 That is the grammar of the Python client.  The C++ client has another one (:func:`parse_cpp`): a bare word
-ends at white space or at one of ``'"{}[],:``, so that a key with dots needs no quotes; there are no escapes;
+ends at white space or at one of ``'"{}[],:/``, so that a key with dots needs no quotes; there are no escapes;
 and ``True`` is a text, which the broker takes for a boolean where one belongs.
 """
 
@@ -100,7 +100,7 @@ _VALUE = (NUMBER, STRING, ID, LBRACE, LBRACK)
 
 
 class Address(NamedTuple):
-    """The parts of an address; what is absent is None."""
+    """The parts of an address; absent ones are None."""
 
     name: str
     subject: str | None
@@ -210,7 +210,7 @@ class _Parser:
 
 
 def parse(text: str) -> Address:
-    """Parse an address; a LexError or ParseError says what is wrong, and where.
+    """Parse an address; a LexError or ParseError names the fault and its place.
 
     >>> parse("orders/new.#; {create: always, node: {durable: True}}")
     Address(name='orders', subject='new.#', options={'create': 'always', 'node': {'durable': True}})
@@ -218,7 +218,7 @@ def parse(text: str) -> Address:
     return _Parser(text).address()
 
 
-_CPP_RESERVED = "'\"{}[],:"
+_CPP_RESERVED = "'\"{}[],:/"
 _CPP_WORD = re.compile(rf"[^\s{re.escape(_CPP_RESERVED)}]+")
 _CPP_NAME, _CPP_SUBJECT = re.compile(r"[^\s/;]+"), re.compile(r"[^\s;]+")
 
@@ -317,7 +317,7 @@ def _as_number(word: str) -> object:
 
 
 def parse_cpp(text: str) -> Address:
-    """Parse an address as the C++ client does; a LexError says what it cannot read.
+    """Parse an address as the C++ client does; a LexError names the fault and its place.
 
     >>> parse_cpp("ring; {node: {x-declare: {arguments: {qpid.policy_type: ring, on: True}}}}").node
     {'x-declare': {'arguments': {'qpid.policy_type': 'ring', 'on': 'True'}}}
@@ -398,7 +398,7 @@ def _loosen(allowed: Any) -> Any:
 
 
 def find_error(options: Options, role: str, *, is_cpp: bool = False) -> str | None:
-    """Return the first fault in the options of an address, by the Python client or the C++ one; or None."""
+    """Return the faults in the options of an address, or None; ``is_cpp`` for the C++ client."""
     allowed = _RECEIVER if role == "receiver" else _SENDER
     return _find_error(options, _loosen(allowed) if is_cpp else allowed)
 

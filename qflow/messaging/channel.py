@@ -1,4 +1,4 @@
-"""Channel: a session's attachment to the broker, what its client knows is complete, and what it waits for.
+"""Channel: a session's attachment to the broker, with the completions that its client knows of.
 
 A command runs to its end within the call.  What may come later is its *completion*: a queue whose flow
 control is ON withholds that of a transfer (FC-15, FC-16), and the broker reports completions only when it is
@@ -37,7 +37,7 @@ def do_nothing() -> None:
 
 
 class Client(Protocol):
-    """What a channel calls with what the broker sends: a session of the API."""
+    """The receiver of a channel's messages and refusals: a session of the API."""
 
     def deliver(self, record: DeliveryRecord) -> None:
         """Take a message, in the middle of any command of any client."""
@@ -58,7 +58,7 @@ class Holds(NamedTuple):
 
 
 class Channel:
-    """Gives commands to one session of the engine, and acts on what the broker reports complete."""
+    """Gives commands to one session of the engine, and acts on the completions that the broker reports."""
 
     def __init__(self, host: Host, name: str, connection: str, client: Client) -> None:
         self.host = host
@@ -85,7 +85,7 @@ class Channel:
         self.host.announce(self)
 
     def read(self) -> None:
-        """Act on each command that is now known complete in an unbroken row; then let the client go on."""
+        """Run the action of each command in the unbroken row of completions, then dispatch the client."""
         while self._front < self.reported.front:
             action = self._actions.pop(self._front, None)
             self._front += 1
@@ -95,7 +95,7 @@ class Channel:
 
     @contextmanager
     def write(self) -> Iterator[None]:
-        """Give what follows in one write, as a client's driver does that was woken or has read (RF-08)."""
+        """Send the commands of a block in one write, as a client's driver does (RF-08)."""
         if self._open_write is not None:
             yield
             return
@@ -130,7 +130,7 @@ class Channel:
             raise
 
     def give_all(self, commands: Iterable[Callable[[], object]], then: Action) -> None:
-        """Give commands, of which the last one asks to be reported; without any, what follows is now."""
+        """Send commands; run ``then`` once the last one is reported complete, at once without commands."""
         given = list(commands)
         for command in given[:-1]:
             self.give(command)
@@ -170,7 +170,7 @@ class Channel:
         self.give(self.engine.execution_sync, then=then)
 
     def sync_all(self) -> None:
-        """Have all commands so far reported, unless the last one is a sync already."""
+        """Request reports of all commands sent so far, unless the last one is a sync already."""
         if self.next_number - 1 > self._synced_at:
             self.sync()
 

@@ -149,7 +149,7 @@ class ObjectId:
         return 1
 
     def getSequence(self) -> int:
-        """Return how often the agent was started."""
+        """Return the number of starts of the agent."""
         return self.agentEpoch
 
     def getFlags(self) -> int:
@@ -257,7 +257,7 @@ class Object(_Record):
         return [(one, values[one.name]) for one in self._schema.statistics if one.name in values]
 
     def getTimestamps(self) -> tuple[int, int, int]:
-        """Return when the values were taken, 0 (not kept: when made), and when deleted or 0; nanoseconds."""
+        """Return the times of update, creation (0: not kept) and deletion (or 0), in nanoseconds."""
         content = self._content
         return content["_update_ts"], content["_create_ts"], content["_delete_ts"]
 
@@ -310,11 +310,11 @@ class Event(_Record):
         self.severity = self.SEVERITIES.index(content["_severity"])
 
     def getArguments(self) -> dict[str, Any]:
-        """Return what the event says, by name."""
+        """Return the arguments of the event by name."""
         return dict(self._content["_values"])
 
     def getTimestamp(self) -> int:
-        """Return when it happened, in nanoseconds of the broker's time."""
+        """Return the time of the event, in nanoseconds of the broker's clock."""
         return int(self._content["_timestamp"])
 
     def __repr__(self) -> str:
@@ -460,7 +460,7 @@ class Broker:
     # What the console is called with; a listener of the agent
 
     def connect(self) -> None:
-        """Report the broker, its agent and classes to the console, and from now on what happens."""
+        """Report the broker, its agent and classes to the console, and each event from now on."""
         if self.session.console is None:
             return
         if self._error is not None:
@@ -524,7 +524,7 @@ class Broker:
         self._calls.append((what, arguments))
 
     def settle(self) -> None:
-        """Call the console with what has happened, and with what its own calls cause, afterwards."""
+        """Deliver the pending calls to the console, and then those that its own calls cause."""
         if self._is_settling:
             return
         self._is_settling = True
@@ -625,7 +625,7 @@ class Session:
         return [key for key in keys if self.brokers and key.getPackageName() == packageName]
 
     def getSchema(self, classKey: ClassKey) -> SchemaClass | None:
-        """Return a class by its key; None if there is none."""
+        """Return a class by its key, or None."""
         schema = schemas().get(classKey.getClassName())
         return schema if schema is not None and schema.classKey == classKey else None
 

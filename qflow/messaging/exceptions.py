@@ -1,4 +1,4 @@
-"""The exceptions of ``qpid.messaging``, by the names and with the ancestors people catch them by.
+"""The exceptions of ``qpid.messaging``, with the names and ancestors that programs catch.
 
 One family is new.  Where no other thread uses the broker, a call that waits without end has nothing to wait
 for, so it raises a :class:`WouldBlockForever`, which says what it waits for.  Each of its kinds is also the
@@ -177,7 +177,7 @@ class DecodeError(ContentError):
 
 
 class WouldBlockForever(MessagingError):
-    """The real client would wait here without end: no thread and no timer can bring what it waits for.
+    """A wait that the real client would never end: no thread and no timer can fulfil its condition.
 
     Attributes:
         held (tuple of str): Labels of the transfers whose completion is withheld, in the order sent.

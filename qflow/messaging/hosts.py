@@ -107,15 +107,15 @@ threading.Thread.join = _note_join  # type: ignore[assignment, method-assign]
 
 
 class SessionReader(Protocol):
-    """What acts on what a session of the engine was sent: a channel."""
+    """The reader of one session of the engine: a channel."""
 
     engine: Session
 
     def write(self) -> AbstractContextManager[None]:
-        """Give what follows in one write."""
+        """Send the commands of a block in one write."""
 
     def read(self) -> None:
-        """Act on what is known now."""
+        """Act on the completions that are known now."""
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ _waits: dict[threading.Thread, _Wait] = {}
 
 
 class Host:
-    """One broker with what its clients share; ``with host:`` is how one of them works on it."""
+    """One broker and the state that its clients share; a client works on it within ``with host:``."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -167,7 +167,7 @@ class Host:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Have other clients act on what this has caused, and let other threads work."""
+        """Let other clients act on the events of this block, and release the broker to other threads."""
         try:
             self.publish_events()
             self.settle()
@@ -179,7 +179,7 @@ class Host:
         self._news[reader] = None
 
     def settle(self) -> None:
-        """Have each client act on what it was sent, until there is nothing new; wake the threads it frees."""
+        """Let each client act on its news until there is no more, and wake the threads whose wait is over."""
         if self.broker.reporters:
             # A store finished something between two commands (CM-12); its report is on the way.
             self.broker.scheduler.quiesce()
@@ -274,7 +274,7 @@ class Host:
         return True
 
     def _sleep(self, wait: _Wait, ends: float | None) -> None:
-        """Let other threads act for a moment; what is over in real time is over in virtual time, too."""
+        """Let other threads act for a moment; a time-out over in real time is over in virtual time, too."""
         left = POLL if ends is None else min(POLL, ends - time.monotonic())
         if left > 0:
             wait.is_asleep = True
@@ -294,7 +294,7 @@ class Host:
             warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def _next_moment(self) -> int | None:
-        """Return when something happens next, while all threads wait: a timer, or the end of a time-out."""
+        """Return the time of the next timer or time-out, while all threads wait."""
         deadlines = self._deadlines()
         if not deadlines:
             return _next_event(self.broker)
@@ -322,7 +322,7 @@ class Host:
         return any(self._can_act(thread, stuck, self._time_left) for thread in {*self._users, *starting})
 
     def _can_act(self, thread: threading.Thread, stuck: set[threading.Thread], left: _TimeLeft) -> bool:
-        """Return whether a thread may act here: now, or when what it waits for elsewhere has come."""
+        """Return whether a thread may act here: now, or after its wait at another broker."""
         # Other brokers are looked at without their locks: nothing is asked of them that they change.
         wait = _waits.get(thread)
         if thread in stuck:
@@ -345,12 +345,12 @@ class Host:
             del self._users[thread]
 
     def count_others(self) -> int:
-        """Return how many other threads use this broker."""
+        """Return the number of other threads that use this broker."""
         return len(self._users.keys() - {threading.current_thread()})
 
 
 def _next_event(broker: Broker) -> int | None:
-    """Return when the broker next does something by itself; a cleaner that finds nothing is no such time."""
+    """Return the time of the broker's next timer; runs of the cleaner that find nothing are left out."""
     candidates: list[int] = []
     expirations = [
         message.transfer.expiration
@@ -384,7 +384,7 @@ class Brokers:
         self._hosts: dict[str, Host] = {}
 
     def get(self, url: object = DEFAULT_URL) -> Broker:
-        """Return the broker behind a URL: for its statistics, its management, its events."""
+        """Return the broker behind a URL, with its statistics, management and events."""
         return self.host(url).broker
 
     def install(self, url: object = DEFAULT_URL, broker: Broker | BrokerOptions | None = None) -> Broker:
@@ -410,7 +410,7 @@ class Brokers:
         self.host(url).refusal = text
 
     def host(self, url: object) -> Host:
-        """Return the host behind a URL, made now if there is none."""
+        """Return the host behind a URL, created if it is missing."""
         key = _key(url)
         # Two threads may ask at once: the first one's is kept.
         return self._hosts.get(key) or self._hosts.setdefault(key, Host(Broker()))

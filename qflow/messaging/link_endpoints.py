@@ -76,7 +76,7 @@ class Endpoint:
         self._on_error = handler
 
     def get_error(self) -> Exception | None:
-        """Return what went wrong here or above, or None."""
+        """Return the error of this endpoint or of one above it, or None."""
         return self._error
 
     def check_error(self) -> None:
@@ -87,7 +87,7 @@ class Endpoint:
 
 
 class SessionEndpoint(Endpoint):
-    """Serves its links: gives what is due, keeps what is delivered, and waits.  A Session is one."""
+    """The base of Session: sends the commands that are due, keeps deliveries, and waits for its links."""
 
     def __init__(self, connection: Any, name: str) -> None:
         super().__init__()
@@ -142,14 +142,14 @@ class SessionEndpoint(Endpoint):
         return message
 
     def forget_prefetched(self, receiver: Receiver) -> list[int]:
-        """Drop what a receiver has not fetched; return the numbers of the deliveries."""
+        """Drop the messages that a receiver has not fetched; return their delivery numbers."""
         dropped = [message for message in self.incoming if message._receiver is receiver]
         self.incoming = [message for message in self.incoming if message._receiver is not receiver]
         receiver.returned += len(dropped)
         return transfer_ids(dropped)
 
     def dispatch(self) -> None:
-        """Give what is due, as the real client's driver does when it is woken or has read something."""
+        """Send the commands that are due, as the real client's driver does when it is woken."""
         channel = self.channel
         if channel is None or self.closing or not channel.engine.is_attached:
             return
@@ -167,7 +167,7 @@ class SessionEndpoint(Endpoint):
         raise NotImplementedError
 
     def get_error(self) -> Exception | None:
-        """Return what the session, or its connection, died of; or None."""
+        """Return the error that ended the session or its connection, or None."""
         channel = self.channel
         if self._error is None and channel is not None and channel.engine.error is not None:
             self.fail(channel.engine.error)
@@ -233,7 +233,7 @@ class LinkEndpoint(Endpoint):
         self._is_leaving = False
 
     def get_error(self) -> Exception | None:
-        """Return what went wrong here, in the session, or in the connection; or None."""
+        """Return the error of the link, its session or its connection, or None."""
         return self.session.get_error() or self._error
 
     def check_closed(self) -> None:
@@ -247,7 +247,7 @@ class LinkEndpoint(Endpoint):
         self.check_error()
 
     def _check_linked(self) -> Channel:
-        """Return the channel to work on, or raise why there is none."""
+        """Return the channel, or raise the error that ended it."""
         self.check_error()
         self.check_closed()
         channel = self.session.channel
@@ -258,7 +258,7 @@ class LinkEndpoint(Endpoint):
         return channel
 
     def attach(self) -> None:
-        """Give the commands that attach to the node of the address; what goes wrong becomes an error."""
+        """Send the commands that attach to the node of the address; a failure becomes the link's error."""
         channel = self.session.channel
         if channel is None or self._is_attaching or self.closed or self._error is not None:
             return
@@ -406,13 +406,13 @@ class Sender(LinkEndpoint):
 
     @synchronized
     def unsettled(self) -> int:
-        """Return how many sent messages are not known to be complete."""
+        """Return the number of sent messages that are not known to be complete."""
         self._read_reports()
         return self.window.unsettled()
 
     @synchronized
     def available(self) -> int | Constant:
-        """Return how many more messages the window has room for."""
+        """Return the free places of the window."""
         self._read_reports()
         available = self.window.available()
         return UNLIMITED if available is None else available
@@ -512,7 +512,7 @@ class Sender(LinkEndpoint):
 
     @synchronized
     def sync(self, timeout: float | None = None) -> None:
-        """Wait until every message sent so far is complete; with the qpid-cpp window, the session's (CAP-05).
+        """Wait until every sent message is complete; the qpid-cpp window waits for the session (CAP-05).
 
         Raises:
             Timeout: "sender sync timed out"; without a time-out a SyncWouldBlock.
@@ -526,7 +526,7 @@ class Sender(LinkEndpoint):
         raise Timeout(f"sender sync timed out: {channel.holds().text}")
 
     def _ask(self, channel: Channel) -> Callable[[], bool]:
-        """Ask to be reported what a sync waits for; return the question whether that is complete (CAP-05)."""
+        """Request the reports that a sync waits for; return a test of their completeness (CAP-05)."""
         if self.window.syncs_session:
             command = channel.next_number - 1
             channel.sync_all()
@@ -555,7 +555,7 @@ class Sender(LinkEndpoint):
 
     @synchronized
     def close(self, timeout: float | None = None) -> None:
-        """Wait for what is outstanding, end the link, and delete its node if the address says so."""
+        """Wait for outstanding messages, end the link, and delete its node if the address demands it."""
         if self.linked and not self.closed and self.unsettled():
             self.sync(timeout)
         super().close(timeout)
@@ -623,12 +623,12 @@ class Receiver(LinkEndpoint):
 
     @synchronized
     def available(self) -> int:
-        """Return how many messages are here already, for ``fetch`` to return."""
+        """Return the number of prefetched messages, which ``fetch`` returns at once."""
         return self.received - self.returned
 
     @synchronized
     def unsettled(self) -> int:
-        """Return how many acknowledged messages the broker has not confirmed yet."""
+        """Return the number of acknowledged messages that the broker has not confirmed yet."""
         return sum(message._receiver is self for message in self.session.acked)
 
     # Fetching
@@ -685,7 +685,7 @@ class Receiver(LinkEndpoint):
         return self._granted is None or (self._impending is not None and self._impending >= self._granted)
 
     def _fetch_last(self, channel: Channel, timeout: float | None) -> Message:
-        """Wait for the end of the drain, and take what it may have brought (CN-07)."""
+        """Wait for the end of the drain, and take a message that it delivered (CN-07)."""
         if timeout is not None:
             self.wait_until(lambda: not self._wants_drain, "fetch")
         else:
@@ -710,7 +710,7 @@ class Receiver(LinkEndpoint):
         self.session.dispatch()
 
     def grant(self) -> None:
-        """Grant what is wanted and not granted yet; take credit back if less is wanted, or to drain."""
+        """Grant the credit (prefetch) still missing; withdraw credit if it is too much, or to drain."""
         channel = self.session.channel
         if channel is None or not self.linked or self._is_leaving or self._is_draining:
             return
@@ -749,7 +749,7 @@ class Receiver(LinkEndpoint):
         self._is_draining = self._is_open_for_bytes = self._wants_drain = False
 
     def forget(self) -> None:
-        """Forget what a rollback has given back, and ask for it again; bytes are not granted anew."""
+        """Restore the credit of messages that a rollback returned; bytes are not granted anew."""
         self._impending = self.returned = self.received
         self.grant()
 
@@ -803,7 +803,7 @@ class Receiver(LinkEndpoint):
         return [declare, *(read_bindings(channel.engine, link, self.queue, address.name, subject) or [own])]
 
     def _commands_to_detach(self, channel: Channel) -> list[Command]:
-        """Cancel, delete the queue if it is this receiver's own, give back what was prefetched."""
+        """Cancel the subscription, delete a queue of its own, and release prefetched messages."""
         engine = channel.engine
         commands: list[Command] = [partial(engine.message_cancel, self.tag)]
         if self._own_queue:

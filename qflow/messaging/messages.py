@@ -52,7 +52,7 @@ RELEASED = Constant("RELEASED")
 
 
 class timestamp(float):  # noqa: N801  (the real client's name)
-    """A point in time, in seconds since 1970: what a ``datetime`` among properties or content comes back as.
+    """A point in time, in seconds since 1970: the form in which a ``datetime`` is received.
 
     Parameters:
         when: A datetime without a time zone is local time; None is now.
@@ -67,7 +67,7 @@ class timestamp(float):  # noqa: N801  (the real client's name)
     __slots__ = ()
 
     def __new__(cls, when: float | datetime | None = None) -> timestamp:
-        """Make one of a number, of a datetime, or of now."""
+        """Convert a number or a datetime; None is now."""
         if when is None:
             when = time.time()
         return super().__new__(cls, when.timestamp() if isinstance(when, datetime) else when)
@@ -268,7 +268,7 @@ def _as_key(key: str | bytes | None) -> str | None:
 
 
 def _as_sent(value: Any) -> Any:
-    """Return a copy of a value as it arrives: what AMQP has no type of its own for is what it is sent as."""
+    """Return a copy of a value as it arrives: of the type that AMQP sends it as."""
     if isinstance(value, dict):
         return {key: _as_sent(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -345,7 +345,7 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
 
 
 def content_size(content: object, content_type: str | None) -> int:
-    """Return how many bytes a body has encoded; an EncodeError if it is not what its type says."""
+    """Return the encoded size of a body in bytes; an EncodeError if it does not fit its type."""
     wanted: type = {MAP: dict, LIST: list}.get(content_type or "", str)
     is_bytes = wanted is str and isinstance(content, bytes | bytearray | memoryview)
     if content is not None and not is_bytes and not isinstance(content, wanted):

@@ -34,7 +34,7 @@ KnownNodes = dict[str, tuple[Node, int]]
 
 
 class Nodes:
-    """Finds, creates and deletes nodes; goes on with ``then`` when the broker's answers are known."""
+    """Finds, creates and deletes nodes; ``then`` is called when the broker's answers are known."""
 
     def __init__(self, channel: Channel, known: KnownNodes, seconds: float) -> None:
         self._channel = channel
@@ -78,7 +78,7 @@ class Nodes:
         self._known[name] = node, self._channel.host.broker.now
 
     def _ask(self, name: str, wanted: str | None, then: Callable[[Node | None], None]) -> None:
-        """Ask what has a name; a queue comes before an exchange of the same name."""
+        """Find the node of a name; a queue comes before an exchange of the same name."""
         channel, engine = self._channel, self._channel.engine
         found: list[Node] = []
 
@@ -151,7 +151,7 @@ def read_bindings(
     exchange: str | None = None,
     key: str | None = None,
 ) -> list[Command]:
-    """Return the commands of ``x-bindings``; what one binding leaves out is taken from the one before."""
+    """Return the commands of ``x-bindings``; a binding inherits missing parts from the one before."""
     commands: list[Command] = []
     for binding in options.get("x-bindings") or []:
         queue, exchange = binding.get("queue", queue), binding.get("exchange", exchange)
@@ -162,14 +162,14 @@ def read_bindings(
 
 
 def read_declare(engine: Session, name: str, overrides: dict[str, Any], **defaults: Any) -> Command:
-    """Return the command that declares a queue; ``x-declare`` overrides what the client would ask for."""
+    """Return the command that declares a queue; ``x-declare`` overrides the client's defaults."""
     wanted = defaults | replace_dashes(overrides)
     queue = str(wanted.get("queue", name))
     return partial(engine.queue_declare, queue, **_read_properties(wanted, *_FLAGS, "exclusive"))
 
 
 def _read_properties(wanted: dict[str, Any], *flags: str) -> dict[str, Any]:
-    """Return what declares a node as it is wanted, by the names that AMQP has for it."""
+    """Return the properties that declare a node, under AMQP's names."""
     return {
         "arguments": wanted.get("arguments") or {},
         "alternate_exchange": str(wanted.get("alternate_exchange") or ""),

@@ -56,7 +56,7 @@ def _routing_key(kind: str) -> str:
 
 
 def _indicate(event: Event) -> Values:
-    """Return what QMFv2 says of an event of the engine, one of :data:`EVENTS`."""
+    """Return the QMFv2 form of an event of the engine, one of :data:`EVENTS`."""
     detail = dict(event.detail or {})
     values = {
         "rhost": "in-process",
@@ -111,7 +111,7 @@ def _brokers(broker: Broker) -> _Named:
 
 
 def _memory(broker: Broker) -> _Named:
-    """The memory of a model is that of the messages on its queues; of all the rest it has no number."""
+    """Yield the memory statistics: the bytes of queued messages, the only memory that a model counts."""
     held = dict.fromkeys(("malloc_arena", "malloc_uordblks"), broker.statistics().byteDepth)
     yield BROKER_NAME, {"name": BROKER_NAME, **dict.fromkeys(MALLOC, 0), **held}
 
@@ -262,10 +262,10 @@ class _Listener(Protocol):
         """Take an event, as :func:`_indicate` gives it."""
 
     def look(self) -> None:
-        """See what has become of the objects since the last time."""
+        """Look for changes of the objects since the last time."""
 
     def settle(self) -> None:
-        """Do what follows, now that no command runs."""
+        """Do the pending work, now that no command runs."""
 
 
 class Agent:

@@ -140,7 +140,7 @@ class ClassKey:
         return self.type
 
     def getHash(self) -> UUID:
-        """Return what differs between two classes of one name; here it is made of the names."""
+        """Return the hash that tells classes of one name apart; here it is made of the names."""
         return uuid5(UUID(int=0), f"{self.package}:{self.name}:{self.type}")
 
     def getHashString(self) -> str:
@@ -148,7 +148,7 @@ class ClassKey:
         return str(self.getHash())
 
     def getPackageKey(self) -> tuple[str, UUID]:
-        """Return what names the class inside its package."""
+        """Return the key of the class inside its package."""
         return self.name, self.getHash()
 
     def __repr__(self) -> str:
@@ -203,7 +203,7 @@ class SchemaMethod:
         return [argument.name for argument in self.arguments if direction in argument.dir]
 
     def find_error(self, given: Mapping[str, object]) -> str:
-        """Return how the arguments of a call differ from the method's; "" if they do not."""
+        """Return the difference between a call's arguments and the method's; "" without one."""
         names = self.names("I")
         optional = {argument.name for argument in self.arguments if argument.optional}
         if given.get("useAltExchange"):
@@ -262,7 +262,7 @@ def schemas() -> dict[str, SchemaClass]:
 
 
 def find_method(kind: str, name: str) -> SchemaMethod | None:
-    """Return a method of a class of objects; None if there is none."""
+    """Return a method of a class of objects, or None."""
     methods = schemas()[kind].methods if kind in _METHODS else ()
     return next((method for method in methods if method.name == name), None)
 

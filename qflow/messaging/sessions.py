@@ -297,7 +297,7 @@ class Session(SessionEndpoint):
     # The attachment
 
     def attach(self) -> None:
-        """Attach to the broker and link what there is, as far as the connection is attached."""
+        """Attach to the broker, and link senders and receivers, if the connection is attached."""
         if not self.connection.attached() or self.closed or self.channel is not None:
             return
         for other in self.connection.sessions.values():
@@ -318,7 +318,7 @@ class Session(SessionEndpoint):
             self.dispatch()
 
     def detach(self) -> None:
-        """End the attachment: what is unsettled goes back to the queues (CN-17)."""
+        """End the attachment; unsettled messages return to their queues (CN-17)."""
         channel, self.channel = self.channel, None
         if channel is not None:
             channel.control(channel.engine.close)
@@ -562,7 +562,7 @@ class Session(SessionEndpoint):
 
     @synchronized
     def sync(self, timeout: float | None = None) -> None:
-        """Wait until everything sent and acknowledged so far is complete.
+        """Wait until all sent and acknowledged messages are complete.
 
         Raises:
             Timeout: It is not, in so many seconds of virtual time; without a time-out a SyncWouldBlock.
@@ -573,7 +573,7 @@ class Session(SessionEndpoint):
 
     @synchronized
     def close(self, timeout: float | None = None) -> None:
-        """Sync, close senders and receivers, end the session; what is not acknowledged goes back (CN-17)."""
+        """Sync, close senders and receivers, end the session; unacknowledged messages return (CN-17)."""
         if self.error is not None or self.get_error() is not None:
             return
         self.sync(timeout)

@@ -145,7 +145,7 @@ def test_the_start_of_a_line_may_be_left_out(start):
     assert read_line(f"{start}q --max-queue-count 5") == Declaration("q", {"qpid.max_count": 5})
 
 
-def test_properties():
+def test_properties_are_no_declare_arguments():
     """qpid-config options, CF-07: durable and alternate-exchange are properties, and so is auto-delete."""
     declaration = read_line("q --durable --alternate-exchange alt --argument auto-delete=1")
     assert declaration == Declaration("q", {}, durable=True, auto_delete=True, alternate_exchange="alt")
@@ -224,7 +224,7 @@ def test_policies_that_come_to_reject(policy, cited):
     assert "when full: the message is refused" in report(explanation)
 
 
-def test_keys():
+def test_every_key_of_the_rules_is_understood():
     """CF-01: every key of rules.md#declare-arguments is understood; a hyphen makes another key."""
     assert all(is_understood(option.key) for option in OPTIONS)
     assert all(
@@ -648,7 +648,7 @@ CLIENTS = {"qpid-cpp": as_cpp_reads, "qpid-python": read_address}
         ),
     ],
 )
-def test_addresses(declaration, options):
+def test_addresses_are_read_back_by_both_clients(declaration, options):
     """CF-14: a plain queue, the book's example with groups, and all properties, quotes and lists."""
     address = address_string(declaration)
     assert address == f"orders; {{create: always, node: {{type: queue{options}}}}}"

@@ -108,7 +108,7 @@ def test_a_log_at_the_default_level_says_what_it_cannot_show(recorded):
         ('{"log":"2026-11-28 16:39:06 [Broker] info ', "16:39:06"),
     ],
 )
-def test_prefixes(tmp_path, head, expected):
+def test_a_line_is_read_behind_any_prefix(tmp_path, head, expected):
     message = ON.replace('"', '\\"') if head.startswith("{") else ON
     log = load(tmp_path, head + message, head + "and so on", year=2026)
     (spell,) = log.spells

@@ -23,7 +23,7 @@ from qflow.messaging.address import WSPACE, LexError, ParseError, _lex, find_err
         ("{[:,;/]}", "LBRACE LBRACK COLON COMMA SEMI SLASH RBRACK RBRACE"),
     ],
 )
-def test_words(text: str, types: str) -> None:
+def test_words_are_split_at_dashes_in_front(text: str, types: str) -> None:
     """CF-14: dashes belong to names if something follows, to numbers in front."""
     assert " ".join(token.type for token in _lex(text) if token.type != WSPACE) == f"{types} EOF"
 
@@ -47,7 +47,7 @@ def test_words(text: str, types: str) -> None:
         ("my\n queue ; { }", "myqueue", None, {}),
     ],
 )
-def test_valid(text: str, name: str, subject: str | None, options: object) -> None:
+def test_a_valid_address_is_read(text: str, name: str, subject: str | None, options: object) -> None:
     assert parse(text) == (name, subject, options)
 
 
@@ -100,7 +100,7 @@ PAIR = "(NUMBER, STRING, ID, LBRACE, LBRACK, RBRACE)"
         ("n; {k: '\\x1'}", "unexpected token STRING('\\x1') line:1,7"),
     ],
 )
-def test_unparsable(text: str, error: str) -> None:
+def test_an_unparsable_address_names_the_place(text: str, error: str) -> None:
     """CF-14: what is expected, what is there, and where: line, column and the line itself."""
     with pytest.raises(ParseError) as raised:
         parse(text)
@@ -108,7 +108,7 @@ def test_unparsable(text: str, error: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["\0x0\0x1", "name; {key: ?}", "ümlaut", "'never closed"])
-def test_unlexable(text: str) -> None:
+def test_unknown_characters_are_named(text: str) -> None:
     with pytest.raises(LexError, match="unrecognized characters line:1,"):
         parse(text)
 
@@ -157,7 +157,9 @@ ALLOWED = "('always', 'sender', 'receiver', 'never')"
         ("{link: {x-subscribe: {exclusive: True}}}", None),
     ],
 )
-def test_options(bench: Bench, options: str, error: str | None) -> None:
+def test_options_are_checked_before_the_broker_is_asked(
+    bench: Bench, options: str, error: str | None
+) -> None:
     """CF-14: every option and value is checked before the broker is asked."""
     address = f"q; {options}"
     assert find_error(parse(address).options or {}, "sender") == error

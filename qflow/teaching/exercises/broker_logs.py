@@ -1,4 +1,4 @@
-"""Exercises on a broker's own log: what it says, and what its silence says."""
+"""Exercises on a broker's own log, and on its silence."""
 
 from __future__ import annotations
 
