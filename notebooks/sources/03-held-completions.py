@@ -9,8 +9,8 @@
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 #
-# A producer sends five transfers, numbered 0 to 4. Number 1 turns ON the flow control of its queue; the
-# others go to a queue with room.
+# A producer sends five transfers, numbered 0 to 4. Numbers 0 and 1 go to the queue `busy`, and number 1 turns
+# its flow control ON. Numbers 2 to 4 go to `idle`, a queue with room.
 
 # %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf

@@ -144,10 +144,11 @@ def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any], wrong: Se
         for name, known in exercise.misconceptions.items():
             if all(map(known.shows_in, returned)):
                 return name
-    for indices in (range(len(seen)), wrong):
-        for name, results in exercise.believed.items():
-            if all(are_alike(results[index], seen[index]) for index in indices):
-                return name
+    # In all cases, not only in the wrong ones: a belief that would have failed where the learner was right is
+    # not the learner's. With one or two wrong cases such a match is mostly chance.
+    for name, results in exercise.believed.items():
+        if all(map(are_alike, results, seen)):
+            return name
     return ""
 
 

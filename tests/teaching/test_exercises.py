@@ -114,7 +114,10 @@ def test_a_wrong_answer_is_told_what_it_shows(name, misconception):
     verdict = judge(exercise, WRONG[name][misconception])
     assert not verdict
     assert verdict.misconception == misconception, verdict
-    assert exercise.misconceptions[misconception].message in repr(verdict)
+    if misconception:
+        assert exercise.misconceptions[misconception].message in repr(verdict)
+    else:
+        assert "This looks like" not in repr(verdict)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -74,6 +74,29 @@ def two_units(on_if, off_if, above=gt, below=lt):
     return answer
 
 
+def one_counter(sends, stops):
+    out = []
+    for number, queue in enumerate(sends, 1):
+        if number <= stops[queue]:
+            out.append(number - 1)
+    return out
+
+
+def off_at_resume(stop, resume, sent, taken):
+    left = sent - taken
+    held = list(range(stop + 1, sent + 1))
+    return len(held) if left <= resume else len([number for number in held if number <= taken])
+
+
+def stuck_behind_the_first_group(labels, first, second):
+    mine, others = labels[:first], []
+    for label in labels[first:]:
+        if label.split("-")[0] in [one.split("-")[0] for one in mine]:
+            break
+        others.append(label)
+    return mine, others[:second]
+
+
 def by_depth(is_complete):
     def answer(sends, stops):
         depth, out = Counter(), []
@@ -149,9 +172,39 @@ WRONG: dict[str, dict[str, Callable[..., Any]]] = {
         "reached is enough": two_units(any, all, ge, le),
     },
     "completed": {
+        "one count for all queues": one_counter,
         "completions come in order": first_hole,
         "only the first above is held": by_depth(lambda depth, stop: depth != stop + 1),
         "reached is enough": by_depth(lambda depth, stop: depth < stop),
+    },
+    "released": {"reached is enough": off_at_resume},
+    "shares": {"a blocked group blocks the queue": stuck_behind_the_first_group},
+    "worst_depth": {"the stop threshold is a limit": lambda stop, capacities: stop},
+    "after_the_stall": {
+        "back at the threshold, and one long stop": lambda stop, capacities: (
+            *(stop + sum(capacities), sum(capacities)),
+            *(stop + sum(capacities), 1),
+        ),
+    },
+    "overflow": {
+        "only that message is refused": lambda limit, stop, sends: (
+            *(min(sends, limit), "ON" if min(sends, limit) > stop else "OFF"),
+            *(0 if sends <= limit else 506, True),
+        ),
+    },
+    "message_bytes": {"a header of one size": lambda exchange, routing_key, content: content + 32},
+    "default_thresholds": {
+        "a threshold has decimals": lambda limit, stop, resume: (stop * limit / 100, resume * limit / 100),
+        "both are rounded up": lambda limit, stop, resume: (
+            -(-limit * stop // 100),
+            -(-limit * resume // 100),
+        ),
+        "both by Python's round": lambda limit, stop, resume: (
+            round(limit / 100 * stop),
+            round(limit / 100 * resume),
+        ),
+        # Both spellings of 70 % of 90, and a rule that no single belief explains.
+        "": lambda limit, stop, resume: (round(limit * stop / 100), int(limit * resume / 100)),
     },
     "completed_after_purges": {
         "one queue letting go is enough": purges(

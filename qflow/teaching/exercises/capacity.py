@@ -34,6 +34,7 @@ def _burst(trial: Trial, stop: int, capacities: Sequence[int]) -> None:
     misconceptions={
         "the 101st comes on top": lambda stop, capacities: stop + 1 + sum(capacities),
         "producers stop at once": lambda stop, capacities: stop + 1,
+        "the stop threshold is a limit": lambda stop, capacities: stop,
         "only the largest window counts": lambda stop, capacities: stop + max(capacities),
         "one message for each producer": lambda stop, capacities: stop + len(capacities),
     },
@@ -57,6 +58,9 @@ def _believed_story(
         "the 101st comes on top": lambda stop, caps: _believed_story(stop + 1, caps, taken=2, again=-2),
         "producers stop at once": lambda stop, caps: (stop + 1, 2, stop + 1, 2),
         "back at the threshold is enough": lambda stop, caps: _believed_story(stop, caps, taken=0, again=0),
+        "back at the threshold, and one long stop": lambda stop, caps: _believed_story(
+            stop, caps, taken=0, again=0, stops=1
+        ),
         "the producers stay quiet": lambda stop, caps: (stop + sum(caps), sum(caps) + 1, stop - 1, 1),
         "the same peak again": lambda stop, caps: _believed_story(stop, caps, again=0),
         "it is still the same stop": lambda stop, caps: _believed_story(stop, caps, stops=1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 from typing import Any
 
 from qflow.broker import BrokerOptions
@@ -29,6 +29,19 @@ def _round(limit: int, percent: int) -> int:
 @exercise(
     misconceptions={
         "both are rounded": lambda limit, stop, resume: (_round(limit, stop), _round(limit, resume)),
+        "both are rounded up": lambda limit, stop, resume: (
+            ceil(limit * stop / 100),
+            ceil(limit * resume / 100),
+        ),
+        "a threshold has decimals": lambda limit, stop, resume: (limit * stop / 100, limit * resume / 100),
+        "a half is rounded to the even number": lambda limit, stop, resume: (
+            round(limit * (stop / 100)),
+            floor(limit * (resume / 100)),
+        ),
+        "both by Python's round": lambda limit, stop, resume: (
+            round(limit * stop / 100),
+            round(limit * resume / 100),
+        ),
         "both are cut off": lambda limit, stop, resume: (limit * stop // 100, limit * resume // 100),
         "resume is a share of stop": lambda limit, stop, resume: (
             _round(limit, stop),

@@ -26,6 +26,9 @@ def _in_order(sends: list[str], stops: dict[str, int]) -> list[int]:
         "one full queue stops all": lambda sends, stops: (
             [] if _select(sends, stops, gt) else list(range(len(sends)))
         ),
+        "one count for all queues": lambda sends, stops: [
+            number for number, queue in enumerate(sends) if number + 1 <= stops[queue]
+        ],
         "only the first above is held": partial(_select, by=lambda depth, stop: depth != stop + 1),
         "reached is enough": partial(_select, by=lt),
     },
@@ -79,6 +82,9 @@ def _completed_after_purges(stops: dict[str, int], messages: int, purges: list[s
 @exercise(
     misconceptions={
         "nothing before OFF": lambda stop, resume, sent, taken: sent - stop if sent - taken < resume else 0,
+        "reached is enough": lambda stop, resume, sent, taken: (
+            sent - stop if sent - taken <= resume else max(0, taken - stop)
+        ),
         "one out, one completed": lambda stop, resume, sent, taken: min(taken, sent - stop),
         "each one below stop frees one": lambda stop, resume, sent, taken: max(
             0, min(taken - (sent - stop), sent - stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, BrokerOptions, Message
@@ -44,9 +45,19 @@ def _by_groups(labels: list[str], first: int, second: int, whole: bool) -> tuple
     return mine, rest[:second]
 
 
+def _until_blocked(labels: list[str], first: int) -> list[str]:
+    """Return the messages after the first ones, up to the first whose group one of those has."""
+    owned = {group_of(label) for label in labels[:first]}
+    return list(takewhile(lambda label: group_of(label) not in owned, labels[first:]))
+
+
 @exercise(
     misconceptions={
         "an owner gets the whole group": partial(_by_groups, whole=True),
+        "a blocked group blocks the queue": lambda labels, first, second: (
+            labels[:first],
+            _until_blocked(labels, first)[:second],
+        ),
         "groups do not matter to prefetch": lambda labels, first, second: (
             labels[:first],
             labels[first : first + second],

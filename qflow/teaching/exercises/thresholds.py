@@ -98,6 +98,7 @@ _Rule = Callable[[int, int], bool]
 @exercise(
     misconceptions={
         "content only": lambda exchange, routing_key, content: content,
+        "a header of one size": lambda exchange, routing_key, content: 32 + content,
         "the key and the content": lambda exchange, routing_key, content: len(routing_key) + content,
         "the names, but nothing around them": lambda exchange, routing_key, content: (
             len(exchange) + len(routing_key) + content
