@@ -234,26 +234,82 @@ def _minus(value: Value) -> Value:
     return -value
 
 
-def _compile_pattern(pattern: str, escape: str = "") -> re.Pattern[bytes]:
-    """Return what a LIKE pattern means: ``%`` any bytes, ``_`` any one byte, unless escaped (RF-43)."""
-    parts: list[str] = []
+class _Run:
+    """What a LIKE pattern has between two ``%``: bytes, some of which stand for any byte."""
+
+    __slots__ = ("text", "wild", "masks")
+
+    def __init__(self, text: bytes, wild: tuple[int, ...]) -> None:
+        self.text = text
+        self.wild = wild
+        # For each byte the places of the run that it fits, as bits; at -1 those that any byte fits.
+        self.masks: dict[int, int] = {}
+        if wild:
+            anywhere = sum([1 << place for place in wild])
+            self.masks[-1] = anywhere
+            for place, byte in enumerate(text):
+                if place not in wild:
+                    self.masks[byte] = self.masks.get(byte, anywhere) | 1 << place
+
+    def is_at(self, text: bytes, at: int) -> bool:
+        """Return whether the run is at a place of a text."""
+        if at < 0 or at + len(self.text) > len(text):
+            return False
+        return self.find(text, at, at + len(self.text)) >= 0
+
+    def find(self, text: bytes, start: int, end: int) -> int:
+        """Return where the first run between two places ends, -1 if there is none."""
+        if not self.wild:
+            found = text.find(self.text, start, end)
+            return found + len(self.text) if found >= 0 else -1
+        # All partial matches at once, a bit for each (Baeza-Yates and Gonnet's shift-and): in place of
+        # starting again at every byte, which a client could make last for minutes.
+        masks, anywhere, goal, state = self.masks, self.masks[-1], 1 << len(self.text) - 1, 0
+        for place in range(start, end):
+            state = (state << 1 | 1) & masks.get(text[place], anywhere)
+            if state & goal:
+                return place + 1
+        return -1
+
+
+def _compile_pattern(pattern: str, escape: str = "") -> list[_Run]:
+    """Return a LIKE pattern as runs: ``%`` is any bytes, ``_`` any one byte, unless escaped (RF-43)."""
+    runs: list[_Run] = []
+    text = bytearray()
+    wild: list[int] = []
     is_escaped = False
     for character in pattern:
         if escape and character == escape:
             is_escaped = True
             continue
-        wild = "" if is_escaped else {"%": ".*", "_": "."}.get(character, "")
-        parts.append(wild or re.escape(character))
+        if character == "%" and not is_escaped:
+            runs.append(_Run(bytes(text), tuple(wild)))
+            text, wild = bytearray(), []
+        else:
+            if character == "_" and not is_escaped:
+                wild.append(len(text))
+            text += character.encode()
         is_escaped = False
-    return re.compile("".join(parts).encode(), re.DOTALL)
+    return [*runs, _Run(bytes(text), tuple(wild))]
 
 
-def _is_like(pattern: re.Pattern[bytes], value: Value) -> Value:
+def _is_like(runs: list[_Run], value: Value) -> Value:
     """Return whether a text's UTF-8 matches, up to a NUL (RF-43); of anything else that is unknown."""
     if not isinstance(value, str):
         return None
-    text = value.encode("utf-8", "surrogatepass")
-    return pattern.fullmatch(text if b"\0" not in text else text.partition(b"\0")[0]) is not None
+    text = value.encode("utf-8", "surrogatepass").partition(b"\0")[0]
+    first, last = runs[0], runs[-1]
+    if len(runs) == 1:
+        return len(text) == len(first.text) and first.is_at(text, 0)
+    # The first place for each run leaves the most to those after it, so nothing is ever tried twice.
+    place, end = len(first.text), len(text) - len(last.text)
+    if place > end or not (first.is_at(text, 0) and last.is_at(text, end)):
+        return False
+    for run in runs[1:-1]:
+        place = run.find(text, place, end)
+        if place < 0:
+            return False
+    return True
 
 
 # Tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -222,6 +223,47 @@ BYTES = [
     ("\n", "%", True), ("x\0y", "x", True), ("x\0y", "x_y", False), ("x\0y", "%y", False), ("\0", "", True),
     ("a.b*", "a.b*", True), ("axbb", "a.b*", False), ("^[-]$", "^[-]$", True),
 ]  # fmt: skip
+
+
+def _is_like(text, pattern, escape):
+    """Return what LIKE says by the definition: try every way to share the bytes between the wildcards."""
+    tokens, is_escaped = [], False
+    for character in pattern:
+        if character == escape:
+            is_escaped = True
+        elif character in "%_" and not is_escaped:
+            tokens.append(character)
+        else:
+            tokens += list(character.encode())
+            is_escaped = False
+    reached = {0}
+    bare = text.encode().partition(b"\0")[0]
+    for token in tokens:
+        if token == "%":
+            reached = {end for start in reached for end in range(start, len(bare) + 1)}
+        else:
+            reached = {at + 1 for at in reached if at < len(bare) and token in ("_", bare[at])}
+    return len(bare) in reached
+
+
+def test_random_like_patterns_match_as_they_are_defined():
+    """RF-43: escapes, wildcards side by side, characters of several bytes, a NUL."""
+    draw = random.Random(43)
+    for _ in range(3_000):
+        pattern = "".join(draw.choices("ab%_!é\n", k=draw.randint(0, 7)))
+        text = "".join(draw.choices("abé\n_%\0", k=draw.randint(0, 8)))
+        expected = _is_like(text, pattern, "!")
+        assert holds(f"a LIKE '{pattern}' ESCAPE '!'", {"a": text}) is expected, (pattern, text)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["%a%a%a%b", "a%" * 31 + "b", "%" + "a" * 500 + "b%", "%" + "a_" * 200 + "b%"],
+    ids=["four wildcards", "31 wildcards", "a long run", "a long run with holes"],
+)
+def test_a_pattern_made_to_last_for_ever_is_answered(pattern):
+    """RF-43: a client chooses pattern and text; a search that tries every way would take hours."""
+    assert holds(f"a LIKE '{pattern}'", {"a": "a" * 50_000}) is False
 
 
 @pytest.mark.parametrize(("text", "pattern", "is_like"), BYTES)
