@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import Any, ClassVar, Final, Protocol
 
 from qflow.broker.completions import KNOWN_COMPLETED_INTERVAL
@@ -293,6 +292,8 @@ class OutputScheduler(Dependent):
                 reporter.report()
         if context.requests:
             context.answer_requests()
+        if context.failures:
+            context.warn_of_failures()
 
 
 @mypyc_attr(free_list_len=1)
@@ -635,6 +636,17 @@ class SemanticState(Dependent):
             self.context.emit("unsubscribe", subscription.queue.name, self.session, subscription.name)
         subscription.queue.cancel(subscription)
 
+    def _end_with_session(self, subscription: Subscription) -> None:
+        """End a subscription where no command waits for what its queue's alternate may refuse (RF-34)."""
+        try:
+            self._end(subscription)
+        except SessionException as error:
+            name = subscription.queue.name
+            text = (
+                f"queue {name} goes with its last reader, and its alternate refuses: the real broker aborts"
+            )
+            self.context.note_failure("crash", f"{text} ({error})", name)
+
     def send_command(self) -> int:
         """Return the number of the next command to the client, who answers every 65,536th (RF-05)."""
         number = self.next_number
@@ -758,9 +770,7 @@ class SemanticState(Dependent):
         self.records.clear()
         self.cancelled.clear()
         for tag in sorted(self.subscriptions):
-            # The real broker aborts if the alternate of a queue that goes with it refuses a message.
-            with suppress(SessionException):
-                self._end(self.subscriptions.pop(tag))
+            self._end_with_session(self.subscriptions.pop(tag))
         self.unacked_messages = 0
 
     def _sweep(self, record: DeliveryRecord) -> None:

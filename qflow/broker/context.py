@@ -7,9 +7,11 @@ at a later time is a :class:`TimerTask`; tasks of one instant keep the order in 
 from __future__ import annotations
 
 import heapq
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from qflow.broker.errors import BrokerFailure, BrokerFailureWarning
 from qflow.broker.events import Detail, Event, Names, Observer, Values, pack, unpack
 from qflow.broker.message import CommandOwner, Transfer
 from qflow.broker.options import BrokerOptions
@@ -80,12 +82,13 @@ class _Timers(Restorable):
 class BrokerContext(Restorable):
     """What the parts of a broker know of it, so that a queue need not know sessions and exchanges."""
 
-    VOLATILE: ClassVar[tuple[str, ...]] = ("observer", "cells", "stamp", "agent", "requests")
+    VOLATILE: ClassVar[tuple[str, ...]] = ("observer", "cells", "stamp", "agent", "requests", "failures")
     """Attributes that are no part of the broker's state: a snapshot leaves them out."""
 
     __slots__ = (
         "options", "counts_content", "stamps_arrivals", "start_time", "store", "timers", "now", "observer",
         "cells", "stamp", "discardsNoRoute", "abandoned", "abandonedViaAlt", "reporters", "agent", "requests",
+        "failures",
     )  # fmt: skip
 
     def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
@@ -111,6 +114,8 @@ class BrokerContext(Restorable):
         self.agent: Agent | None = None
         # What the agent is to answer when the command is over.
         self.requests: list[Transfer] | None = None
+        # What would have made the real broker hang or crash in this command; None for nothing.
+        self.failures: list[str] | None = None
 
     def emit(
         self,
@@ -159,6 +164,26 @@ class BrokerContext(Restorable):
         for request in requests:
             if self.agent is not None:
                 self.agent(request)
+
+    def note_failure(self, how: str, text: str, queue: str = "") -> None:
+        """Note that the real broker would hang or crash ("hang", "crash") here, once a command."""
+        if text in (self.failures or ()):
+            return
+        self.failures = [*(self.failures or ()), text]
+        if self.observer is not None:
+            self.emit("broker_failure", queue, detail={"how": how, "text": text})
+
+    def make_failure(self, how: str, text: str, queue: str = "") -> BrokerFailure:
+        """Note what would make the real broker hang or crash, and return its refusal: 540."""
+        self.note_failure(how, text, queue)
+        return BrokerFailure(text, how)
+
+    def warn_of_failures(self) -> None:
+        """Warn of what was noted."""
+        # Only now that the command is over: whoever makes warnings errors would stop it in its middle.
+        failures, self.failures = self.failures or [], None
+        for text in failures:
+            warnings.warn(text, BrokerFailureWarning, stacklevel=2)
 
     def store_finishes(self, label: str) -> None:
         """Show the observer an answer of the store, which is a command to the broker (CM-12)."""

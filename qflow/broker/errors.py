@@ -8,7 +8,7 @@ out is refused with the reason that ``data/rule-tables/left-out.csv`` gives.
 
 from __future__ import annotations
 
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 from qflow.qflow_error import QflowError
 
@@ -144,12 +144,21 @@ class InvalidConversion(InvalidArgumentException):
         return self.text
 
 
-def refuse_to_hang(queue: str, what: str) -> NoReturn:
-    """Refuse what makes a durable queue go, and the real broker hang: 540."""
-    raise NotImplementedException(
-        f"durable queue {queue} {what}: the real broker hangs then, for all clients, so it is refused here; "
-        "declare it without durable"
-    )
+class BrokerFailure(NotImplementedException):
+    """540: what makes the real broker hang or crash, for all clients, refused here.
+
+    Where the model goes on instead it warns: :class:`BrokerFailureWarning`.  Both are an event of a trace,
+    ``broker_failure``; the page broker-failures.md lists all that is known.
+    """
+
+    def __init__(self, text: str, how: str = "hang") -> None:
+        super().__init__(text)
+        # "hang" or "crash".
+        self.how = how
+
+
+class BrokerFailureWarning(UserWarning):
+    """The real broker would hang or crash here, for all clients; the model goes on."""
 
 
 class FramingErrorException(AmqpException):

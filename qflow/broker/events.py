@@ -110,6 +110,7 @@ EFFECTS: dict[str, str] = {
     "idle": "a subscription found nothing and waits in the queue's list (CN-19)",
     "refused": "a command of AMQP 1.0 is refused, its session lives (LNK-05); detail: command, name, text",
     "link_closed": "the broker closes a receiver's link (LNK-09); detail: name, text",
+    "broker_failure": "the real broker would hang or crash here; detail: how, text",
     "exception": "a session died; detail: code, name, text",
     "queueDeclare": "a queue exists; detail: arguments",
     "queueDelete": "a queue is gone; detail: reason",

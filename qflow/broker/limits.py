@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NoReturn
 
-from qflow.broker.errors import NotImplementedException, ResourceLimitExceededException, refuse_to_hang
+from qflow.broker.errors import BrokerFailure, ResourceLimitExceededException
 from qflow.broker.message import ACQUIRED, QueuedMessage, Transfer
 from qflow.broker.queue import LimitPolicy, Queue
 
@@ -62,29 +62,35 @@ class Ring(LimitPolicy):
         """Drop the oldest messages, while they may go, until the new one fits; return whether it does."""
         # Two rings that are each other's alternates would evict what the other one evicts for ever.
         if self.is_evicting:
-            raise NotImplementedException(_explain_circle(queue))
-        self.is_evicting = True
+            raise _make_circle(queue)
+        self.is_evicting, comes_back = True, False
         try:
             # A ring that is bound to its own alternate gets back what it evicts: look at each message once.
             for _ in range(queue.depth.count + 1):
                 if queue.depth.take_room(transfer.size):
+                    if comes_back:
+                        # The real broker hangs by then, room or not (rnd6-qmfmove-400035).
+                        queue.context.note_failure("hang", _CIRCLE.format(queue.name), queue.name)
                     return True
                 oldest = queue.store.eviction_candidate()
                 if oldest is None or not self.may_drop(oldest, transfer):
                     return False
+                last = queue.position
                 # Counted last: what the alternate's queues refuse is gone, and yet not counted.
                 queue.evict(oldest)
+                comes_back = comes_back or queue.position != last
                 queue.counters.discardsRing += 1
         finally:
             self.is_evicting = False
-        raise NotImplementedException(_explain_circle(queue))
+        raise _make_circle(queue)
 
 
-def _explain_circle(queue: Queue) -> str:
-    return (
-        f"ring queue {queue.name} gets back what it evicts, through its alternate exchange: the real broker "
-        "evicts for ever then, so it is refused here"
-    )
+_CIRCLE = "ring queue {} gets back what it evicts, through its alternate exchange: the real broker never ends"
+
+
+def _make_circle(queue: Queue) -> BrokerFailure:
+    text = f"{_CIRCLE.format(queue.name)}, so it is refused here"
+    return queue.context.make_failure("hang", text, queue.name)
 
 
 class _PriorityRing(Ring):
@@ -123,7 +129,7 @@ class _SelfDestruct(LimitPolicy):
 
     def make_room(self, queue: Queue, transfer: Transfer) -> bool:
         if queue.durable:
-            refuse_to_hang(queue.name, "destroys itself")
+            raise queue.make_hang("destroys itself")
         queue.context.destroy_queue(queue.name, "self-destruct")
         return False
 

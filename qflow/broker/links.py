@@ -44,6 +44,7 @@ from qflow.broker.consuming import (
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import (
     AmqpException,
+    BrokerFailure,
     CommandInvalidException,
     FramingErrorException,
     LinkException,
@@ -265,9 +266,7 @@ class _LinkDeliveries(SemanticState):
         own = [record for record in self.records.values() if record.tag == link.name]
         for record in own:
             del self.records[record.id]
-        with suppress(SessionException):
-            # The real broker aborts if the alternate of a queue that goes with it refuses a message.
-            self._end(link)
+        self._end_with_session(link)
         for record in own:
             if record.is_acquired:
                 record.release(set_redelivered=True)
@@ -452,6 +451,8 @@ class LinkSession(Session):
             name, text = condition_of(error)
             detail = {"command": number, "name": name, "text": text}
             self.context.emit("refused", session=self.name, link=link, message=label, detail=detail)
+        if isinstance(error, BrokerFailure):
+            self.context.note_failure(error.how, error.text)
         if number >= 0:
             self.completions.complete(number)
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from qflow.broker.consuming import OutputScheduler
 from qflow.broker.context import BrokerContext
-from qflow.broker.errors import AmqpException, ManagementError, NotImplementedException
+from qflow.broker.errors import AmqpException, BrokerFailure, ManagementError, NotImplementedException
 from qflow.broker.exchanges import EXCHANGE_TYPES, Arguments
 from qflow.broker.link_nodes import POLICIES, LinkNodes
 from qflow.broker.queue import Queue
@@ -51,6 +51,8 @@ def _method(method: Method) -> Method:
         try:
             return method(self, **given)
         except AmqpException as error:
+            if isinstance(error, BrokerFailure):
+                self.context.note_failure(error.how, error.text)
             raise ManagementError(EXCEPTION, str(error), error) from error
         finally:
             self.scheduler.quiesce()

@@ -37,7 +37,7 @@ from typing import ClassVar, Final
 
 from qflow.broker.alerts import make_alerts
 from qflow.broker.context import BrokerContext, TimerTask
-from qflow.broker.errors import SessionException, refuse_to_hang
+from qflow.broker.errors import BrokerFailure, SessionException
 from qflow.broker.flow_limit import FlowState, effective_max_size
 from qflow.broker.groups import MessageGroupManager
 from qflow.broker.message import (
@@ -201,9 +201,15 @@ class Queue(Dependent):
     def dequeue(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
         """Remove a message; the queue goes if it waited for that (RF-19 iii), 540 if it is durable."""
         if self.durable and reason == "accept" and self.depth.count == 1 and self._goes_when_empty():
-            refuse_to_hang(self.name, "goes with an accept")
+            raise self.make_hang("goes with an accept")
         self.remove(message, reason, in_transaction)
         self.settle()
+
+    def make_hang(self, what: str) -> BrokerFailure:
+        """Return the refusal of what ends a durable queue: the real broker's thread waits for itself then."""
+        text = f"durable queue {self.name} {what}: the real broker hangs then, for all clients"
+        refusal = f"{text}, so it is refused here; declare it without durable"
+        return self.context.make_failure("hang", refusal, self.name)
 
     def reject(self, message: QueuedMessage) -> None:
         """Remove a message that a consumer refuses, and hand it to the alternate exchange (CN-16)."""

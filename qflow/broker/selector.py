@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, NamedTuple
 
-from qflow.broker.errors import FramingErrorException, NotImplementedException
+from qflow.broker.errors import BrokerFailure, FramingErrorException
 from qflow.broker.message import HeaderValue, Message, Transfer, encodable, show
 from qflow.broker.restorable import Frozen
 from qflow.broker.snapshot import Refused, Text
@@ -99,9 +99,8 @@ def _look_up(name: str) -> Expression:
     if name.startswith(("amqp.", "JMS")):
         meant = JMS_NAMES.get(name, name)
         if meant in _FATAL:
-            raise NotImplementedException(
-                f"a selector on {name} makes the real broker crash, so it is refused here; select by a header"
-            )
+            text = f"a selector on {name} makes the real broker crash, so it is refused here"
+            raise BrokerFailure(f"{text}; select by a header", "crash")
         return NAMES.get(meant, lambda subject: None)
 
     def header(subject: _SelectorInput) -> Value:

@@ -54,6 +54,7 @@ from qflow.broker.consuming import (
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import (
     AmqpException,
+    BrokerFailure,
     CommandInvalidException,
     InvalidArgumentException,
     NotAllowedException,
@@ -206,6 +207,8 @@ class Session(Dependent):
     def give_up(self, error: Exception, number: int = -1) -> None:
         """End a command that failed: the session dies of it, or it did not happen."""
         if isinstance(error, AmqpException):
+            if isinstance(error, BrokerFailure):
+                self.context.note_failure(error.how, error.text)
             self.die(error)
             self.quiesce()
             return

@@ -5,7 +5,7 @@ Rules: LP-09, CM-10, RF-22.
 
 from __future__ import annotations
 
-from qflow.broker.errors import InternalErrorException, SessionException
+from qflow.broker.errors import BrokerFailure, InternalErrorException, SessionException
 from qflow.broker.restorable import Dependent, Restorable
 
 
@@ -46,6 +46,10 @@ class TxBuffer(Restorable):
         try:
             for operation in self._operations:
                 operation.prepare()
+        except BrokerFailure:
+            # No wording of the broker's: it never answers.
+            self.rollback()
+            raise
         except SessionException as error:
             self.rollback()
             # The broker's words name no queue; their cause does.

@@ -54,6 +54,7 @@ def pages(kind: str = "reference") -> dict[str, Callable[[], str]]:
         "rules.md": _rules_page,
         "clients.md": _clients_page,
         "left-out.md": _left_out_page,
+        "broker-failures.md": _broker_failures_page,
         "trace-format.md": _trace_page,
         "workload-format.md": _workload_page,
     }
@@ -100,6 +101,21 @@ def _left_out_page() -> str:
     """Return what the model leaves out, with the reasons that the engine's refusals give."""
     head, *rows = rule_table("left-out")
     return _fill("left-out", table=_table(head, rows))
+
+
+def _broker_failures_page() -> str:
+    """Return what makes the real broker hang or crash, each with the shortest commands."""
+    _, *rows = rule_table("broker-failures")
+    lines = []
+    for what, how, commands, here, source in rows:
+        lines += [
+            f"## {what[0].upper()}{what[1:]}",
+            "",
+            f"*{how}*; {here}. *Source*: {_link_rules(source)}.",
+            "",
+        ]
+        lines += ["```python", *commands.split("; "), "```", ""]
+    return _fill("broker-failures", failures=lines[:-1])
 
 
 def _trace_page() -> str:
