@@ -145,11 +145,10 @@ class InvalidConversion(InvalidArgumentException):
 
 
 class BrokerFailure(NotImplementedException):
-    """540: what makes the real broker hang or crash, for all clients, refused here.
+    """540: what makes the real broker hang or crash, for all clients, refused here."""
 
-    Where the model goes on instead it warns: :class:`BrokerFailureWarning`.  Both are an event of a trace,
-    ``broker_failure``; the page broker-failures.md lists all that is known.
-    """
+    # Where the model goes on instead it warns.  Both are an event of a trace, broker_failure, and the page
+    # broker-failures.md lists all that is known.
 
     def __init__(self, text: str, how: str = "hang") -> None:
         super().__init__(text)
