@@ -98,7 +98,7 @@ def make_alerts(context: BrokerContext, queue: str, settings: QueueSettings) -> 
 
 
 def _work_out_level(given: int | None, maximum: int, modulus: int, options: BrokerOptions) -> int:
-    """Work the level out in the broker's integers, which end in 32 bits whatever they began with (QT-11)."""
+    """Compute the alert level in the broker's integers, which are cut to 32 bits (QT-11)."""
     if given is not None:
         return given % UINT32
     return maximum * options.default_event_threshold_ratio % modulus // 100 % UINT32

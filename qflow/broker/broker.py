@@ -120,7 +120,7 @@ class Broker(BrokerContext):
         return self.connections[shared]
 
     def queue(self, name: Text) -> Queue:
-        """Return a queue to look at; 404 if there is none of that name."""
+        """Return a queue by its name; 404 for an unknown one."""
         return self.queues.get(encodable("a queue's name", name))
 
     def observe(self, observer: Observer | None) -> None:
@@ -132,7 +132,7 @@ class Broker(BrokerContext):
         self.cells = observer.cells if isinstance(observer, EventTable) else None
 
     def advance(self, now: SupportsIndex) -> None:
-        """Set the time, in microseconds since the start, never back, and do what was due until then."""
+        """Advance the time, in microseconds since the start, and run the timers that were due by then."""
         until = integer("time in microseconds", now)
         if until >> 63:
             raise ValueError(f"time is 0 to {(1 << 63) - 1} us; got {until}")
@@ -145,7 +145,7 @@ class Broker(BrokerContext):
         self.now = self.stamp = until
 
     def run_timers(self, until: int) -> None:
-        """Do what is due up to a time, one thing after the other, each to quiescence."""
+        """Run the timers due by a time, one after the other, each to quiescence."""
         task = self.timers.take(until)
         while task is not None:
             due, action = task
@@ -188,7 +188,7 @@ class Broker(BrokerContext):
 
     @classmethod
     def restore(cls, snapshot: Any) -> Broker:
-        """Return a broker that continues where a snapshot was taken; SnapshotError if the value is none."""
+        """Return a broker that continues from a snapshot; SnapshotError for any other value."""
         broker = restore_snapshot(snapshot)
         if not isinstance(broker, cls):
             raise SnapshotError(f"this is a snapshot of a {type(broker).__name__}, not of a broker")

@@ -1,4 +1,4 @@
-"""Completions: which commands of a session are processed, and what its client knows of it (CM).
+"""Completions: which commands of a session are processed, and which of them its client knows (CM).
 
 *Completed* is what the broker knows; *reported* is what ``session.completed`` has carried to the client, as
 ranges of numbers: the two differ until the client asks (CM-05).  A hole in the completed numbers is a
@@ -308,7 +308,7 @@ class Completions(CommandOwner):
             self._channel_flow(is_active=False)
 
     def unblock_channel(self, queue: str) -> None:
-        """Let the client go on, if no other queue stops it (ALT-12)."""
+        """Let the client send again, if no other queue stops it (ALT-12)."""
         self.blocking_queues.remove(queue)
         if not self.blocking_queues:
             self._channel_flow(is_active=True)

@@ -1,4 +1,4 @@
-"""Consuming: what a session reads, how one message finds its consumer, and whose turn it is.
+"""Consuming: subscriptions, their credit (prefetch), the path of a message to its consumer, and turns.
 
 A client reads a queue through a :class:`Subscription` (the broker's ConsumerImpl).  The steps of one
 delivery:
@@ -117,7 +117,7 @@ class Credit(Restorable):
         self.balance(unit).grant(amount)
 
     def stop(self) -> None:
-        """Clear both balances of the current mode; what the window holds stays counted (CN-07)."""
+        """Clear both balances of the current mode; the window's contents stay counted (CN-07)."""
         self.messages.granted = 0
         self.volume.granted = 0
 
@@ -130,7 +130,7 @@ class Credit(Restorable):
         return self.messages.allows(1) and self.volume.allows(1)
 
     def takes_any_size(self) -> bool:
-        """Return whether one message may be sent whatever its size, if there is any credit."""
+        """Return whether credit admits one message of any size, provided that there is some."""
         return self.volume.granted == INFINITE
 
     def charge(self, size: int) -> None:
@@ -156,7 +156,7 @@ class AttachedSession(Protocol):
         """Die of an error."""
 
     def lose_queue(self, subscription: Subscription, error: SessionException) -> None:
-        """Do what follows when the queue of a subscription is gone (CN-18, LNK-09)."""
+        """Handle the deletion of a subscription's queue (CN-18, LNK-09)."""
 
 
 _FRAME_CONTENT: Final = 65_535 - 12
@@ -174,7 +174,7 @@ class Traffic(Restorable):
         self.frames = 0
 
     def count(self, size: int, content_size: int) -> None:
-        """Count a message of so many bytes, of which so many are content."""
+        """Count a message by its bytes, those of its content included."""
         self.messages += 1
         self.size += size
         self.frames += 2 - -content_size // _FRAME_CONTENT
@@ -215,7 +215,7 @@ class Connection(Dependent):
             session.fail(error)
 
     def statistics(self) -> ConnectionStatistics:
-        """Return what management shows of the connection (CF-10)."""
+        """Return the connection's statistics, as management shows them (CF-10)."""
         return ConnectionStatistics(
             name=self.name,
             msgsFromClient=self.from_client.messages,
@@ -259,7 +259,7 @@ class OutputScheduler(Dependent):
             self._ready.add(connection)
 
     def read(self, connection: Connection) -> None:
-        """Process what a connection sends; one that was read just before is served before it."""
+        """Note the connection being read; the one read before it is served first."""
         before, self.reading = self.reading, connection
         if before is not None and before.tasks.count:
             self.activate(before)
@@ -269,7 +269,7 @@ class OutputScheduler(Dependent):
         self._repliers.add(replier)
 
     def quiesce(self) -> None:
-        """Make all deliveries that are possible, report what is complete (CM-08), have management answer."""
+        """Make all possible deliveries, report completions (CM-08), and let management answer."""
         while True:
             reading = self.reading
             if reading is not None:
@@ -494,7 +494,7 @@ class Subscription(QueueConsumer):
         )
 
     def statistics(self) -> SubscriptionStatistics:
-        """Return what management shows of the subscription."""
+        """Return the subscription's statistics, as management shows them."""
         return SubscriptionStatistics(
             name=self.name,
             queue=self.queue.name,
@@ -610,14 +610,14 @@ class SemanticState(Dependent):
         self.on_delivery: OnDelivery | None = None
 
     def find(self, tag: str) -> Subscription:
-        """Return the subscription with a tag; 404 if there is none (CN-02)."""
+        """Return the subscription with a tag; 404 for an unknown one (CN-02)."""
         subscription = self.subscriptions.get(tag)
         if subscription is None:
             raise NotFoundException(f"Unknown destination {tag} session={self.session}")
         return subscription
 
     def list_shown(self) -> list[Subscription]:
-        """Return what management shows: also cancelled subscriptions with unsettled deliveries (RF-39)."""
+        """Return subscriptions, cancelled ones with unsettled deliveries included (RF-39)."""
         lingering = [one for one, numbers in self.cancelled if not self.records.keys().isdisjoint(numbers)]
         return [*self.subscriptions.values(), *lingering]
 
@@ -637,7 +637,7 @@ class SemanticState(Dependent):
         subscription.queue.cancel(subscription)
 
     def _end_with_session(self, subscription: Subscription) -> None:
-        """End a subscription where no command waits for what its queue's alternate may refuse (RF-34)."""
+        """End a subscription where no command can be refused if its queue's alternate refuses (RF-34)."""
         try:
             self._end(subscription)
         except SessionException as error:
@@ -745,7 +745,7 @@ class SemanticState(Dependent):
         return [self.records[number] for number in _sort_numbers(numbers) if number in self.records]
 
     def cancel(self, subscription: Subscription) -> None:
-        """End a subscription; what it holds stays acquired (CN-17)."""
+        """End a subscription; its deliveries stay acquired (CN-17)."""
         del self.subscriptions[subscription.name]
         self.connection.forget(subscription)
         own = [r for r in self.records.values() if r.tag == subscription.name and not r.is_cancelled]

@@ -34,7 +34,7 @@ class TimerTask(Dependent):
         """Let other classes inherit from it."""
 
     def fire(self, due: int) -> None:
-        """Do what is due; ``due`` is the time for which it was scheduled, in microseconds."""
+        """Run the task; ``due`` is its scheduled time, in microseconds."""
         raise NotImplementedError
 
 
@@ -72,7 +72,7 @@ class _Timers(Restorable):
         self._sequence += count
 
     def take(self, until: int) -> tuple[int, TimerTask] | None:
-        """Return the first task that is due by ``until``, and remove it; None if there is none."""
+        """Remove and return the first task due by ``until``, or None."""
         if not self.is_due(until):
             return None
         due, _, task = heapq.heappop(self._heap)
@@ -174,12 +174,12 @@ class BrokerContext(Restorable):
             self.emit("broker_failure", queue, detail={"how": how, "text": text})
 
     def make_failure(self, how: str, text: str, queue: str = "") -> BrokerFailure:
-        """Note what would make the real broker hang or crash, and return its refusal: 540."""
+        """Note a hang or crash of the real broker, and return the refusal for it: 540."""
         self.note_failure(how, text, queue)
         return BrokerFailure(text, how)
 
     def warn_of_failures(self) -> None:
-        """Warn of what was noted."""
+        """Warn of the failures noted."""
         # Only now that the command is over: whoever makes warnings errors would stop it in its middle.
         failures, self.failures = self.failures or [], None
         for text in failures:

@@ -145,7 +145,7 @@ class InvalidConversion(InvalidArgumentException):
 
 
 class BrokerFailure(NotImplementedException):
-    """540: what makes the real broker hang or crash, for all clients, refused here."""
+    """540: a command that hangs or crashes the real broker, and is refused here."""
 
     # Where the model goes on instead it warns.  Both are an event of a trace, broker_failure, and the page
     # broker-failures.md lists all that is known.
@@ -157,7 +157,7 @@ class BrokerFailure(NotImplementedException):
 
 
 class BrokerFailureWarning(UserWarning):
-    """The real broker would hang or crash here, for all clients; the model goes on."""
+    """The real broker would hang or crash here, for all clients; the model continues."""
 
 
 class FramingErrorException(AmqpException):

@@ -62,7 +62,7 @@ class _Binding(Dependent):
 
 
 class Exchange(Router):
-    """Common part of all types: bindings in order, the alternate, and what is counted."""
+    """Common part of all types: bindings in order, the alternate, and the counters."""
 
     type: ClassVar[str] = ""
     keeps_origins: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class Exchange(Router):
     def configure(
         self, alternate: Exchange | None, durable: bool, auto_delete: bool, arguments: Arguments | None
     ) -> None:
-        """Set what a declare asks for; of the arguments only their presence counts, not their value."""
+        """Apply a declare's settings; an argument's presence counts, not its value."""
         options = arguments or {}
         self.alternate = alternate
         self.durable = durable
@@ -215,11 +215,11 @@ class Exchange(Router):
         return key
 
     def _identity(self, queue: Queue, key: str) -> Identity:
-        """Return what makes two bindings the same one."""
+        """Return the identity of a binding: equal identities are one binding."""
         return queue.name, self._normalize_key(key)
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
-        """Return whether one binding has all that is asked for, where it is given (RF-33)."""
+        """Return whether one binding satisfies every criterion given (RF-33)."""
         return any(
             (queue is None or binding.queue is queue) and (not key or self._has_key(binding, key, queue))
             for binding in self.bindings.values()
@@ -316,7 +316,7 @@ class Exchange(Router):
             alternate.dismiss()
 
     def statistics(self) -> ExchangeStatistics:
-        """Return what management shows of the exchange."""
+        """Return the exchange's statistics, as management shows them."""
         return ExchangeStatistics(
             name=self.name,
             type=self.type,
@@ -330,7 +330,7 @@ class Exchange(Router):
         )
 
     def binding_statistics(self) -> list[BindingStatistics]:
-        """Return what management shows of the bindings."""
+        """Return the statistics of its bindings, as management shows them."""
         return [
             BindingStatistics(exchange=self.name, queue=b.queue.name, key=b.key, msgMatched=b.matched)
             for b in self.bindings.values()
@@ -367,7 +367,7 @@ def topic_matches(pattern: str, key: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _rank_topic(pattern: str, key: str) -> _TopicRank | None:
-    """Return when a key's way through the tree comes to a pattern, ``#`` before ``*`` before the word."""
+    """Return the rank of a pattern in a key's walk through the tree: ``#``, ``*``, then the word."""
     return _rank_words(tuple(pattern.split(".")), tuple(key.split(".")))
 
 
@@ -391,13 +391,13 @@ def _rank_words(pattern: tuple[str, ...], words: tuple[str, ...]) -> _TopicRank 
 
 
 def fed_op(arguments: Arguments) -> str:
-    """Return what a bind is to do, "" if that is to bind (RF-31)."""
+    """Return the federation operation of a bind, "" for an ordinary one (RF-31)."""
     operation = arguments.get(FED_OP)
     return operation if isinstance(operation, str) else ""
 
 
 def fed_origin(arguments: Arguments) -> str:
-    """Return for which other broker a bind is, "" for none (RF-49)."""
+    """Return the federation origin of a bind, "" without one (RF-49)."""
     origin = arguments.get(FED_ORIGIN)
     return origin if isinstance(origin, str) else ""
 
@@ -486,7 +486,7 @@ class DirectExchange(Exchange):
         return not (self.bindings or self.bare_keys or self.alternate_users)
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
-        """Return whether a binding has all that is asked for; without a queue a bare key will do (RF-50)."""
+        """Return whether one binding fits every criterion; without a queue a bare key does (RF-50)."""
         is_bare = queue is None and (key in self.bare_keys if key else bool(self.bare_keys))
         return is_bare or super().is_bound(queue, key, arguments)
 
@@ -495,7 +495,7 @@ class DirectExchange(Exchange):
 
 
 class _FanoutExchange(Exchange):
-    """Every bound queue, whatever the key; a queue is bound at most once (EX-05)."""
+    """Routes to every bound queue, whatever the key; a queue is bound at most once (EX-05)."""
 
     type: ClassVar[str] = "fanout"
     __slots__ = ()
@@ -553,7 +553,7 @@ class _HeadersExchange(Exchange):
         self.noted: list[Queue] = []
 
     def bind(self, queue: Queue, key: str, arguments: Arguments) -> bool:
-        """Do what other exchanges do, and note the queue if there is an operation (RF-50)."""
+        """Bind as other exchanges do, and note the queue of a bind with an operation (RF-50)."""
         may_end = super().bind(queue, key, arguments)
         if fed_op(arguments) not in ("", "B") and queue not in self.noted:
             self.noted.append(queue)
@@ -596,7 +596,7 @@ class _HeadersExchange(Exchange):
         return True
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
-        """Return whether one binding has all that is asked for; the key only names it (RF-33)."""
+        """Return whether one binding satisfies every criterion; its key is only its name (RF-33)."""
         return any(
             (queue is None or binding.queue is queue) and (not arguments or _has_all(arguments, binding))
             for binding in self.bindings.values()
@@ -695,7 +695,7 @@ class ExchangeRegistry(Dependent):
         return exchange, True
 
     def check(self, name: str, kind: str, alternate: Exchange | None) -> None:
-        """Make sure, as :meth:`declare` does, that there is an exchange of that name, type and alternate."""
+        """Require an exchange of that name, type and alternate, with the refusals of :meth:`declare`."""
         _check_same(self.get(name), kind, alternate)
 
     def delete(self, name: str) -> None:

@@ -27,7 +27,7 @@ _HOLD: Final[tuple[str, ...]] = ("command",)
 
 
 class FlowState(QueueObserver):
-    """Counts what is on the queue of a name, and is ON or OFF."""
+    """Counts messages and bytes of one queue, and is ON or OFF."""
 
     __slots__ = ("context", "queue", "count", "size", "stopped", "stopped_count")
 
@@ -41,11 +41,11 @@ class FlowState(QueueObserver):
         self.stopped_count = 0
 
     def exceeds_stop(self, count: int, size: int) -> bool:
-        """Return whether with so many messages and bytes it turns ON."""
+        """Return whether a depth in messages and bytes turns it ON."""
         raise NotImplementedError
 
     def may_resume(self, count: int, size: int) -> bool:
-        """Return whether with so many messages and bytes it turns OFF."""
+        """Return whether a depth in messages and bytes turns it OFF."""
         raise NotImplementedError
 
     def add(self, message: QueuedMessage) -> None:
@@ -74,11 +74,11 @@ class FlowState(QueueObserver):
         if transfer.hold(self.queue):
             self.show_hold("held", transfer)
 
-    def let_go(self, transfer: Transfer) -> None:
+    def release_hold(self, transfer: Transfer) -> None:
         """End a hold of this queue, if there is one."""
         if self.context.observer is not None and self.queue in transfer.held_by:
             self.show_hold("let_go", transfer)
-        transfer.let_go(self.queue)
+        transfer.release_hold(self.queue)
 
     def show_hold(self, kind: str, transfer: Transfer) -> None:
         """Show the observer that a transfer is withheld, or not any more."""
@@ -112,7 +112,7 @@ class Origin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Level(Frozen):
-    """One threshold and what set it; ``basis`` is what had set it before AS_STOP or RESIDUE."""
+    """One threshold and the rule that set it; ``basis`` is the rule before AS_STOP or RESIDUE."""
 
     value: int
     origin: Origin
@@ -190,13 +190,13 @@ class FlowThresholds(Frozen):
 
 
 def exceeds_stop(levels: FlowThresholds, count: int, size: int) -> bool:
-    """Return whether so many messages and bytes are above a stop threshold (FC-14)."""
+    """Return whether a depth in messages and bytes is above a stop threshold (FC-14)."""
     stop_count, stop_size = levels.stop_count, levels.stop_size
     return (stop_count != 0 and count > stop_count) or (stop_size != 0 and size > stop_size)
 
 
 def may_resume(levels: FlowThresholds, count: int, size: int) -> bool:
-    """Return whether so many messages and bytes are below both resume thresholds (FC-16)."""
+    """Return whether a depth in messages and bytes is below both resume thresholds (FC-16)."""
     resume_count, resume_size = levels.resume_count, levels.resume_size
     return (not resume_size or size < resume_size) and (not resume_count or count < resume_count)
 
@@ -234,18 +234,18 @@ class QueueFlowLimit(FlowState):
             self.turn_off()
             held, self.held = self.held, {}
             for transfer in held.values():
-                self.let_go(transfer)
+                self.release_hold(transfer)
         else:
             own = self.held.pop(message.position, None)
             if own is not None:
-                self.let_go(own)
+                self.release_hold(own)
 
     def exceeds_stop(self, count: int, size: int) -> bool:
-        """Return whether so much is above a stop threshold."""
+        """Return whether a depth is above a stop threshold."""
         return exceeds_stop(self.thresholds, count, size)
 
     def may_resume(self, count: int, size: int) -> bool:
-        """Return whether so much is below both resume thresholds."""
+        """Return whether a depth is below both resume thresholds."""
         return may_resume(self.thresholds, count, size)
 
 

@@ -79,7 +79,7 @@ class _GroupIndex(Dependent):
         return None
 
     def _position(self, name: str) -> int:
-        """Return where the first waiting message of a group lies, or 0 if none waits."""
+        """Return the position of a group's first waiting message, or 0."""
         waiting, gone = self._waiting[name], self._gone
         while waiting and waiting[0] in gone:
             gone.discard(heappop(waiting))
@@ -133,7 +133,7 @@ class MessageGroupManager(MessageDistributor):
         self.index: _GroupIndex | None = None
 
     def next(self, consumer: QueueConsumer, skips: bool) -> QueuedMessage | None:
-        """Return the next message to look at; of those that may be passed over, none of others' groups."""
+        """Return the next candidate message; those of other owners' groups are skipped where possible."""
         if not skips or not consumer.acquires:
             return self.store.next(consumer.cursor)
         if self.index is None:
@@ -213,7 +213,7 @@ class MessageGroupManager(MessageDistributor):
         return name or self.context.options.default_message_group
 
     def state(self) -> list[dict[str, object]]:
-        """Return what management's ``query`` shows of the groups (MG-24)."""
+        """Return the state of the groups, as management's ``query`` shows it (MG-24)."""
         return [
             {
                 "group_id": state.name,

@@ -97,7 +97,7 @@ class JavaCapacity(FlowState):
             sender.block_channel(self.queue)
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Subtract the message; if the queue is underfull now, let its senders go on."""
+        """Subtract the message; an underfull queue releases its senders."""
         self.subtract(message)
         if self.stopped and self.may_resume(self.count, self.size):
             self.turn_off()
@@ -106,11 +106,11 @@ class JavaCapacity(FlowState):
                 sender.unblock_channel(self.queue)
 
     def exceeds_stop(self, count: int, size: int) -> bool:
-        """Return whether so many bytes are above the capacity."""
+        """Return whether a depth in bytes is above the capacity."""
         return self.capacity != 0 and size > self.capacity
 
     def may_resume(self, count: int, size: int) -> bool:
-        """Return whether so many bytes are not above the resume capacity."""
+        """Return whether a depth in bytes is at most the resume capacity."""
         return size <= self.resume_capacity
 
 
@@ -140,7 +140,7 @@ class _BlockedFlag(RoutingListener):
         if self.is_set and (not self.remaining or not any(limit.stopped for limit in self.destinations)):
             self.is_set = False
             self.destinations[0].show_hold("let_go", self.transfer)
-            self.transfer.let_go(WATERMARK)
+            self.transfer.release_hold(WATERMARK)
 
 
 class _WatermarkLimit(FlowState):
@@ -218,7 +218,7 @@ class OverflowList(TimerTask):
         self.context.timers.schedule(due + INTERVAL, self)
         while self.waiting and _fits(*self.waiting[0]):
             transfer, _ = self.waiting.popleft()
-            transfer.let_go(OVERFLOW)
+            transfer.release_hold(OVERFLOW)
 
     def stop(self) -> None:
         """End with the session: what still waits is lost."""
@@ -248,7 +248,7 @@ class ReplicatedState(Frozen):
 
 
 def replicate(limit: QueueFlowLimit) -> ReplicatedState:
-    """Return what a joining broker is sent of a queue's flow control."""
+    """Return the update of a queue's flow control that a joining broker receives."""
     levels = limit.thresholds
     encoded = _LAYOUT.pack(
         levels.stop_count, levels.resume_count, levels.stop_size, levels.resume_size, limit.count, limit.size
@@ -260,7 +260,7 @@ def replicate(limit: QueueFlowLimit) -> ReplicatedState:
 
 
 def join(limit: QueueFlowLimit, state: ReplicatedState, transfers: dict[int, Transfer]) -> None:
-    """Set a newcomer's flow control from what it was sent.
+    """Set a newcomer's flow control from its update.
 
     Parameters:
         limit: The newcomer's.

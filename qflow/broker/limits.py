@@ -140,7 +140,7 @@ POLICIES: dict[str, type[LimitPolicy]] = {
 
 
 def make_policy(policy: str, has_priorities: bool, era: str = "current") -> str:
-    """Return the name, in :data:`POLICIES`, of the policy that a queue follows (LP-04, LP-19)."""
+    """Return the policy of a queue, as a name in :data:`POLICIES` (LP-04, LP-19)."""
     if era == "historic":
         policy = policy.lower()
         if policy == "ring_strict":

@@ -1,4 +1,4 @@
-"""Nodes as AMQP 1.0 names them: which queue or exchange a link's address means, and who makes it (LNK-16 …).
+"""Nodes of AMQP 1.0: the queue or exchange behind a link's address, and its creation (LNK-16 …).
 
 An address is a name, taken literally.  It means a topic that a policy made, else a queue, else an exchange;
 the capability ``topic`` prefers the exchange (LNK-16).  If there is nothing of that name, the link's terminus
@@ -130,7 +130,7 @@ class LinkNodes(Dependent):
         self.policies.append(_NodePolicy(kind, pattern, properties))
 
     def remove_policy(self, kind: str, pattern: str) -> None:
-        """Forget a policy; what it has made stays.  Status 7 if there is none."""
+        """Forget a policy, though not the nodes that it has made; status 7 for an unknown one."""
         kept = [one for one in self.policies if one.kind != kind or one.pattern != pattern]
         if len(kept) == len(self.policies):
             raise ManagementError(EXCEPTION, f"No such {kind}: {pattern}")
@@ -139,7 +139,7 @@ class LinkNodes(Dependent):
     # Names
 
     def find(self, name: str, prefers_topic: bool) -> Node:
-        """Return what a name means, without making anything (LNK-16)."""
+        """Return the existing node of a name (LNK-16)."""
         queue, exchange = self.queues.queues.get(name), None
         if name:
             exchange = self.exchanges.exchanges.get(name)
@@ -152,7 +152,7 @@ class LinkNodes(Dependent):
     def resolve(
         self, name: str, is_dynamic: bool, capabilities: list[str], properties: Properties, owner: str
     ) -> Node:
-        """Return what a name means, made now if terminus or policy has it made; or say that there is none."""
+        """Return the node of a name, created if terminus or policy allows; refuse an unknown name."""
         node = self.find(name, TOPIC in capabilities)
         if node.queue is not None or node.exchange is not None:
             return node
@@ -214,7 +214,7 @@ class LinkNodes(Dependent):
 
 
 def _select_arguments(properties: Properties) -> dict[str, object]:
-    """Return what of a terminus's properties is an argument of a queue's declare."""
+    """Return those properties of a terminus that are arguments of a queue's declare."""
     return {key: value for key, value in properties.items() if key.startswith("qpid.") or key == "no-local"}
 
 

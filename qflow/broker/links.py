@@ -1,4 +1,4 @@
-"""Links: what a client of AMQP 1.0 does to the broker, command by command.
+"""Links: the commands of an AMQP 1.0 client.
 
 On AMQP 1.0 a client sends and receives over *links*, which it attaches to nodes
 (:mod:`qflow.broker.link_nodes`).  Queues, flow control, groups and limits are the same as for a client of
@@ -132,7 +132,7 @@ class _LinkCredit(Credit):
         return True
 
     def charge(self, size: int) -> None:
-        """Spend one message, and its bytes with what the delivery itself costs."""
+        """Spend one message, and its bytes with the overhead of a delivery."""
         self.messages.spend(1)
         volume = self.volume
         if volume.granted != INFINITE:
@@ -198,7 +198,7 @@ class OutgoingLink(Subscription):
         return True
 
     def free(self, number: int) -> None:
-        """Free the slot of a delivery that is settled, which may be what the link waits for."""
+        """Free the slot of a settled delivery, which may wake the link."""
         for slot, taken in self.ring.items():
             # The oldest is first, and most clients settle in order.
             if taken == number:
@@ -258,7 +258,7 @@ class _LinkDeliveries(SemanticState):
             link.free(record.id)
 
     def end(self, link: OutgoingLink) -> None:
-        """End a link; what it holds goes back, first delivery first, the count raised (LNK-13)."""
+        """End a link; its deliveries return, first to last, the count raised (LNK-13)."""
         del self.subscriptions[link.name]
         self.blocked.discard(link.name)
         link.is_enabled = False
@@ -300,7 +300,7 @@ class _TxSettle(TxOperation):
 
 
 class _Granted(Dependent):
-    """What the answer to an attach says besides that there is a link."""
+    """The terminus in the answer to an attach."""
 
     __slots__ = ("address", "capabilities", "properties", "filters")
 
@@ -370,11 +370,11 @@ class IncomingLink(CommandOwner):
         self.session.completions.block_channel(queue)
 
     def unblock_channel(self, queue: str) -> None:
-        """Let the client go on (ALT-12)."""
+        """Let the client send again (ALT-12)."""
         self.session.completions.unblock_channel(queue)
 
     def abandon(self) -> None:
-        """Forget what is withheld: it stays on its queues, and has no outcome any more (LNK-07)."""
+        """Forget the withheld transfers: they stay on their queues, and have no outcome any more (LNK-07)."""
         for number, transfer in self.unsettled.items():
             transfer.owner = None
             self.session.completions.incomplete.pop(number, None)
@@ -433,7 +433,7 @@ class LinkSession(Session):
             link.notify()
 
     def give_up(self, error: Exception, number: int = -1) -> None:
-        """End a command that was refused: the session goes on, and the caller closes the link (LNK-08)."""
+        """End a refused command: the session survives, and the caller closes the link (LNK-08)."""
         if not isinstance(error, AmqpException):
             super().give_up(error, number)
             return
@@ -560,7 +560,7 @@ class LinkSession(Session):
         arguments: Mapping[str, Any],
         is_exclusive: bool,
     ) -> Queue:
-        """Return the queue of a subscription to an exchange, made and bound now if there is none (LNK-19)."""
+        """Return the queue of a subscription to an exchange, created and bound if it is new (LNK-19)."""
         exchange = node.exchange
         assert exchange is not None
         name = f"{self.container}_{tag}" if is_exclusive else tag
@@ -765,7 +765,7 @@ class LinkSession(Session):
 
     @command("tx.rollback")
     def tx_rollback(self) -> None:
-        """Forget the transaction's transfers; what it accepted goes back, the count raised (LNK-22)."""
+        """Forget the transaction's transfers; its accepted deliveries return, the count raised (LNK-22)."""
         transaction = self._require_transaction()
         self.transaction = None
         transaction.rollback()

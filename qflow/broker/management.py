@@ -171,7 +171,7 @@ class Management(Dependent):
 
     @_method
     def queueRedirect(self, sourceQueue: str, targetQueue: str = "") -> None:
-        """Let two queues swap what is sent to them, or, with no target, end that (QT-18, RF-26)."""
+        """Swap the messages sent to two queues, or, without a target, end that (QT-18, RF-26)."""
         source = self._find(sourceQueue)
         if not targetQueue:
             peer = source.redirect
@@ -192,7 +192,7 @@ class Management(Dependent):
 
     @_method
     def echo(self, sequence: int, body: str) -> tuple[int, str]:
-        """Answer what was asked."""
+        """Return the request's text."""
         return sequence, body
 
     @_method
@@ -213,7 +213,7 @@ class Management(Dependent):
 
     @_method
     def getLogLevel(self) -> str:
-        """Return the selectors of the log; this model has none, and returns what was set, or the default."""
+        """Return the log level that was set, or the default; this model writes no log."""
         return self.log_level or "notice+"
 
     @_method

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from operator import index
 from types import NoneType
 from typing import Any, ClassVar, Final, SupportsIndex
@@ -99,6 +99,7 @@ class Message(Sent):
         content_size: SupportsIndex = 0,
         routing_key: Text | None = None,
         headers: Mapping[str, HeaderValue] | None = None,
+        *,
         priority: SupportsIndex | None = None,
         ttl: SupportsIndex = 0,
         durable: Flag = False,
@@ -149,6 +150,10 @@ class Message(Sent):
         self.user_id = None if user_id is None else encodable("user_id", user_id, 65_535)
         self.app_id = None if app_id is None else encodable("app_id", app_id, 65_535)
         self.to = None if to is None else encodable("to", to)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        # Only three parameters are positional.
+        return _remake, tuple([getattr(self, name) for name in _MESSAGE_FIELDS])
 
     @classmethod
     def of(
@@ -276,6 +281,14 @@ class Message(Sent):
         return size + _STRUCT if size else 0
 
 
+_MESSAGE_FIELDS: Final = tuple([item.name for item in fields(Message)])
+
+
+def _remake(*values: Any) -> Message:
+    """Return the message with these values of its fields, for a copy or a checkpoint."""
+    return Message(**dict(zip(_MESSAGE_FIELDS, values, strict=True)))
+
+
 def encodable(what: str, text: object, most: int = 0) -> str:
     """Return a text, plain if of a subclass of str; refuse one that AMQP cannot carry."""
     if not isinstance(text, str):
@@ -315,7 +328,7 @@ def flag(what: str, value: object) -> bool:
 
 
 def _index(value: Any) -> int | None:
-    """Return the plain int that a value stands for; None for a value that is no whole number."""
+    """Return a whole number as a plain int, None for any other value."""
     try:
         return index(value)
     except TypeError:
@@ -338,7 +351,7 @@ def delivery_numbers(what: str, value: Iterable[SupportsIndex]) -> tuple[Any, ..
 
 
 def show(value: object) -> str:
-    """Return what a refusal shows of a value that it got; what is nested without end has no text."""
+    """Return the text of a value in a refusal; a value that contains itself has none."""
     try:
         return repr(value)
     except RecursionError:
@@ -350,7 +363,7 @@ _SCALARS: Final = frozenset({str, bytes, int, float, bool, UUID, NoneType})
 
 
 def plain(what: str, value: object, depth: int = 0) -> Any:
-    """Return a copy of a value in AMQP's own types; refuse what these cannot be, or what has no end."""
+    """Return a copy of a value in AMQP's own types; refuse other types, and a value that contains itself."""
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -450,7 +463,7 @@ def reply_to_size(exchange: str | None, routing_key: str | None) -> int:
 
 
 def body_size(body: object) -> int:
-    """Return how many bytes a body has once it is encoded."""
+    """Return the encoded size of a body, in bytes."""
     if body is None:
         return 0
     if isinstance(body, str):
@@ -505,7 +518,7 @@ class CommandOwner(Dependent):
     __slots__ = ()
 
     def transfer_complete(self, transfer: Transfer) -> None:
-        """Complete a transfer: its last holder has let go."""
+        """Complete a transfer, whose last holder has released it."""
         raise NotImplementedError
 
     def report(self) -> None:
@@ -517,7 +530,7 @@ class CommandOwner(Dependent):
         raise NotImplementedError
 
     def unblock_channel(self, queue: str) -> None:
-        """Let the client go on as far as this queue is concerned (ALT-12)."""
+        """Let the client send again as far as this queue is concerned (ALT-12)."""
         raise NotImplementedError
 
 
@@ -527,7 +540,7 @@ class RoutingListener(Dependent):
     __slots__ = ()
 
     def routed(self, transfer: Transfer) -> None:
-        """Do what follows the routing of a transfer."""
+        """Handle the end of a transfer's routing."""
         raise NotImplementedError
 
 
@@ -543,7 +556,7 @@ class Transfer(Restorable):
     True
     >>> transfer.end_routing(); transfer.held_by
     ('orders',)
-    >>> transfer.let_go("orders"); transfer.is_complete
+    >>> transfer.release_hold("orders"); transfer.is_complete
     True
     """
 
@@ -649,7 +662,7 @@ class Transfer(Restorable):
             self._holders.append(holder)
         return True
 
-    def let_go(self, holder: str) -> None:
+    def release_hold(self, holder: str) -> None:
         """End one hold; a holder the transfer does not know is ignored (CM-02)."""
         if self._holders and holder in self._holders:
             self._holders.remove(holder)
@@ -751,7 +764,7 @@ class QueuedMessage(Restorable):
 
 
 class QueueObserver(Dependent):
-    """Sees what happens to messages on a queue: groups, alerts, flow control, called in this order."""
+    """Observes the messages of a queue: groups, alerts, flow control, called in this order."""
 
     __slots__ = ()
 

@@ -124,7 +124,7 @@ def read_options(
     file: str = "qpidd.conf",
     check: Callable[[Given], object] = lambda given: None,
 ) -> dict[str, Given]:
-    """Read all three places; of an option given in several, the first place in this order wins."""
+    """Read all three places; the first that gives an option wins."""
     given: dict[str, Given] = {}
     for place in (
         _from_command_line(list(arguments), []),
@@ -406,7 +406,7 @@ _CONVERSIONS: dict[str, Callable[[Given], object]] = {
 
 
 def _check_type(name: str, value: object, default: object) -> object:
-    """Return a value of the default's own type, if it is of one that stands for it, such as NumPy's."""
+    """Return a value in the default's own type; NumPy's numbers are converted."""
     if isinstance(default, str) and isinstance(value, str):
         value = str.__str__(value)
     elif type(default) is int and not isinstance(value, bool):

@@ -23,7 +23,7 @@ change (DQ-02). :meth:`Queue.release` shows it again at its old place, and wakes
 
 *On its way out*, :meth:`Queue.remove` gives the room back first, then counts, then calls the observers, so
 that flow control sees a depth at which producers could go on (FC-16); the store forgets it last.  What
-follows, such as the alternate exchange (CN-16, LP-10), comes after flow control has let go, and
+follows, such as the alternate exchange (CN-16, LP-10), comes after flow control has released its holds, and
 :meth:`Queue.settle` last of all: it may delete the queue (QT-09).
 
 The queue does not know who owns it: policy, flow control and lifetime are given to it by
@@ -231,7 +231,7 @@ class Queue(Dependent):
                 self.alternate.route_with_alternate(transfer, message.delivery_count)
 
     def settle(self, was_emptied: bool = False) -> None:
-        """Do what follows a dequeue: wake one for a freed group; auto-delete, even if refilled (QT-09)."""
+        """Finish a dequeue: wake a reader for a freed group; auto-delete, even if refilled (QT-09)."""
         if self.groups is not None and self.groups.has_freed:
             self.groups.has_freed = False
             if self.context.options.wake_up == "eager":
@@ -306,7 +306,7 @@ class Queue(Dependent):
             self.context.destroy_queue(self.name, "auto-delete")
 
     def delete_unless_needed(self) -> None:
-        """Do the same where no command waits for what the alternate may refuse."""
+        """Delete the queue likewise, where no command can be refused if the alternate refuses."""
         with suppress(SessionException):
             self.consider_deletion()
 
@@ -361,7 +361,7 @@ class Queue(Dependent):
         return self.store.available_count()
 
     def statistics(self) -> QueueStatistics:
-        """Return what management shows of the queue now (CF-09)."""
+        """Return the queue's current statistics, as management shows them (CF-09)."""
         limit = self.flow_limit
         return QueueStatistics(
             name=self.name,

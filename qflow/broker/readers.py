@@ -1,4 +1,4 @@
-"""The readers of a queue, as the queue sees them: what is next for one, who waits, how many there are.
+"""The readers of a queue: their cursors, the waiting list, and their number.
 
 A :class:`QueueConsumer` is one reader; what it is beyond that (its credit, its session) is
 :class:`qflow.broker.consuming.Subscription`.  The queue's :class:`MessageDistributor` says which message it
@@ -49,7 +49,7 @@ class Fifo(Restorable, Generic[Item]):
         self.count += 1
 
     def take(self) -> Item:
-        """Remove the first item and return it; IndexError if there is none."""
+        """Remove and return the first item; IndexError from an empty one."""
         first = self._first
         if first is None:
             raise IndexError("take from an empty FIFO")
@@ -99,7 +99,7 @@ class MessageDistributor(QueueObserver):
         self.store = store
 
     def next(self, consumer: QueueConsumer, skips: bool) -> QueuedMessage | None:
-        """Return a consumer's next message; with ``skips``, what it may not take can be passed over."""
+        """Return a consumer's next message; with ``skips``, those it may not take can be skipped."""
         return self.store.next(consumer.cursor)
 
     def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
@@ -165,7 +165,7 @@ class QueueListeners(Restorable):
                 self._browsers.remove(consumer)
 
     def populate(self, wake: NotificationSet) -> None:
-        """Take the first consumer and all browsers to wake; who is replaced there is stranded (RF-07b)."""
+        """Take the first consumer and all browsers to wake; one replaced there is stranded (RF-07b)."""
         if self._consumers.count:
             consumer = self._consumers.take()
             consumer.is_listening = False

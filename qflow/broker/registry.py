@@ -1,4 +1,4 @@
-"""The queues of a broker: how they come and go, and what is done to them from outside.
+"""The queues of a broker: declare, delete, purge, move, and the expiry cleaner.
 
 :class:`QueueRegistry` declares, deletes and finds queues (CF-04, CF-05, QT-21, QT-24); it gives each its
 limit policy, its flow control and its lifetime.  AVAILABLE messages are taken off a queue by hand with
@@ -76,7 +76,7 @@ class QueueRegistry(Dependent):
         alternate_exchange: str,
         durable: bool,
     ) -> tuple[Queue, bool]:
-        """Return a queue, and whether it was made now; 542 or 404 for what it is asked for (CF-04, CF-05)."""
+        """Return a queue, and whether it is new; 542 or 404 for wrong arguments (CF-04, CF-05)."""
         settings = QueueSettings.from_arguments(arguments)
         alternate = self.exchanges.alternate(alternate_exchange)
         existing = self.queues.get(name)
@@ -190,7 +190,7 @@ class QueueCleaner(TimerTask):
         self._schedule(context.now)
 
     def fire(self, due: int) -> None:
-        """Remove what has expired, and look again later."""
+        """Remove expired messages, and schedule the next run."""
         for queue in list(self.queues.queues.values()):
             _remove_expired(queue)
         self._schedule(due)
@@ -369,7 +369,7 @@ class ExchangeQueryResult(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class ExchangeBoundResult(Frozen):
-    """Answer to ``exchange.bound``: what does *not* hold; all false means bound as asked."""
+    """Answer to ``exchange.bound``: the criteria that do *not* hold; all false means bound as asked."""
 
     exchange_not_found: bool = False
     queue_not_found: bool = False

@@ -1,4 +1,4 @@
-"""Restorable: what all parts of a broker's state have in common.
+"""Restorable: the common base of all parts of a broker's state.
 
 A snapshot, or a checkpoint, is restored by making every part empty, with ``__new__``, and filling in its
 fields afterwards, as the parts refer to one another in circles.  That decides how a part may be made:

@@ -54,7 +54,7 @@ def _read_subject(subject: _SelectorInput) -> Value:
 
 
 def _read_destination(subject: _SelectorInput) -> Value:
-    """Return where a message was sent: of AMQP 1.0 what its own property says, or NULL (RF-53)."""
+    """Return a message's destination; on AMQP 1.0 its own property, or NULL (RF-53)."""
     transfer = subject.transfer
     if transfer.came_on_link:
         return transfer.message.to
@@ -95,7 +95,7 @@ _FATAL: Final = frozenset(("amqp.message_id", "amqp.correlation_id"))
 
 
 def _look_up(name: str) -> Expression:
-    """Return what looks a name up: a property, or a header with a value that a selector can see."""
+    """Return the lookup of a name: a property, or a header with a value of a selector's types."""
     if name.startswith(("amqp.", "JMS")):
         meant = JMS_NAMES.get(name, name)
         if meant in _FATAL:
@@ -169,7 +169,7 @@ def _compare(symbol: str, left: Value, right: Value) -> Value:
 
 
 def _is_between(value: Value, low: Value, high: Value) -> Value:
-    """Return whether a value lies between two others; with anything unknown that is unknown (RF-35)."""
+    """Return whether a value is between two others, unknown if one of them is (RF-35)."""
     if value is None or low is None or high is None:
         return None
     return _compare(">=", value, low) is True and _compare("<=", value, high) is True
@@ -234,7 +234,7 @@ def _minus(value: Value) -> Value:
 
 
 class _Run:
-    """What a LIKE pattern has between two ``%``: bytes, some of which stand for any byte."""
+    """The part of a LIKE pattern between two ``%``: bytes, some of which match any byte."""
 
     __slots__ = ("text", "wild", "masks")
 
@@ -257,7 +257,7 @@ class _Run:
         return self.find(text, at, at + len(self.text)) >= 0
 
     def find(self, text: bytes, start: int, end: int) -> int:
-        """Return where the first run between two places ends, -1 if there is none."""
+        """Return the end of the first match between two places, or -1."""
         if not self.wild:
             found = text.find(self.text, start, end)
             return found + len(self.text) if found >= 0 else -1

@@ -268,7 +268,7 @@ class Session(Dependent):
         return self.consuming.refers_to(queue) or (transaction is not None and transaction.refers_to(queue))
 
     def statistics(self) -> SessionStatistics:
-        """Return what management shows of the session (CF-10)."""
+        """Return the session's statistics, as management shows them (CF-10)."""
         return SessionStatistics(
             name=self.name,
             unackedMessages=self.consuming.unacked_messages,
@@ -304,7 +304,7 @@ class Session(Dependent):
         self.fail(error)
 
     def detach(self) -> None:
-        """Requeue what is unsettled, end subscriptions, transaction and ownerships (CN-17)."""
+        """Requeue unsettled deliveries, end subscriptions, transaction and ownerships (CN-17)."""
         self.is_attached = False
         self.connection.sessions.remove(self)
         self.completions.abandon()
@@ -347,7 +347,7 @@ class Session(Dependent):
     # What a consumer does with its deliveries
 
     def message_accept(self, transfers: Iterable[int]) -> None:
-        """Take responsibility for deliveries; at commit, in a transaction (CN-13, CM-11)."""
+        """Take responsibility for deliveries, in a transaction at commit (CN-13, CM-11)."""
         # The steps of a command, written out: this is called for every message.
         self.require_attached("message.accept")
         numbers: Numbers = delivery_numbers("message.accept: transfers", transfers)
@@ -465,7 +465,7 @@ class Session(Dependent):
     def _show_transfer(
         self, transfer: Transfer, sync: bool, more: tuple[str, ...] = (), given: Values = ()
     ) -> None:
-        """Show the observer a transfer; a link's has ``more`` names in its detail, and what is ``given``."""
+        """Show the observer a transfer; a link adds names (``more``) and values (``given``)."""
         names = (*_TRANSFER, *more) if more else _TRANSFER
         exchange = transfer.exchange
         values: Values = (transfer.number, transfer.message, exchange, sync, *given)
@@ -477,7 +477,7 @@ class Session(Dependent):
     def _make_transfer(
         self, owner: CommandOwner, message: Message, size: int, exchange: str, transaction: TxBuffer | None
     ) -> Transfer:
-        """Make the transfer of the next command, of which so many bytes count."""
+        """Return the transfer of the next command, with the size that the broker counts."""
         self.transfer_count += 1
         transfer = Transfer(
             owner,
@@ -569,7 +569,7 @@ class Session(Dependent):
 
     @command("message.cancel")
     def message_cancel(self, tag: str) -> None:
-        """End a subscription; what it was given stays acquired (CN-17).  404: no such subscription."""
+        """End a subscription; its deliveries stay acquired (CN-17).  404: no such subscription."""
         subscription = self.consuming.subscriptions.get(tag)
         if subscription is None:
             raise NotFoundException(f"No such subscription: {tag}")
@@ -586,7 +586,7 @@ class Session(Dependent):
 
     @command("message.flow")
     def message_flow(self, tag: str, unit: int, value: int) -> None:
-        """Grant credit (CN-04), which wakes the subscription if credit was what it lacked (RF-08).
+        """Grant credit, a client's prefetch (CN-04); a subscription that lacked it wakes (RF-08).
 
         542 for another unit or value, 404 for an unknown subscription.
 
@@ -614,7 +614,7 @@ class Session(Dependent):
         self.consuming.find(tag).flush()
 
     def fetch(self, tag: Text) -> None:
-        """Get at most one message: what a client without prefetch does (CN-09).
+        """Get at most one message, as a client without prefetch does (CN-09).
 
         Three commands in one write, so that the flush runs before any other output (RF-08).
         """
@@ -770,7 +770,7 @@ class Session(Dependent):
         key: str | None = None,
         arguments: Mapping[str, HeaderValue] | None = None,
     ) -> ExchangeBoundResult:
-        """Say whether a binding exists, by what of it does not hold (EX-13)."""
+        """Query a binding; the answer has the criteria that do not hold (EX-13)."""
         return query_bound(self.queues, exchange, queue, key, arguments)
 
     # Syncing
@@ -784,7 +784,7 @@ class Session(Dependent):
 
     @command("session.flush", is_numbered=False)
     def session_flush(self) -> None:
-        """Ask for a report of what is complete now (CM-05)."""
+        """Ask for a report of the commands complete by now (CM-05)."""
         self.completions.want_report()
 
     # Transactions
@@ -844,7 +844,7 @@ class Session(Dependent):
     # The end
 
     def close(self) -> None:
-        """End the session in good order: what it has not settled is requeued (CN-17)."""
+        """End the session in good order; its unsettled deliveries are requeued (CN-17)."""
         if not self.is_attached:
             return
         self.begin_control()

@@ -1,4 +1,4 @@
-"""Signature: what a command or a management method takes, checked before anything happens.
+"""Signature: the parameters of a command or a management method, checked before anything happens.
 
 A client's own library refuses what AMQP cannot carry: a number for a name, an object in a map.  The model
 does so here, before a command has a number and before an observer sees it, so that a mistake changes

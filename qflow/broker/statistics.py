@@ -74,7 +74,7 @@ class BindingStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStatistics:
-    """One subscription: who reads what, and how."""
+    """Statistics of one subscription."""
 
     name: str
     queue: str

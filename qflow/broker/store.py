@@ -1,4 +1,4 @@
-"""MessageStore: where durable messages go, and when they are said to be safe (CM-12).
+"""MessageStore: asynchronous storage of durable messages (CM-12).
 
 The model keeps nothing on disk.  What it keeps is the *delay*: a durable transfer is complete when
 the store is done with it **and** every stopped queue has let go.
@@ -36,7 +36,7 @@ class MessageStore:
         """Take a durable message for a queue."""
 
     def flush(self) -> None:
-        """Finish what is pending: a client syncs."""
+        """Finish the pending writes: a client syncs."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -79,14 +79,14 @@ class DelayedStore(MessageStore):
                 if self.listener is not None:
                     self.listener.store_finishes(label)
                 self._pending.remove(transfer)
-                transfer.let_go(STORE)
+                transfer.release_hold(STORE)
                 return
         raise KeyError(f"no message {label!r} is pending in the store; pending are {self.pending}")
 
     def flush(self) -> None:
-        """Finish what is pending, if this store is one that a sync hurries."""
+        """Finish the pending writes, if this store flushes on a sync."""
         if self.flushes_on_sync:
             # A part of the command that syncs, and so no news for the listener.
             pending, self._pending = self._pending, []
             for transfer in pending:
-                transfer.let_go(STORE)
+                transfer.release_hold(STORE)

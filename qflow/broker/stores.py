@@ -49,7 +49,7 @@ class QueueCursor(Restorable):
         self.version = version
 
     def save(self) -> State:
-        """Return what :meth:`restore` needs to put the cursor back (CN-08)."""
+        """Return the cursor's place, for :meth:`restore` (CN-08)."""
         return self.is_valid, self.position, self.version, self.levels
 
     def restore(self, state: State) -> None:
@@ -63,7 +63,7 @@ _LAYERS: Final = 3
 
 
 class _PositionSet(Restorable):
-    """Positions (integers from 0 up) in layers of blocks, in which the next one is found quickly."""
+    """A set of positions (integers from 0) in layers of blocks, with a fast successor query."""
 
     __slots__ = ("_layers", "_count")
 
@@ -129,7 +129,7 @@ _BLOCK: Final = 6
 
 
 class Messages(Restorable):
-    """What every store can do; all in O(1) or O(levels), whatever the length."""
+    """The interface of every store; each method takes O(1) or O(levels)."""
 
     __slots__ = ()
 
@@ -171,7 +171,7 @@ class Messages(Restorable):
 
     @property
     def turn(self) -> tuple[int, int] | None:
-        """Where fair shares stand, which reading moves on; None if reading changes nothing."""
+        """The turn of the fair shares, which reading advances; None where reading changes nothing."""
         return None
 
     def eviction_candidate(self) -> QueuedMessage | None:
@@ -183,7 +183,7 @@ class Messages(Restorable):
         raise NotImplementedError
 
     def available_count(self) -> int:
-        """Return how many messages are AVAILABLE."""
+        """Return the number of AVAILABLE messages."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[QueuedMessage]:
@@ -307,7 +307,7 @@ class MessageDeque(Messages):
             cursor.move(self._tail, self.version)
 
     def go(self, cursor: QueueCursor, message: QueuedMessage) -> QueuedMessage | None:
-        """Move to the message, unless it lies before the cursor."""
+        """Move to the message, unless the cursor is past it."""
         if message.position <= cursor.start(self.version):
             return self.next(cursor)
         cursor.move(message.position, self.version)

@@ -1,4 +1,4 @@
-"""TxBuffer: what a transaction does at commit, all of it or nothing.
+"""TxBuffer: the operations of a transaction, done at commit, all of them or none.
 
 Rules: LP-09, CM-10, RF-22.
 """

@@ -1,4 +1,4 @@
-"""Scenarios: what a real broker did, read from a recording and checked.
+"""Scenarios: recordings of a real broker, read and validated.
 
 A file of scenarios has one JSON object a line: broker options, steps, and after each step everything that its
 clients could see (``data/recordings/scenarios/FORMAT.md``).  Runs of message labels are packed: ``p-1..5``.
@@ -87,7 +87,7 @@ class Scenario:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Scenario:
-        """Return the scenario that one line's JSON holds; refuse what is missing or of another kind."""
+        """Return the scenario in one line of JSON; refuse missing fields and those of another kind."""
         if not isinstance(record, Mapping) or not isinstance(record.get("steps"), list):
             raise ScenarioError("a scenario is an object with a list of steps")
         for number, step in enumerate(record["steps"], 1):
@@ -172,7 +172,7 @@ def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def start(options: list[str]) -> dict[str, Any]:
-    """Return whether a broker starts with these options, and what it writes on standard error."""
+    """Return whether a broker starts with these options, and its text on standard error."""
     try:
         BrokerOptions.parse(options)
     except StartupError as error:

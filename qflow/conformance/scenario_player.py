@@ -1,4 +1,4 @@
-"""The scenario player: performs recorded steps on the engine, and observes what its clients can see.
+"""The scenario player: performs recorded steps on the engine, and observes the visible state.
 
 :data:`_STEPS` is the vocabulary: each word for a step, the parameters it needs or may have, and the action on
 the engine.  A word or value that is not in it is refused (:class:`_UnknownStepError`), so that no part of a
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,7 +47,7 @@ class _UnknownStepError(QflowError):
 
 
 class _PlayedSession:
-    """One session as its client sees it: what it sent, and what it was given."""
+    """One session as its client sees it: transfers sent, deliveries received."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -111,8 +111,14 @@ class Player:
     def transfer(self, client: _PlayedSession, step: Step) -> None:
         """Send several messages; the broker has processed each before the next is sent."""
         exchange = step.get("exchange", "")
-        fields = (step.get("key", ""), step.get("headers"), step.get("priority"), step.get("ttl", 0))
-        filling = step["size"] - Message(0, *fields).encoded_size(exchange)
+        message = Message(
+            0,
+            step.get("key", ""),
+            step.get("headers"),
+            priority=step.get("priority"),
+            ttl=step.get("ttl", 0),
+        )
+        filling = step["size"] - message.encoded_size(exchange)
         sent: list[str] = []
         if "capacity" in step:
             self.answer = sent
@@ -121,7 +127,8 @@ class Player:
             if "capacity" in step and len(client.held()) >= step["capacity"]:
                 break
             sent.append(label)
-            transfer = client.session.message_transfer(Message(filling, *fields, label=label), exchange)
+            named = replace(message, content_size=filling, label=label)
+            transfer = client.session.message_transfer(named, exchange)
             client.sent.append((label, transfer.number))
 
     def sync(self, client: _PlayedSession, step: Step) -> None:
@@ -242,7 +249,7 @@ _OF_THE_ENGINE = {"sub": "tag", "args": "arguments", "alternate": "alternate_exc
 def _command(
     method: str, needed: tuple[str, ...] = (), possible: tuple[str, ...] = (), **defaults: Any
 ) -> _Word:
-    """Return the word for a command of the session, given what the step has of these, or their defaults."""
+    """Return a player of one command, with the step's values for these parameters, or their defaults."""
 
     def action(player: Player, client: _PlayedSession, step: Step) -> object:
         given = defaults | {name: step[name] for name in (*needed, *possible, *defaults) if name in step}
@@ -324,7 +331,7 @@ _EXPECT = (*_BY_NAME, "queues", "errors", "events")
 
 
 def _find_unknown(step: Mapping[str, Any]) -> str:
-    """Return what a step uses that is not built, or lacks; "" if it can be performed and compared."""
+    """Return the unsupported or missing part of a step, "" for a step that can be performed."""
     op = step["op"]
     if not isinstance(op, str) or op not in _STEPS:
         return f"op {op!r}; known are {', '.join(sorted(_STEPS))}"
@@ -379,7 +386,7 @@ def _check_expectations(expect: Any) -> Iterator[str]:
 
 
 def observe(player: Player) -> _Seen:
-    """Return the complete visible state, without what is 0, false or empty."""
+    """Return the complete visible state, without entries that are 0, false or empty."""
     queues = {name: player.broker.queues.find_shown(name) for name in player.declared}
     seen: _Seen = {
         "done": _observe_sessions(player, lambda client: len(client.sent) - len(client.held())),
@@ -422,7 +429,7 @@ def _observe_groups(queue: Queue) -> _Seen:
 
 
 def normalize(expect: Mapping[str, Any]) -> _Seen:
-    """Return an expectation, or what was seen, without what is 0, false or empty; a queue itself is kept."""
+    """Return a state without entries that are 0, false or empty; an empty queue is kept."""
     queues = {
         name: None if queue is None else _without_empty(queue)
         for name, queue in expect.get("queues", {}).items()
@@ -438,7 +445,7 @@ def _without_empty(values: Mapping[str, Any]) -> _Seen:
 
 
 def _browse_everything(player: Player) -> dict[str, list[str]]:
-    """Return what a fresh browser sees on every queue that still exists."""
+    """Return the messages that a fresh browser sees on each existing queue."""
     final: dict[str, list[str]] = {}
     for name in player.declared:
         # A queue without a name can be declared, but not read (CF-06).
@@ -536,7 +543,7 @@ def check(scenario: Scenario) -> ScenarioVerdict:
 
 
 def _compare(wanted: Any, seen: Any, path: str = "") -> Iterator[_Disagreement]:
-    """Yield what differs between two values, down to the leaves of maps."""
+    """Yield the differences between two values, down to the leaves of maps."""
     if isinstance(wanted, Mapping) and isinstance(seen, Mapping):
         for key in sorted({*wanted, *seen}):
             yield from _compare(wanted.get(key), seen.get(key), f"{path}.{key}" if path else str(key))
@@ -545,7 +552,7 @@ def _compare(wanted: Any, seen: Any, path: str = "") -> Iterator[_Disagreement]:
 
 
 def _check_startup(entry: Mapping[str, Any]) -> ScenarioVerdict:
-    """Start a broker with recorded options and compare whether it starts, and what it writes."""
+    """Start a broker with recorded options, and compare its start and its text."""
     options = [str(option) for option in entry["options"]]
     wanted = {"starts": entry.get("starts"), "stderr": entry.get("stderr")}
     differences = tuple(_compare(wanted, start(options)))

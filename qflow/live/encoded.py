@@ -77,7 +77,7 @@ class Decoder:
         sections = section_places(raw)
         if sections.is_bare:
             encoded = Encoded(raw, sections.bare, sections.annotations)
-            bare = Message(len(raw), None, None, _DEFAULT_PRIORITY)
+            bare = Message(len(raw), priority=_DEFAULT_PRIORITY)
             # Not looked through as what a program gives is: bytes and numbers are plain.
             bare.content = encoded.content()
             return bare, encoded
@@ -121,14 +121,14 @@ class Decoder:
                 len(raw),
                 None,
                 headers,
-                lib.pn_message_get_priority(message),
-                lib.pn_message_get_ttl(message),
-                bool(lib.pn_message_is_durable(message)),
-                creation // 1000 if creation > 0 else None,
-                identity if isinstance(identity, UUID) else None,
-                None if correlation is None else str(plain(correlation)),
-                _read_text(lib.pn_message_get_content_type(message)),
-                bytes(user).decode("utf-8", "replace") if user else None,
+                priority=lib.pn_message_get_priority(message),
+                ttl=lib.pn_message_get_ttl(message),
+                durable=bool(lib.pn_message_is_durable(message)),
+                timestamp=creation // 1000 if creation > 0 else None,
+                message_id=identity if isinstance(identity, UUID) else None,
+                correlation_id=None if correlation is None else str(plain(correlation)),
+                content_type=_read_text(lib.pn_message_get_content_type(message)),
+                user_id=bytes(user).decode("utf-8", "replace") if user else None,
                 to=encoded.to,
                 content=encoded.content(),
             ),

@@ -104,7 +104,7 @@ def _left_out_page() -> str:
 
 
 def _broker_failures_page() -> str:
-    """Return what makes the real broker hang or crash, each with the shortest commands."""
+    """Return the failures of the real broker, each with its shortest commands."""
     _, *rows = rule_table("broker-failures")
     lines = []
     for what, how, commands, here, source in rows:

@@ -109,7 +109,7 @@ def send(
         headers: dict[str, HeaderValue] | None = {header: label.partition("-")[0]} if header else None
         bare = Message(routing_key=queue, headers=headers, priority=priority)
         content = size - bare.encoded_size(exchange)
-        message = Message(content, queue, headers, priority, label=label)
+        message = Message(content, queue, headers, priority=priority, label=label)
         sent.append(session.message_transfer(message, exchange, sync))
     return sent
 

@@ -50,7 +50,7 @@ def test_what_is_raised(declared, messages, expected):
     [(80, 8), (50, 5), (100, 10), (33, 3), (0, None)],
     ids=["QT-11 80", "QT-11 50", "QT-11 100", "QT-11 33, truncated", "QT-11 0 turns it off"],
 )
-def test_ratio(ratio, at):
+def test_the_event_ratio_decides_when_an_alert_comes(ratio, at):
     """QT-11: default-event-threshold-ratio, an integer percentage of the declared limit."""
     bench = Bench(default_event_threshold_ratio=ratio)
     bench.declare("q", max_count=10)

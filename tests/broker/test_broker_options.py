@@ -246,7 +246,7 @@ def test_options_without_an_effect_here(name):
 # Environment and configuration file
 
 
-def test_precedence():
+def test_the_command_line_wins_over_environment_and_file():
     """Command line before environment before file, option by option."""
     options = BrokerOptions.parse(
         ["--default-queue-limit=1"],

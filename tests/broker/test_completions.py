@@ -53,7 +53,7 @@ def test_a_completion_comes_once():
     bench.ctl.queue_purge("f2")
     bench.ctl.queue_delete("f2")
     for transfer in transfers:
-        transfer.let_go("f1")
+        transfer.release_hold("f1")
         transfer.finish()
     assert sorted(completions(bench)) == [0, 1, 2]
     assert bench.completed() == "0-2"

@@ -34,7 +34,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("act", "code", "text"), ERRORS)
-def test_errors(act, code, text):
+def test_a_wrong_consumer_command_ends_the_session(act, code, text):
     """CN-02: codes and words."""
     bench = queue_of(0)
     with refused(code, text):

@@ -24,7 +24,7 @@ PREDECLARED = {
 
 
 @pytest.mark.parametrize(("name", "kind"), PREDECLARED.items(), ids=[f"EX-01 {n!r}" for n in PREDECLARED])
-def test_predeclared(name, kind):
+def test_the_predeclared_exchanges_have_their_types(name, kind):
     """EX-01: management.py test_standard_exchanges."""
     assert bench_with_queues().exchange_statistics(name).type == kind
 
@@ -144,7 +144,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("code", "text", "act"), rows_of(ERRORS))
-def test_errors(code, text, act):
+def test_a_wrong_exchange_command_is_refused(code, text, act):
     """EX-02, EX-03: codes and words; the queue and its binding are as before."""
     bench = bench_with_queues("q")
     with refused(code, text):
@@ -290,7 +290,7 @@ TOPICS = [
 
 
 @pytest.mark.parametrize(("pattern", "matching", "others"), TOPICS)
-def test_topic(pattern, matching, others):
+def test_topic_patterns_match_words(pattern, matching, others):
     """EX-06: TopicExchangeTest.cpp; <> stands for the empty key, which is one empty word."""
     bench = bench_with_queues("q")
     bench.bind("q", "amq.topic", pattern)
@@ -353,7 +353,7 @@ HEADERS = [
 
 
 @pytest.mark.parametrize(("arguments", "headers", "matches"), HEADERS)
-def test_headers(arguments, headers, matches):
+def test_headers_bindings_match_conditions(arguments, headers, matches):
     """EX-07, RF-28, RF-29: HeadersExchangeTest.cpp and exchange.py."""
     bench = bench_with_queues("q")
     bench.bind("q", "amq.match", "k", arguments)
@@ -373,7 +373,7 @@ def test_headers(arguments, headers, matches):
         pytest.param("amq.match", {"x-match": "all", "a": "b"}, {"a": "b"}, id="EX-07 headers"),
     ],
 )
-def test_unbind(exchange, arguments, headers):
+def test_an_unbind_ends_the_routing(exchange, arguments, headers):
     """EX-04 … EX-07, EX-12: queue.py test_unbind_*; twice the same is a no-op."""
     bench = bench_with_queues("queue-1", "queue-2")
     for queue in ("queue-1", "queue-2", "queue-1"):
@@ -474,7 +474,7 @@ def test_session_scope_that_is_not_there_any_more(way):
 # Unroutable, alternates, statistics
 
 
-def test_unroutable():
+def test_an_unroutable_message_is_dropped_and_counted():
     """EX-08, EX-14, IN-04, IN-07: dropped silently, and counted; nothing asks for consumers."""
     bench = bench_with_queues("q")
     assert bench.send("q")[0].is_complete

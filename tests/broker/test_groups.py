@@ -43,7 +43,7 @@ IDENTIFIERS = [
 
 
 @pytest.mark.parametrize(("value", "group"), IDENTIFIERS)
-def test_identifier(value, group):
+def test_a_header_of_any_type_names_a_group(value, group):
     """MG-04, MG-05: the text of the application header."""
     bench = grouped()
     bench.send("q", headers={GROUP: value})

@@ -444,7 +444,7 @@ def busy() -> Broker:
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
-def test_copies(duplicate):
+def test_a_copy_of_the_broker_goes_its_own_way(duplicate):
     """A broker is copied as a whole, without its observer; what never changes can be copied by itself."""
     broker = busy()
     twin = duplicate(broker)

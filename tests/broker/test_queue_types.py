@@ -421,7 +421,7 @@ class TestDeleting:
         assert (bench.stat("q").msgTotalEnqueues, bench.stat("q").flowStoppedCount) == (1, 0)
 
 
-def test_positions():
+def test_a_position_is_never_used_again():
     """QT-20: from 1, one for each push, also for replaced and evicted ones; never used again."""
     bench = queue_of(4, policy_type="ring", max_count=2)
     bench.take("q", 2)

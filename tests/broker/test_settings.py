@@ -236,7 +236,7 @@ def test_good_values(key, value):
         pytest.param("x-qpid-minimum-alert-repeat-gap", 7, "alert_repeat_gap", 7, id="CF-01 repeat gap"),
     ],
 )
-def test_aliases(alias, value, name, expected):
+def test_older_names_of_arguments_are_read(alias, value, name, expected):
     """CF-01: older names of some keys."""
     bench = bench_with("q", {alias: value})
     assert getattr(bench.broker.queue("q").settings, name) == expected
@@ -269,7 +269,7 @@ COMBINATIONS = {
 
 
 @pytest.mark.parametrize(("text", "declared"), rows_of(COMBINATIONS))
-def test_combinations(text, declared):
+def test_contradicting_arguments_are_refused(text, declared):
     """MG-01, QT-06, QT-19: what does not go together, in the order in which the broker asks."""
     assert_refused(text, declared)
 

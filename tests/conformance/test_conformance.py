@@ -23,7 +23,7 @@ ALL = COUNTS.pop("all")
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
-def test_recordings(path):
+def test_every_recording_of_a_file_agrees(path):
     """Every scenario of the file agrees, in every step and at its end."""
     verdicts = list(check_file(path))
     assert [verdict.text() for verdict in verdicts if not verdict.agrees] == []
@@ -154,7 +154,7 @@ def written(folder: Path, *scenarios: dict) -> str:
     return str(path)
 
 
-def test_agreement(tmp_path, capsys, scenario):
+def test_the_command_counts_scenarios_that_agree(tmp_path, capsys, scenario):
     """Status 0 and nothing but the last line, which counts over all files."""
     file = written(tmp_path, scenario, {**scenario, "id": "again"})
     assert output_of(capsys, "conform", file, file) == "agree: 4 of 4 scenarios\n"
@@ -481,7 +481,7 @@ def test_files_that_cannot_be_read(tmp_path, capsys, text, words):
         (["p1-9", "p1-10", "q", "p1-11"], ["p1-9..10", "q", "p1-11"]),
     ],
 )
-def test_labels(labels, packed):
+def test_labels_are_packed_into_runs(labels, packed):
     """FORMAT: runs of consecutive labels, in order, with the same star."""
     assert pack(labels) == packed
     assert unpack(packed) == labels

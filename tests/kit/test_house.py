@@ -188,9 +188,7 @@ HABITS = {
 """Habits that well-kept projects of the field do not have, each with a pattern that points to it."""
 
 ROUGH_ROOMS = {
-    "broker": 16,
     "configuration": 24,
-    "conformance": 29,
     "design": 31,
     "labs": 26,
     "launch": 34,
