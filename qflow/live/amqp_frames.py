@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import namedtuple
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -165,16 +166,7 @@ def section_places(raw: bytes) -> SectionPlaces:
             code, kind = raw[at + 2], raw[at + 3]
             if not _FIRST_SECTION <= code <= _MESSAGE_ANNOTATIONS:
                 break
-            if kind == _EMPTY_LIST:
-                end = at + 4
-            elif kind in _SMALL:
-                end = at + 5 + raw[at + 4]
-            elif kind in _LARGE:
-                end = at + 8 + int.from_bytes(raw[at + 4 : at + 8], "big")
-            else:
-                raise FrameError("a section is neither a list nor a map")
-            if end > len(raw):
-                raise IndexError
+            end = _section_end(raw, at)
             if code == _MESSAGE_ANNOTATIONS:
                 annotations = (at, end)
             elif kind != _EMPTY_LIST:
@@ -185,6 +177,35 @@ def section_places(raw: bytes) -> SectionPlaces:
     body = at + len(_NO_PROPERTIES) if raw.startswith(_NO_PROPERTIES, at) else at
     is_plain = raw.startswith(_BODIES, body) and not raw.startswith(_ODD_BODIES, body)
     return SectionPlaces(at, annotations, is_bare and is_plain)
+
+
+def _section_end(raw: bytes, at: int) -> int:
+    """Return the offset after a section, a list or a map; IndexError if the bytes end before it."""
+    kind = raw[at + 3]
+    if kind == _EMPTY_LIST:
+        end = at + 4
+    elif kind in _SMALL:
+        end = at + 5 + raw[at + 4]
+    elif kind in _LARGE:
+        end = at + 8 + int.from_bytes(raw[at + 4 : at + 8], "big")
+    else:
+        raise FrameError("a section is neither a list nor a map")
+    if end > len(raw):
+        raise IndexError
+    return end
+
+
+def body_of(bare: bytes) -> bytes:
+    """Return the body of a bare message: its bytes after properties and application properties.
+
+    >>> body_of(bytes.fromhex("00537345 005374c10100 005377a103616263")).hex(" ")
+    '00 53 77 a1 03 61 62 63'
+    """
+    at = 0
+    with suppress(IndexError, FrameError):
+        while bare.startswith(_DESCRIBED, at) and bare[at + 2] in _PROPERTIES:
+            at = _section_end(bare, at)
+    return bare[at:]
 
 
 class Codec:

@@ -42,6 +42,8 @@ def most_credit(queue: Queue, otherwise: int) -> int:
     from qflow.broker.flow_limit import QueueFlowLimit
 
     limit = queue.flow_limit
+    if queue.is_deleted:
+        return 0
     if not isinstance(limit, QueueFlowLimit):
         return otherwise
     if limit.stopped:

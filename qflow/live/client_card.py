@@ -26,15 +26,22 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from qflow.kit import kit_path
-from qflow.live.brakes import SILENCE
+from qflow.live.brakes import REJECT, SILENCE
 from qflow.live.certificates import Certificate
 from qflow.table import Table
 
 SENDER, RECEIVER = "sender", "receiver"
 STILL, ENDED, RESENDS, LATE = "waits", "ended", "sends again and again", "still sends"
 """How a part of a run ended; :data:`LATE` is the time limit."""
-_SPIN = 1_000
+_SPIN = 0.01
+"""Seconds from a refusal to the same message, below which a program spins; no back-off is that short."""
+_LARGEST_WINDOW = 2_048
+"""The largest window that a library of ``data/clients.csv`` has."""
+_PATIENT = 20.0
+"""Seconds after which a receiver that has settled nothing does not settle."""
 _SHOWN = 160
+_UNIQUE = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
+"""Names that are new in each run."""
 _ERROR = re.compile(r"^\s*[\w.]*(Error|Exception)\b|\bamqp:[a-z]")
 
 
@@ -73,17 +80,21 @@ class Conditions(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """What a server has seen of a client at one moment."""
+    """A client as the server has seen it at one moment; messages are told apart by their identity."""
 
-    # Transfers, those that were sent again included, and what became of them.
+    # Transfers, those that were sent again included, and their outcomes.
     sent: int = 0
     accepted: int = 0
     released: int = 0
     rejected: int = 0
     unsettled: int = 0
-    # Messages that came onto the queue; messages on it.
+    # Transfers that came onto the queue; messages on it.
     stored: int = 0
     depth: int = 0
+    # Messages that were sent, or came onto the queue, at least once; of those in open transactions all.
+    messages: int = 0
+    arrived: int = 0
+    uncommitted: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,7 @@ class ClientRun:
     """One run of the program."""
 
     case: str
-    # When it was still or had ended, and after what the bench did then.
+    # When it was still or had ended, and after the bench's part.
     before: Figures
     after: Figures
     # Transfers without an outcome, or deliveries that were not settled.
@@ -100,13 +111,22 @@ class ClientRun:
     pause: str = STILL
     # The exit status, None if the bench ended it.
     status: int | None = None
-    # Transfers a second while it sent the same again and again.
-    rate: float = 0.0
     output: str = ""
     end: str = STILL
-    # What it printed after what the bench did.
+    # Its output after the bench's part.
     reaction: str = ""
     is_connected: bool = True
+    # Messages in open transactions.
+    most_uncommitted: int = 0
+    # The fewest seconds from a refusal to the same message, None if nothing was sent again.
+    fastest_resend: float | None = None
+    links: int = 1
+    # Whether no two messages are alike, and none is new each time it is sent.
+    is_told_apart: bool = True
+    # Seconds without a movement, at the end.
+    idle: float = 0.0
+    # Other nodes, and transfers to each.
+    elsewhere: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def has_failed(self) -> bool:
@@ -116,7 +136,19 @@ class ClientRun:
     @property
     def is_presettled(self) -> bool:
         """Whether no message of it asked for an outcome."""
-        return not (self.after.accepted or self.after.released or self.most_unsettled)
+        after = self.after
+        return not (after.accepted or after.released or after.rejected or self.most_unsettled)
+
+    @property
+    def resends(self) -> bool:
+        """Whether a message was sent again."""
+        return self.after.sent > self.after.messages
+
+    @property
+    def missing(self) -> int:
+        """Messages that were sent and never came onto the queue, those of an open transaction excepted."""
+        pending = self.after.uncommitted if self.status is None else 0
+        return max(0, self.after.messages - self.after.arrived - pending)
 
 
 _NO_RUN = ClientRun("", Figures(), Figures(), pause=LATE)
@@ -125,27 +157,42 @@ _NO_RUN = ClientRun("", Figures(), Figures(), pause=LATE)
 
 @dataclass(frozen=True)
 class Settling:
-    """How a receiver settles."""
+    """How a receiver settles, all its links taken together."""
 
-    # For how many messages it was ready, 1,000 at most are seen.
+    # Messages that it was ready for; the server shows 1,000 at most.
     credit: int
     is_presettled: bool
-    # Messages that it settled at once, when they came one by one, and how many it was given for that.
+    # The most that it settled at once on a link; 1 if it settles a message that comes alone, 0 for none.
     batch: int
     fed: int
     unsettled: int
-    # Whether it and a sender with a window waited for each other, and what it had then.
+    # Whether it and a sender with a window waited for each other, and its deliveries then.
     is_locked: bool = False
     delivered_locked: int = 0
     unsettled_locked: int = 0
-    # Of the messages that it was given one by one, how many came back so.
+    # Of the messages that it was given one by one, how many came back released or rejected.
     released: int = 0
     rejected: int = 0
+    links: int = 1
+    # Messages that it gave no credit for, and seconds without a movement in the end.
+    undelivered: int = 0
+    waited: float = 0.0
+    # Seconds until a message that came alone was settled, if it took remarkably long.
+    alone: float = 0.0
+    # Beside a sender: whether time was too short, messages without credit, seconds without a movement.
+    is_slow: bool = False
+    undelivered_locked: int = 0
+    waited_locked: float = 0.0
+
+    @property
+    def remainder(self) -> int:
+        """The most messages that its links can hold unsettled, each waiting for the rest of a batch."""
+        return self.links * (self.batch - 1)
 
 
 @dataclass(frozen=True)
 class ClientCard:
-    """What was measured of one client.
+    """The measurements of one client.
 
     Parameters:
         role ({"sender", "receiver"})
@@ -153,8 +200,9 @@ class ClientCard:
         total: Messages that it sends where nothing stops it.
         is_endless: Whether it sends without end, so that ``total`` says nothing.
         runs: Case to :class:`ClientRun`.
+        is_whole: Whether it had sent everything when the undisturbed run was ended.
 
-    >>> still = Figures(sent=11, accepted=10, unsettled=1, stored=11, depth=11)
+    >>> still = Figures(sent=11, accepted=10, unsettled=1, stored=11, depth=11, messages=11, arrived=11)
     >>> runs = {"stopped": ClientRun("stopped", still, still, most_unsettled=1)}
     >>> card = ClientCard(("send",), "sender", Conditions(messages=300), 300, False, runs)
     >>> card.stops, card.client_window, card.past_stop
@@ -168,6 +216,7 @@ class ClientCard:
     is_endless: bool
     runs: dict[str, ClientRun] = field(default_factory=dict)
     settling: Settling | None = None
+    is_whole: bool = True
 
     def _run(self, case: str) -> ClientRun:
         return self.runs.get(case, _NO_RUN)
@@ -182,7 +231,10 @@ class ClientCard:
             return False
         if self.given.brake == SILENCE and not run.most_unsettled:
             return False
-        return self.is_endless or run.before.sent < self.total
+        if self.given.brake == REJECT and run.status is not None:
+            # A refusal that it died of has not stopped it.
+            return False
+        return self.is_endless or run.before.messages < self.total
 
     @property
     def client_window(self) -> int | None:
@@ -194,23 +246,33 @@ class ClientCard:
         """Messages that came onto the queue after the one that reached the stop threshold."""
         return max(0, self._run("stopped").before.depth - self.given.stop)
 
-    def _count_missing(self, case: str) -> int:
-        """Count messages of a run that were sent, are on no queue, and were not sent again."""
-        run = self._run(case)
-        can_resend = not self.is_endless and not run.is_presettled
-        sent = min(run.after.sent, self.total) if can_resend else run.after.sent
-        return max(0, sent - run.after.stored)
+    @property
+    def _is_window_unseen(self) -> bool:
+        """Whether a window of a usual size would have looked the same, as there were too few messages."""
+        run = self._run("stopped")
+        waits = run.status is None and run.pause == STILL and run.after.unsettled > 0
+        return waits and run.after.messages >= self.total and self.total - self.given.stop < _LARGEST_WINDOW
 
     def count_lost(self, case: str) -> int:
-        """Count what is missing of a run whose program reports no failure by its exit status."""
+        """Count messages that were sent and are on no queue, of a program that reports no failure.
+
+        A program that still sends again what was refused has lost nothing yet.
+        """
         run = self._run(case)
-        # Who still sends again what was released has lost nothing yet.
-        return 0 if run.has_failed or run.pause == RESENDS else self._count_missing(case)
+        is_trying = run.status is None and (run.resends or run.pause == RESENDS)
+        return 0 if run.has_failed or is_trying or self._is_unknown(run) else run.missing
 
     def count_unsent(self, case: str) -> int:
         """Count messages of a run that were never sent, though the program ended and reports no failure."""
         run = self._run(case)
-        return 0 if run.status != 0 or self.is_endless else max(0, self.total - run.after.sent)
+        is_known = run.status == 0 and not self.is_endless
+        return max(0, self.total - run.after.messages) if is_known else 0
+
+    def _is_unknown(self, run: ClientRun) -> bool:
+        """Whether a message looks like another one when it is sent again, so that losses cannot be told."""
+        return (
+            not (run.is_told_apart or self.is_endless) and run.after.messages > self.total and run.missing > 0
+        )
 
     @property
     def loses_nothing(self) -> bool:
@@ -225,7 +287,9 @@ class ClientCard:
         run = self._run("resumed")
         if run.has_failed:
             return False
-        return run.after.sent > run.before.sent if self.is_endless else run.after.sent >= self.total
+        if self.is_endless or not self.is_whole:
+            return run.after.messages > run.before.messages
+        return run.after.messages >= self.total
 
     # Receivers
 
@@ -247,13 +311,50 @@ class ClientCard:
         settling = self.settling
         if settling is None or settling.is_locked or not self.settles:
             return False
-        return settling.is_presettled or settling.batch <= self.given.resume
+        return settling.is_presettled or not settling.undelivered and settling.remainder < self.given.resume
+
+    # Doubt
+
+    def doubt(self, name: str) -> str:
+        """Return why a fact could not be told, and what would tell it; "" if it was told."""
+        settling, given = self.settling, self.given
+        longer = f"a --timeout above {given.timeout:g} tells"
+        if name == "stops" and self._is_window_unseen:
+            seen = self.total - given.stop - 1
+            return (
+                f"with {self.total:,} messages a window above {seen:,} is not seen; a larger --messages tells"
+            )
+        if name == "goes-on" and self._is_late("resumed") and not self.goes_on:
+            return f"it still sent after {given.timeout:g} s; {longer}"
+        if name == "loses-nothing" and self.loses_nothing:
+            if any(self._is_unknown(self._run(case)) for case in COUNTED):
+                return "a message that is sent again looks like a new one; bodies of their own tell"
+            if any(self._is_late(case) for case in ("limit", "released")):
+                return f"it still sent after {given.timeout:g} s; {longer}"
+        if settling is not None and not self._dies_of:
+            if name in ("settles", "never-locks") and self._is_settling_slow(settling):
+                return f"none of {settling.fed:,} was settled within {settling.waited:.0f} s; {longer}"
+            if name == "never-locks" and settling.is_slow:
+                return f"nothing was settled within {given.timeout:g} s; {longer}"
+        return ""
+
+    def _is_late(self, case: str) -> bool:
+        """Whether a program was ended while it still sent what it had not sent, or what was refused."""
+        run = self._run(case)
+        is_whole = run.after.messages >= self.total and not run.missing
+        return run.end in (LATE, RESENDS) and run.status is None and not (is_whole or self.is_endless)
+
+    def _is_settling_slow(self, settling: Settling) -> bool:
+        is_settled = settling.batch or settling.is_presettled or settling.released or settling.rejected
+        return not is_settled and settling.unsettled > 0 and settling.waited < _PATIENT
 
     # Words
 
     def fact(self, name: str) -> bool | None:
-        """Return one of :data:`FACTS` by its name on the command line; None if it is of the other role."""
-        return bool(getattr(self, name.replace("-", "_"))) if FACTS[name] == self.role else None
+        """Return one of :data:`FACTS`; None if it is of the other role, or could not be told."""
+        if FACTS[name] != self.role or self.doubt(name):
+            return None
+        return bool(getattr(self, name.replace("-", "_")))
 
     def subject(self, of: str) -> str:
         """Return the subject of the line that tells of a case, or of a fact; a key of :data:`SUBJECTS`."""
@@ -264,123 +365,156 @@ class ClientCard:
         return self._sender_lines() if self.role == SENDER else self._receiver_lines()
 
     def _sender_lines(self) -> list[tuple[str, str]]:
-        run = self.runs["stopped"]
-        depth = f"{run.before.depth:,} on the queue, {self.past_stop:,} past the stop"
-        end = f"; {self._describe_end(run)}" if run.has_failed or self.count_unsent("stopped") else ""
-        if run.before.rejected:
-            end = f", {self._describe_refused('stopped')}{end}"
-        stop = f"{'yes' if self.stops else 'no'}: {depth}{end}"
-        window = self.client_window
-        if self.stops and self.given.brake != SILENCE:
-            words = "not seen: nothing is withheld from it"
-        elif window is None and not run.most_unsettled:
-            words = "none: it waits for no outcomes"
-        elif window is None:
-            words = f"none: up to {run.most_unsettled:,} without an outcome"
-        else:
-            words = f"{window:,} without an outcome"
-        return [
-            (self.subject("stopped"), stop),
-            (WINDOW, words),
+        lines = [
+            (self.subject("stopped"), self._describe_stop()),
+            (WINDOW, self._describe_window()),
             (self.subject("resumed"), self._describe_resume()),
             *((self.subject(case), self._describe_limit(case)) for case in ("limit", "released")),
             (_DELETED, self._describe_deletion()),
         ]
+        elsewhere = self._run("free").elsewhere
+        if elsewhere:
+            sent = ", ".join(f"{node or 'no node'}: {number:,}" for node, number in elsewhere.items())
+            lines.append(("also sends to", f"{sent} (not counted above)"))
+        return lines
+
+    def _describe_stop(self) -> str:
+        run, doubt = self.runs["stopped"], self.doubt("stops")
+        words = f"{run.before.depth:,} on the queue, {self.past_stop:,} past the stop"
+        if run.before.rejected:
+            words += f", {_describe_refused(run)}"
+        if run.has_failed or self.count_unsent("stopped"):
+            words += f"; {self._describe_end(run)}"
+        elif doubt:
+            return f"cannot tell: {words}; {doubt}"
+        elif run.pause == LATE and not self.is_endless:
+            words += f", and it still sends after {self.given.timeout:g} s"
+        elif self.stops and run.status is None:
+            words += f"; nothing more for {run.idle:.0f} s"
+        return f"{'yes' if self.stops else 'no'}: {words}"
+
+    def _describe_window(self) -> str:
+        run, window = self.runs["stopped"], self.client_window
+        if run.most_uncommitted:
+            return f"waits for each commit, of up to {run.most_uncommitted:,} messages"
+        if run.is_presettled:
+            return "none: it waits for no outcomes"
+        if self.given.brake != SILENCE:
+            return "not seen: no outcome is withheld from it"
+        links = f", on {run.links:,} links" if run.links > 1 else ""
+        if self.doubt("stops"):
+            return f"not seen: {run.most_unsettled:,} without an outcome{links}, and nothing left to send"
+        if window is None:
+            return f"none: up to {run.most_unsettled:,} without an outcome{links}"
+        return f"{window:,} without an outcome{links}"
 
     def _describe_end(self, run: ClientRun, verb: str = "ends") -> str:
-        """Say how a program ended by itself, after how many messages if not all, and what it said."""
-        is_short = self.role == SENDER and not self.is_endless and run.after.sent < self.total
-        how_far = f" after {run.after.sent:,} of {self.total:,} messages" if is_short else ""
+        """Say how a program ended by itself, after how many messages if not all, and its last error."""
+        is_short = self.role == SENDER and not self.is_endless and run.after.messages < self.total
+        # With a window, what it sends before it learns of a refusal is a matter of the machine's speed.
+        is_exact = run.most_unsettled <= 1 or not (run.after.released or run.after.rejected)
+        sent = (
+            f" after {run.after.messages:,} of {self.total:,} messages"
+            if is_exact
+            else " before all were sent"
+        )
         said = _quote_after(run.output) or (" without a word" if is_short and not run.status else "")
-        return f"{verb} with status {run.status}{how_far}{said}"
+        return f"{verb} with status {run.status}{sent if is_short else ''}{said}"
 
     def _describe_resume(self) -> str:
-        run = self.runs["resumed"]
+        run, doubt = self.runs["resumed"], self.doubt("goes-on")
         if run.pause == ENDED and (run.has_failed or self.count_unsent("resumed")):
             return self._describe_end(run, "had ended before,")
         if run.has_failed:
             return self._describe_end(run)
-        if run.pause == RESENDS and not self._count_missing("resumed"):
-            return f"goes on: the other {run.after.stored - run.before.stored:,} arrive"
-        if not self.is_endless and run.before.sent >= self.total:
+        if not self.is_endless and run.before.messages >= self.total:
             return "had nothing left to send"
-        more = run.after.sent - run.before.sent
-        if self.goes_on:
-            return f"goes on: sends {'' if self.is_endless else 'the other '}{more:,}"
+        if doubt:
+            return f"cannot tell: {run.after.messages:,} of {self.total:,} so far, and {doubt}"
         if run.pause == LATE:
-            return f"was never still; {more:,} more when there was room"
-        rest = run.end if run.status is None else f"ends with status {run.status}"
+            return f"was never still, and {'goes on' if self.goes_on else 'does not send all'}"
+        if self.goes_on and (self.is_endless or not self.is_whole):
+            return "goes on"
+        if self.goes_on:
+            return f"goes on: sends the others, {self.total:,} in all"
+        rest = f"{run.end}, for {run.idle:.0f} s" if run.status is None else f"ends with status {run.status}"
+        more = run.after.messages - run.before.messages
         return f"does not go on: {more:,} more, then it {rest}"
-
-    def _describe_refused(self, case: str) -> str:
-        """Say how many transfers were released or rejected, and whether they are sent again and again."""
-        run = self.runs[case]
-        word = "rejected" if run.before.rejected else "released"
-        words = f"{run.before.released + run.before.rejected:,} {word}"
-        if run.pause != RESENDS:
-            return words
-        verb = "spins: resends" if run.rate >= _SPIN else "resends"
-        return f"{words}; {verb} what is {word}, {run.rate:,.0f} times a second"
 
     def _describe_limit(self, case: str) -> str:
         run = self.runs[case]
-        before, after, missing = run.before, run.after, self._count_missing(case)
-        seen = f"{before.depth:,} on the queue"
-        if before.released or before.rejected:
-            seen += f", {self._describe_refused(case)}"
-        if run.pause == RESENDS:
-            return seen if missing else f"{seen}; all arrive when there is room"
+        missing, lost = run.missing, self.count_lost(case)
+        seen = f"{run.before.depth:,} on the queue"
+        if run.before.released or run.before.rejected:
+            seen += f", {_describe_refused(run)}"
+        if not run.is_told_apart and not self.is_endless:
+            seen += " (its messages are alike: counted only)"
         if run.has_failed:
             return f"{seen}; {self._describe_end(run, 'dies')}"
-        if missing:
-            return f"{seen}; {self._describe_loss(run, missing)}"
+        if self._is_unknown(run):
+            return f"{seen}; cannot tell: a message that is sent again looks like a new one"
+        if lost:
+            return f"{seen}; {self._describe_loss(run, lost)}"
         if self.count_unsent(case):
             return f"{seen}; {self._describe_end(run)}"
-        resent = 0 if self.is_endless or run.is_presettled else after.sent - self.total
-        if resent > 0:
-            refused = "released" if after.released else "rejected"
-            what = f"is {refused}" if after.released or after.rejected else "has no outcome yet"
-            return f"{seen}; resends what {what}, {resent:,} times; all arrive when there is room"
-        if before.depth < self.given.limit:
-            return f"never at the limit: {run.pause} at {before.depth:,}"
-        return f"{seen}; loses nothing{_describe_wait(run)}"
+        if self._is_late(case) or (missing and run.status is None):
+            how_many = f"{run.after.arrived:,} of {self.total:,} there after {self.given.timeout:g} s"
+            return f"{seen}; cannot tell: {how_many}, and it still sends"
+        if not self.is_endless and self.is_whole and run.after.messages < self.total and run.status is None:
+            left = self.total - run.after.messages
+            return f"{seen}; loses nothing; {left:,} of {self.total:,} not sent, nothing for {run.idle:.0f} s"
+        if run.resends:
+            twice = ", some twice" if run.after.stored > run.after.arrived else ""
+            again = "" if run.before.released or run.before.rejected else "; sends some again"
+            return f"{seen}{again}; all arrive when there is room{twice}"
+        if run.before.depth < self.given.limit and not run.before.released and not run.before.rejected:
+            return f"never at the limit: {run.pause} at {run.before.depth:,}"
+        return f"{seen}; loses nothing"
 
-    def _describe_loss(self, run: ClientRun, missing: int) -> str:
-        after = run.after
+    def _describe_loss(self, run: ClientRun, lost: int) -> str:
         if self.is_endless:
-            return (
-                f"goes on; {missing:,} of {after.sent:,} are on no queue, lost or sent again: it has no end"
-            )
+            return f"goes on, and loses {lost:,} of {run.after.messages:,}"
+        is_short = self.count_unsent(run.case) > 0
+        if is_short and run.most_unsettled > 1:
+            return f"loses messages, and {self._describe_end(run)}"
         # What settles its own is not the same in each run: it may close before all is written.
-        total = after.sent if run.is_presettled else self.total
-        loses = f"loses {missing:,} of {total:,}"
-        if self.count_unsent(run.case):
+        total = run.after.messages if run.is_presettled else self.total
+        loses = f"loses {lost:,} of {total:,}"
+        if is_short:
             return f"{loses}, and {self._describe_end(run)}"
-        how = "goes on; " if run.is_presettled or after.sent >= self.total else ""
-        return f"{how}{loses}{_quote_after(run.output) or ' without a word'}{_describe_wait(run)}"
+        how = "goes on; " if run.is_presettled or run.after.messages >= self.total else ""
+        # Presettled, it cannot know, and there is nothing to wait for.
+        waits = run.status is None and not run.is_presettled
+        wait = f", none sent again within {run.idle:.0f} s" if waits else ""
+        return f"{how}{loses}{_quote_after(run.output) or ' without a word'}{wait}"
 
     def _describe_deletion(self) -> str:
         run = self.runs["deleted"]
         if run.pause == ENDED:
             return self._describe_end(run, "had ended before,")
         if run.status is not None:
-            return self._describe_end(run)
+            is_short = self.role == SENDER and not self.is_endless and run.before.messages < self.total
+            sent = f", {run.before.messages:,} of {self.total:,} messages sent before" if is_short else ""
+            said = _quote_after(run.output) or (", without a word" if is_short and not run.status else "")
+            return f"ends with status {run.status}{sent}{said}"
         more = run.after.sent - run.before.sent
         if more:
-            return f"goes on: sends {more:,} more, to no queue"
+            return f"goes on: sends {more:,} more, to no queue, within {self.given.timeout:g} s"
         where = "still there" if run.is_connected else "still there, without a connection"
+        where += f" after {run.idle:.0f} s" if run.idle >= 1 else ""
         word = _quote(run.reaction)
         words = f"says {word}, and is {where}" if word else f"is {where}, and has said nothing"
         # A sender is told by its next transfer (LNK-09).
-        is_done = self.role == SENDER and not self.is_endless and run.before.sent >= self.total
+        is_done = self.role == SENDER and not self.is_endless and run.before.messages >= self.total
         return f"had nothing left to send; {words}" if is_done else words
 
     def _receiver_lines(self) -> list[tuple[str, str]]:
         settling = self.settling
         assert settling is not None
         settles = self._describe_settling(settling)
+        links = f", on {settling.links:,} links" if settling.links > 1 else ""
         return [
-            ("its credit", f"{settling.credit:,}"),
+            ("its credit", f"{settling.credit:,}{links}"),
             (SUBJECTS["settles"], settles),
             (SUBJECTS["never-locks"], self._describe_lock(settling)),
             (_DELETED, self._describe_deletion()),
@@ -390,18 +524,30 @@ class ClientCard:
         run, fed = self.runs["free"], f"{settling.fed:,} message{'s' if settling.fed > 1 else ''}"
         end = "" if run.status is None else f"{'dies' if run.status else 'ends'} with status {run.status}"
         end = end and f"{end} after {fed}{_quote_after(run.output)}"
+        wait = f" within {settling.waited:.0f} s"
+        doubt = self.doubt("settles")
         if settling.is_presettled:
             words = "has no need to: messages are settled when they are sent to it"
         elif settling.rejected:
             words = f"yes: rejects {settling.rejected:,} of {settling.fed:,}"
         elif settling.batch:
-            words = f"yes, in batches of {settling.batch:,}"
+            each = " on each link" if settling.links > 1 else ""
+            words = f"yes, in batches of {settling.batch:,}{each}"
+            if settling.batch == 1:
+                slowly = f"yes, a message alone, within {settling.alone:.1f} s"
+                words = slowly if settling.alone else "yes, one at a time"
+            elif not end:
+                words += f"; fewer are not settled{wait}"
+            if settling.undelivered:
+                words += f"; gives no more credit{wait}"
         elif end:
             return f"{'not known' if run.has_failed else 'no'}: {end}"
+        elif doubt:
+            return f"cannot tell: {doubt}"
         elif settling.released:
-            words = f"no: gives back what it receives, {settling.released:,} times"
+            words = f"no: releases {'its messages' if settling.released > 1 else 'its message'}"
         elif settling.unsettled:
-            words = f"no: {settling.unsettled:,} of {settling.fed:,} wait"
+            words = f"no: {settling.unsettled:,} of {settling.fed:,} wait, none is settled{wait}"
         else:
             words = (
                 f"not known: its link is gone after {fed}" if settling.credit else "no: it gives no credit"
@@ -409,29 +555,49 @@ class ClientCard:
         return f"{words}; {end}" if end else words
 
     def _describe_lock(self, settling: Settling) -> str:
-        fatal = self._dies_of
+        fatal, doubt = self._dies_of, self.doubt("never-locks")
         if fatal:
             return f"not known: dies with status {fatal.status}{_quote_after(fatal.output)}"
+        if doubt:
+            return f"cannot tell: {doubt}"
         if settling.is_locked:
+            waits = f"{settling.unsettled_locked:,} of them not settled"
+            if settling.undelivered_locked:
+                waits += f", {settling.undelivered_locked:,} more without credit"
             return (
                 f"yes, with one of window {self.given.window}: {settling.delivered_locked:,} delivered, "
-                f"{settling.unsettled_locked:,} of them not settled, and both wait"
+                f"{waits}, and both wait; nothing moved for {settling.waited_locked:.0f} s"
             )
         resume = f"resume {self.given.resume}"
         if self.never_locks:
-            return f"no, with none: a batch is not above {resume}"
+            return "no, with none: " + (
+                "a message that comes alone is settled"
+                if settling.batch <= 1
+                else f"unfinished batches have fewer messages than {resume}"
+            )
         if not self.settles:
             return "it settles nothing"
-        return f"not with window {self.given.window}; with another it can be: a batch is above {resume}"
+        return (
+            f"not with window {self.given.window}; with another it can be: unfinished batches can have "
+            f"{settling.remainder:,} messages, {resume} or more"
+        )
 
     def table(self) -> Table:
-        """Return the figures of all runs."""
-        names = ["run", "sent", "accepted", "released", "rejected", "most unsettled", "on queue", "stored"]
-        after = ("after.sent", "after.accepted", "after.released", "after.rejected")
-        counts = attrgetter("case", *after, "most_unsettled", "before.depth", "after.stored")
-        runs = self.runs.values()
-        rows = [(*counts(run), self.count_unsent(run.case), name_end(run.status)) for run in runs]
-        return Table(rows, [*names, "never sent", "ended"])
+        """Return the figures of all runs; those of one that resends differ from time to time."""
+        after = ("sent", "accepted", "released", "rejected")
+        counts = attrgetter("case", *(f"after.{name}" for name in after), "most_unsettled", "before.depth")
+        names = ["run", *after, "most unsettled", "on queue", "messages", "arrived", "never sent", "ended"]
+        rows = [
+            (
+                *counts(run),
+                run.after.messages,
+                run.after.arrived,
+                self.count_unsent(run.case),
+                name_end(run.status),
+            )
+            for run in self.runs.values()
+        ]
+        return Table(rows, names)
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values, the derived facts and the sentences included."""
@@ -440,7 +606,7 @@ class ClientCard:
         return {
             "command": self.command,
             "role": self.role,
-            **{name: getattr(given, name) for name in ("stop", "resume", "limit", "window")},
+            **{name: getattr(given, name) for name in COMPARED},
             "asked": given.messages if is_sender else None,
             "total": self.total if is_sender else None,
             "is_endless": self.is_endless if is_sender else None,
@@ -453,6 +619,7 @@ class ClientCard:
             "lost": {case: self.count_lost(case) for case in cases},
             "unsent": {case: self.count_unsent(case) for case in cases},
             "facts": {name: self.fact(name) for name in FACTS},
+            "cannot_tell": {name: self.doubt(name) for name in FACTS if self.doubt(name)},
             "card": dict(self.lines()),
         }
 
@@ -461,6 +628,8 @@ class ClientCard:
         if self.total != given.messages:
             asked = f" ({given.messages:,} were asked for)"
         what = "sends without end" if self.is_endless else f"sends {self.total:,} messages{asked}"
+        if not self.is_whole and not self.is_endless:
+            what = f"had sent {self.total:,} messages after {given.timeout:g} s{asked}, and not ended"
         free = self.runs.get("free")
         if free is not None and free.has_failed:
             what += f" and ends with status {free.status} where nothing stops it{_quote_after(free.output)}"
@@ -491,6 +660,9 @@ WINDOW, _DELETED = "its window", "queue deleted"
 COUNTED = ("stopped", "resumed", "limit", "released")
 """The cases in which messages can be lost, or never sent."""
 
+COMPARED = ("stop", "resume", "limit", "window", "messages", "still", "timeout")
+"""The conditions that a report and its baseline must share."""
+
 FACTS = dict.fromkeys(("stops", "goes-on", "loses-nothing"), SENDER)
 FACTS |= dict.fromkeys(("settles", "never-locks"), RECEIVER)
 """What can be required of a client: properties of its card, and the role that each is a fact of."""
@@ -505,15 +677,20 @@ def _quote(output: str) -> str:
     """Return the last error of what was printed, or else its last line, in quotation marks."""
     lines = output.splitlines()
     last = next((line for line in reversed(lines) if _ERROR.search(line)), lines[-1] if lines else "").strip()
-    return repr(shorten(last, _SHOWN, placeholder=" …")) if last else ""
+    return repr(shorten(_UNIQUE.sub("…", last), _SHOWN, placeholder=" …")) if last else ""
 
 
 def _quote_after(output: str) -> str:
     return f", and says {_quote(output)}" if _quote(output) else ""
 
 
-def _describe_wait(run: ClientRun) -> str:
-    return f", and then {run.end}" if run.status is None else ""
+def _describe_refused(run: ClientRun) -> str:
+    """Say how many transfers were refused; a program that sends them again has another number each time."""
+    word = "rejected" if run.before.rejected else "released"
+    if not run.resends and run.pause != RESENDS:
+        return f"{run.before.released + run.before.rejected:,} {word}"
+    spins = run.fastest_resend is not None and run.fastest_resend < _SPIN
+    return f"{'spins: resends at once' if spins else 'resends'} what is {word}"
 
 
 # Clients that were measured

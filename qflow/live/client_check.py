@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from math import inf
 from shlex import quote
 from threading import Thread
 from time import monotonic, sleep
@@ -51,14 +52,17 @@ from qflow.live.client_card import (
     Figures,
     Settling,
 )
-from qflow.live.serving import Serving, serve
+from qflow.live.message_ledger import Expected, MessageLedger
+from qflow.live.serving import Serving, require_proton, serve
 from qflow.progress import Progress
 
 _LOOK = 0.02
 _ENDLESS = 20
-"""A client that sends so many times what it was asked for sends without end."""
-_MOST_FED = 400
-_MANY_RESENT = 50
+"""A client that sends this multiple of the messages it was asked for sends without end."""
+_MOST_FED, _ENOUGH = 400, 3
+_MOST_LINKS = 1 << 16
+"""A program that opens a link for each message is to be measured, too; the protocol allows it."""
+_MOST_REASONS = 5
 _FEEDER = "qflow-bench"
 _KEPT_LINES = 200
 _LONGEST_LINE = 4_096
@@ -124,24 +128,37 @@ class _Bench:
         self.command, self.given = command, conditions
         self._progress, self._started = progress, 0
         self.total, self.is_endless = conditions.messages, False
+        # What an undisturbed run sent, and how long a pause may be before it is taken for stillness.
+        self.expected: Expected | None = None
+        self.quiet = conditions.still
 
     def card(self) -> ClientCard:
+        """Make all runs; return what they showed."""
         free, settling = self.measure_free()
         runs = {"free": free}
         if settling is not None and not settling.is_presettled:
             runs["locked"], settling = self.measure_lock(settling)
         runs |= {case: self.measure(case) for case in (_SENDER_CASES if settling is None else ("deleted",))}
         role = SENDER if settling is None else RECEIVER
-        return ClientCard(self.command, role, self.given, self.total, self.is_endless, runs, settling)
+        is_whole = self.expected is None or self.expected.is_whole
+        return ClientCard(
+            self.command, role, self.given, self.total, self.is_endless, runs, settling, is_whole
+        )
 
     @contextmanager
     def start(self, case: str, options: str) -> Iterator[_Watch]:
         """Start a server whose queue has these options, and the program beside it."""
         self._progress(self._started, None, case)
         self._started += 1
+        require_proton()
+        from qflow.live.peer import ClientLimits
+
         given, queue = self.given, f"{quote(self.given.queue)} {options}"
+        limits = ClientLimits(links=_MOST_LINKS)
         with (
-            serve(queue, is_traced=False, brake=given.brake, certificate=given.certificate) as serving,
+            serve(
+                queue, is_traced=False, brake=given.brake, certificate=given.certificate, limits=limits
+            ) as serving,
             start_program(self.command, serving, given) as program,
         ):
             yield _Watch(case, self, serving, program)
@@ -151,23 +168,31 @@ class _Bench:
         return f"--flow-stop-count={self.given.stop} --flow-resume-count={self.given.resume}"
 
     def measure_free(self) -> tuple[ClientRun, Settling | None]:
-        """Find out how a receiver settles, or how many messages a sender sends."""
+        """Find out how a receiver settles, or what a sender sends."""
         with self.start("free", _NO_FLOW) as watch:
-            pause = watch.until_still(watch.keep_small)
-            if watch.figures.sent:
-                self.is_endless = pause == LATE
-                self.total = watch.figures.sent
-                if self.total <= self.given.limit:
-                    raise ClientFailedError(
-                        f"the program sent {self.total} messages, too few to reach the limit of "
-                        f"{self.given.limit}; AMQP_MESSAGES says how many it is asked for",
-                        watch.program.output(),
-                    )
-                return watch.run(pause), None
-            if not watch.receiver:
+            pause = watch.wait(watch.keep_small, lambda: bool(watch.receivers) or watch.is_complete())
+            if watch.ledger.transfers:
+                return self._learn(watch, pause), None
+            if not watch.receivers:
                 raise watch.failure()
-            settling = _measure_settling(watch)
+            settling = _SettlingProbe(watch).measure()
             return watch.run(pause), settling
+
+    def _learn(self, watch: _Watch, pause: str) -> ClientRun:
+        """Take from an undisturbed run what the others are compared with."""
+        self.is_endless = pause == LATE and watch.is_too_much()
+        self.total = watch.ledger.transfers
+        if self.total <= self.given.limit:
+            raise ClientFailedError(
+                f"the program sent {self.total} messages, too few to reach the limit of "
+                f"{self.given.limit}; AMQP_MESSAGES says how many it is asked for",
+                watch.program.output(),
+            )
+        self.expected = watch.ledger.expect(pause != LATE)
+        # Who pauses undisturbed is not still when it pauses.
+        longest = max(self.given.still, 2 * watch.ledger.longest_pause)
+        self.quiet = min(longest, max(self.given.still, self.given.timeout / 3))
+        return watch.run(pause)
 
     def measure(self, case: str) -> ClientRun:
         """Run until the program is still; then empty the queue until it has ended, or delete the queue."""
@@ -175,34 +200,40 @@ class _Bench:
         options = {"limit": f"{self.flow} {limit}", "released": f"{_NO_FLOW} {limit}"}.get(case, self.flow)
         with self.start(case, options) as watch:
             if case == "stopped":
-                return watch.run(watch.until_still())
-            # For half of the time at most: something comes after it.
-            watch.deadline -= self.given.timeout / 2
-            pause = end = watch.until_still()
-            watch.deadline += self.given.timeout / 2
+                return watch.run(watch.wait(is_done=watch.has_sent_all))
+            pause = end = watch.wait()
             before, printed = watch.figures, watch.program.printed
             if pause in (STILL, LATE) and case == "deleted":
+                is_over = bool(self.expected) and watch.has_sent_all()
                 watch.delete()
-                end = watch.until_still()
+                end = watch.wait(is_done=lambda: is_over)
             elif pause != ENDED and case != "deleted":
-                end = watch.until_still(watch.drain)
+                end = watch.wait(watch.drain, watch.is_complete)
             return watch.run(pause, before, end, printed)
 
     def measure_lock(self, settling: Settling) -> tuple[ClientRun, Settling]:
         """Let a sender with a window send to a receiver through a queue with flow control."""
         with self.start("locked", self.flow) as watch:
             feeder = _Feeder(watch.serving, self.given)
-            most = max(10 * (self.given.stop + self.given.window), 2 * settling.batch)
-            pause = watch.until_still(lambda: feeder.send(most, self.given.window))
+            most = max(10 * (self.given.stop + self.given.window), 2 * settling.batch * settling.links)
+            # Before it has a link it receives nothing.
+            watch.wait(is_done=lambda: True)
+            pause = watch.wait(
+                lambda: feeder.send(most, self.given.window),
+                lambda: feeder.sent == most and not watch.figures.depth,
+            )
             run = watch.run(pause)
-            waiting = int(watch.receiver.get("unsettled", 0))
-            # All is delivered, and the sender waits.
-            has_left = feeder.sent < most and run.status is None
+            has_moved = feeder.sent == most and not watch.figures.depth
+            is_still = run.status is None and not has_moved and pause == STILL
             return run, replace(
                 settling,
-                is_locked=has_left and waiting > 0 and run.before.depth == waiting,
-                delivered_locked=int(watch.receiver.get("delivered", 0)),
-                unsettled_locked=waiting,
+                # Who settles nothing in all that time, and is no slower than that as far as is known.
+                is_locked=is_still,
+                is_slow=run.status is None and not has_moved and not is_still and not watch.consumed,
+                delivered_locked=sum(int(link["delivered"]) for link in watch.receivers),
+                unsettled_locked=watch.unsettled,
+                undelivered_locked=watch.figures.depth - watch.unsettled,
+                waited_locked=round(watch.idle),
             )
 
 
@@ -300,92 +331,180 @@ class _Watch:
     def __init__(self, case: str, bench: _Bench, serving: Serving, program: Program) -> None:
         self.case, self.bench, self.given, self.figures = case, bench, bench.given, Figures()
         self.serving, self.program = serving, program
-        self.deadline = monotonic() + self.given.timeout
-        self.most_unsettled, self.connections, self.rate = 0, 0, 0.0
-        self.receiver: Mapping[str, Any] = {}
-        self.has_link = self.is_receiving = False
-        self.incidents: list[str] = []
+        self.ledger = MessageLedger(self.given.queue, bench.expected)
+        serving.server.observer = self.ledger
+        self._begun, self._connected = monotonic(), 0.0
+        self.connections = self.most_unsettled = 0
+        # The links of a receiver that are there, and what each has settled so far.
+        self.receivers: list[Mapping[str, Any]] = []
+        self._settled: dict[Any, int] = {}
+        # Messages that have left the queue, and the most that left it by one link between two looks.
+        self.consumed = self.largest = 0
+        self.moved = self._begun
 
-    def look(self) -> tuple[Figures, int, int]:
-        """Look at the server; return what must change, or the client is still."""
-        seen = self.serving.snapshot()
-        links = [link for client in seen["clients"] for link in client["links"]]
-        senders = [link for link in links if link["role"] == "sender"]
-        receivers = [
-            link for link in links if link["role"] == "receiver" and link["node"] == self.given.queue
-        ]
-        self.has_link |= bool(senders or receivers)
-        outcomes, unsettled = seen["outcomes"], sum(link["unsettled"] for link in senders)
-        queue = seen["queues"].get(self.given.queue, {})
-        self.figures = Figures(
-            sum(outcomes.values()) + unsettled,
-            outcomes.get("accepted", 0),
-            outcomes.get("released", 0),
-            outcomes.get("rejected", 0),
-            unsettled,
-            queue.get("msgTotalEnqueues", self.figures.stored),
-            queue.get("msgDepth", 0),
-        )
-        waiting = sum(link["unsettled"] for link in receivers)
-        self.most_unsettled = max(self.most_unsettled, unsettled, waiting)
-        self.receiver = receivers[0] if receivers else self.receiver
-        self.is_receiving, self.connections = bool(receivers), len(seen["clients"])
-        self.incidents = seen["incidents"]
-        return self.figures, waiting, self.connections
+    # Time
 
-    def until_still(self, act: Callable[[], object] = lambda: None) -> str:
-        """Watch until nothing changes any more, and call ``act`` each time; return how it ended."""
+    @property
+    def deadline(self) -> float:
+        """The end of the run's time, which begins when the program connects."""
+        return (self._connected or self._begun) + self.given.timeout
+
+    @property
+    def idle(self) -> float:
+        """Seconds since anything moved."""
+        return monotonic() - self.moved
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether the program has a link to receive from the queue."""
+        return bool(self.receivers)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the program has sent to the queue, or has a link to receive from it."""
+        return bool(self.ledger.transfers or self.receivers)
+
+    # Looks
+
+    def look(self) -> tuple[Any, ...]:
+        """Look at the server; return everything whose change is a movement of the program."""
+        serving, ledger, words = self.serving, self.ledger, self.ledger.words
+        with serving.lock:
+            self.connections = len(serving.server.peers())
+            links = [link for peer in serving.server.peers() for link in peer.links.values()]
+            receiving = [link for link in links if link.role == "receiver" and link.node == self.given.queue]
+            self.receivers = [link.describe() for link in receiving]
+            queue = serving.broker.queues.queues.get(self.given.queue)
+            if queue is not None and receiving:
+                consumed, self.consumed = self.consumed, queue.statistics().msgTotalDequeues
+                for link, seen in zip(receiving, self.receivers, strict=True):
+                    settled = int(seen["delivered"]) - int(seen["unsettled"])
+                    # What it releases stays on the queue.
+                    batch = min(settled - self._settled.get(link, 0), self.consumed - consumed)
+                    self.largest, self._settled[link] = max(self.largest, batch), settled
+            self.figures = Figures(
+                ledger.transfers,
+                words["accepted"],
+                words["released"],
+                words["rejected"],
+                ledger.unsettled,
+                ledger.stored,
+                0 if queue is None else queue.message_depth,
+                ledger.messages,
+                ledger.arrived,
+                ledger.uncommitted,
+            )
+        if self.connections and not self._connected:
+            self._connected = monotonic()
+        self.most_unsettled = max(ledger.most_unsettled, self.most_unsettled, self.unsettled)
+        return self.figures, self.unsettled, self.consumed, len(self.receivers), self.connections
+
+    @property
+    def unsettled(self) -> int:
+        """Deliveries that the receiver has not settled, on all its links."""
+        return sum(int(link["unsettled"]) for link in self.receivers)
+
+    def wait(
+        self, act: Callable[[], object] = lambda: None, is_done: Callable[[], bool] | None = None
+    ) -> str:
+        """Watch until the program has ended, or is still and done; return how that came.
+
+        Parameters:
+            act: Called at each look.
+            is_done: Whether there is nothing left to wait for; without it stillness is enough, and at most
+                half of the run's time passes, as something comes after it.
+        """
         known, unchanged = self.look(), 0
-        stored, grown, sent = self.figures.stored, monotonic(), self.figures.sent
+        progress, stuck, sent = self._progress(), 0, self.figures.sent
         while True:
             act()
             sleep(_LOOK)
-            seen, now = self.look(), monotonic()
-            # In looks: where a machine is busy they take longer, as all that the client does.
-            known, unchanged = seen, unchanged + 1 if seen == known else 0
-            if self.program.status is not None and not seen[2]:
+            seen = self.look()
+            # In looks: where a machine is busy they take longer, as everything that the client does.
+            known, unchanged, self.moved = (
+                (known, unchanged + 1, self.moved) if seen == known else (seen, 0, monotonic())
+            )
+            if self._progress() != progress:
+                progress, stuck, sent = self._progress(), 0, self.figures.sent
+            stuck += 1
+            if self.program.status is not None and not self.connections:
                 # What it said last has been read when its connection is gone.
                 self.look()
                 return ENDED
-            if self.has_link and unchanged * _LOOK >= self.given.still:
+            if unchanged * _LOOK >= self.bench.quiet and self.has_begun and (is_done is None or is_done()):
                 return STILL
-            if self.figures.stored != stored or self.figures.sent <= self.bench.total + _MANY_RESENT:
-                stored, grown, sent = self.figures.stored, now, self.figures.sent
-            elif now - grown >= 2 * self.given.still:
-                self.rate = (self.figures.sent - sent) / (now - grown)
+            if self.figures.sent > sent and stuck * _LOOK >= 2 * self.bench.quiet:
                 return RESENDS
-            if now >= self.deadline or self.is_too_much():
-                return LATE
+            left = self.deadline - monotonic()
+            if left <= (self.given.timeout / 2 if is_done is None else 0) or self.is_too_much():
+                return STILL if self.has_begun and self.idle >= self.given.timeout / 2 else LATE
+
+    def _progress(self) -> tuple[int, int]:
+        return self.figures.messages, self.figures.arrived
 
     def is_too_much(self) -> bool:
+        """Return whether the program has sent far more than it was asked for, and will never end."""
         is_without_end = self.case == "free" or self.bench.is_endless
         return is_without_end and self.figures.sent > _ENDLESS * self.given.messages
 
+    def has_sent_all(self) -> bool:
+        """Return whether each message was sent once at least."""
+        return self.figures.messages >= self.bench.total
+
+    def is_complete(self) -> bool:
+        """Return whether each message was sent, has its outcome, and is on the queue if the program can tell."""
+        figures, words = self.figures, self.ledger.words
+        is_told = words["accepted"] or words["released"] or words["rejected"]
+        has_come = figures.arrived >= figures.messages or not is_told
+        return self.has_sent_all() and not figures.unsettled and has_come
+
     def run(self, pause: str, before: Figures | None = None, end: str = "", printed: int = 0) -> ClientRun:
-        """Return what was measured; the second part ended so, and began after so many printed lines."""
-        figures, output = self.figures, self.program.output()
+        """Return the run's figures.
+
+        Parameters:
+            pause: How the first part ended.
+            before: The figures at its end; None if there was only one part.
+            end: How the second part ended.
+            printed: Lines that the program had printed before it.
+        """
+        ledger, words = self.ledger, self._words
         return ClientRun(
             self.case,
-            before or figures,
-            figures,
+            before or self.figures,
+            self.figures,
             self.most_unsettled,
             pause,
             self.program.status,
-            round(self.rate, 1),
-            output,
+            words(self.program.output()),
             (end or pause) if self.program.status is None else ENDED,
-            self.program.output(printed) if before else "",
+            words(self.program.output(printed)) if before else "",
             self.connections > 0,
+            ledger.most_uncommitted,
+            ledger.fastest_resend,
+            len(ledger.links),
+            ledger.is_told_apart,
+            round(self.idle, 1),
+            dict(ledger.elsewhere),
         )
 
+    def _words(self, output: str) -> str:
+        """Return a program's output with the port as a name, since it is another one in each run."""
+        return output.replace(f":{self.serving.server.address[1]}", ":PORT")
+
     def failure(self) -> ClientFailedError:
-        url, queue = self.serving.url, self.given.queue
+        """Return the error for a program that has not used the queue, with the nodes that it asked for."""
+        url, queue, server = self.serving.url, self.given.queue, self.serving.server
         status = self.program.status
         end = f"ended with status {status}" if status is not None else f"ran for {self.given.timeout:g} s"
-        reason = f"; the server closed a connection: {self.incidents[-1]}" if self.incidents else ""
+        reasons = [
+            f"it asked for {node!r} as a {role}{f' and was told {refusal!r}' if refusal else ''}"
+            for role, node, refusal in dict.fromkeys(self.ledger.asked)
+        ]
+        reasons += [f"it sent {sent:,} messages to {node!r}" for node, sent in self.ledger.elsewhere.items()]
+        reasons += [f"the server closed a connection: {text}" for text in list(server.incidents)[-1:]]
         return ClientFailedError(
             f"the program {end}, and neither sent to the queue {queue!r} at {url} nor received from it"
-            f"{reason}",
+            + "".join(f"; {reason}" for reason in reasons[:_MOST_REASONS]),
             self.program.output(),
         )
 
@@ -440,39 +559,77 @@ class _Feeder:
         self.serving.server.wake()
 
 
-def _measure_settling(watch: _Watch) -> Settling:
-    """Give a receiver messages one by one, and see how many it settles at once."""
-    link = watch.receiver
-    credit, is_presettled = int(link["credit"]), bool(link["is_presettled"])
-    feeder = _Feeder(watch.serving, watch.given)
-    settled = 0
-    while feeder.sent < _MOST_FED and not settled and watch.is_receiving:
-        feeder.send(feeder.sent + 1, _MOST_FED)
-        settled = _await_settled(watch, feeder.sent, watch.given.still if feeder.sent == 1 else 2 * _LOOK)
-        if watch.figures.depth > int(watch.receiver["unsettled"]) and not settled:
-            # Its credit is used up: there is no more to wait for than time.
-            settled = _await_settled(watch, feeder.sent, watch.given.still)
-            break
-    watch.until_still()
-    with watch.serving.lock:
-        counted = watch.serving.broker.queue(watch.given.queue).statistics()
-    return Settling(
-        credit,
-        is_presettled,
-        0 if is_presettled else feeder.sent - watch.figures.depth if settled else 0,
-        feeder.sent,
-        int(watch.receiver["unsettled"]) if watch.is_receiving else 0,
-        # What a receiver had that is gone is back as well.
-        released=counted.releases if watch.is_receiving else 0,
-        rejected=counted.discardsSubscriber,
-    )
+class _SettlingProbe:
+    """Finds out how a receiver settles, by what it is sent and when.
 
+    Three messages that are each settled alone show a receiver that waits for no other.  Otherwise messages
+    follow each other until it settles some: a batch, by number or by time.  Then nothing is sent any more,
+    and what it settles now it settles by time.
+    """
 
-def _await_settled(watch: _Watch, fed: int, seconds: float) -> int:
-    """Wait for messages to be settled, or for the receiver's end; return how many were."""
-    for _ in range(max(1, round(2 * seconds / _LOOK))):
-        sleep(_LOOK / 2)
-        watch.look()
-        if watch.figures.depth < fed or not watch.is_receiving:
-            break
-    return fed - watch.figures.depth
+    def __init__(self, watch: _Watch) -> None:
+        self.watch, self.feeder = watch, _Feeder(watch.serving, watch.given)
+        self.slowest_alone = 0.0
+
+    def measure(self) -> Settling:
+        watch = self.watch
+        credit = sum(int(link["credit"]) for link in watch.receivers)
+        is_presettled = all(link["is_presettled"] for link in watch.receivers)
+        links, soon = len(watch.receivers), 2 * watch.given.still
+        is_alone = self._settles_alone(soon)
+        if not is_alone and watch.is_receiving and not is_presettled:
+            self._feed_until_settled()
+            self._await(lambda: not watch.figures.depth or watch.consumed >= _ENOUGH > 1 >= watch.largest)
+            is_alone = not watch.figures.depth and self._settles_alone(watch.given.timeout)
+        watch.wait()
+        with watch.serving.lock:
+            counted = watch.serving.broker.queue(watch.given.queue).statistics()
+        is_there = watch.is_receiving
+        return Settling(
+            credit,
+            is_presettled,
+            0 if is_presettled or not watch.consumed else 1 if is_alone else watch.largest,
+            self.feeder.sent,
+            watch.unsettled,
+            # What a receiver had that is gone is back as well.
+            released=counted.releases if is_there else 0,
+            rejected=counted.discardsSubscriber,
+            links=links,
+            undelivered=watch.figures.depth - watch.unsettled if is_there else 0,
+            waited=round(watch.idle),
+            alone=self.slowest_alone if self.slowest_alone > soon else 0.0,
+        )
+
+    def _settles_alone(self, patience: float) -> bool:
+        """Send three messages, each when all before it are settled; return whether all were."""
+        for _ in range(_ENOUGH):
+            began = monotonic()
+            if not self.watch.is_receiving or self.feeder.sent >= _MOST_FED:
+                return False
+            self.feeder.send(self.feeder.sent + 1, _MOST_FED)
+            if not self._await(lambda: not self.watch.figures.depth, patience):
+                return False
+            self.slowest_alone = max(self.slowest_alone, round(monotonic() - began, 1))
+        return True
+
+    def _feed_until_settled(self) -> None:
+        """Send one message after the other until some are settled, or credit or half of the time is over."""
+        watch, consumed = self.watch, self.watch.consumed
+        middle = watch.deadline - watch.given.timeout / 2
+        while watch.consumed == consumed and monotonic() < middle and watch.is_receiving:
+            if self.feeder.sent >= _MOST_FED or watch.figures.depth > watch.unsettled:
+                break
+            self.feeder.send(self.feeder.sent + 1, _MOST_FED)
+            self._await(lambda: watch.consumed > consumed, 2 * _LOOK)
+
+    def _await(self, is_so: Callable[[], bool], patience: float = inf) -> bool:
+        """Wait for something, for the receiver's end, or until patience or the run's time is used up."""
+        watch, end = self.watch, monotonic() + patience
+        while True:
+            # The server has to have looked at what was sent.
+            sleep(_LOOK / 2)
+            watch.look()
+            if watch.consumed and is_so():
+                return True
+            if not watch.is_receiving or monotonic() >= min(end, watch.deadline):
+                return False

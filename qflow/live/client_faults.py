@@ -14,44 +14,41 @@ recreated  the queue is deleted, and made again at once
 
 Nothing is kept of a connection that is lost.  A message without an outcome may be on the queue or not, so a
 client has the choice: not to send it again, and lose what was on its way, or to send it again, and put
-some on the queue twice.  The ledger counts both.  It compares what came with what the program sends where
-nothing goes wrong: by the messages' bodies if no two are alike, otherwise by all that the program gave them;
-where that differs from run to run, it can only count.  What went with a deleted queue had come onto it.
+some on the queue twice.  The ledger tells both, by the messages' identities
+(:mod:`qflow.live.message_ledger`); messages of a deleted queue count as having come onto it.
 
-Each strikes in the middle of a read: what came with the message that it waits for is not taken any more, and
-the outcomes of that read are never told.
+A program that has several connections loses one.  It is back when a connection that is newer than the fault
+brings a message, or the same one does where the fault leaves it; its other connections say nothing about
+that.
+
+Each strikes in the middle of a read: the rest of that read is dropped, and its outcomes are never told.  So
+the broker cannot know how many messages a program has sent that is still there in the end: it says how many
+are not on the queue.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
-from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate
-from math import inf
 from pathlib import Path
 from shlex import quote
 from time import monotonic, sleep
 from typing import Any
-
-from proton import Message, ProtonException
 
 from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError
 from qflow.live.certificates import server_context
 from qflow.live.client_card import Conditions, name_end
 from qflow.live.client_check import start_program
-from qflow.live.peer import Peer
+from qflow.live.message_ledger import Expected, MessageLedger
+from qflow.live.peer import Peer, SeenTransfer
 from qflow.live.server import READ_SIZE, Server
 from qflow.live.serving import Serving
 from qflow.progress import Progress
 from qflow.table import Table
 
-_PATIENCE = 5.0
-"""Seconds without a message after which a program is not expected to come back."""
 _LOOK = 0.02
 
 _SILENCE, _SLOW, _REFUSED = 3.0, 2.0, 1.0
@@ -60,17 +57,19 @@ _SLOW_READ, _SLOW_PAUSE = 200, 0.01
 
 @dataclass(frozen=True)
 class Ledger:
-    """What became of a program's messages under one fault.
+    """The fate of a program's messages under one fault.
 
     Parameters:
-        messages: How many it has to send.
-        stored: How many came onto the queue, those that came twice included.
-        missing: How many never did.
-        duplicated: How many came again.
-        out_of_order: How many came first after one that follows them; None if they cannot be told apart.
-        strikes: Messages taken when the fault struck.
-        back: Seconds from each strike to the next message that was taken; None if none was.
+        messages: Messages that it has to send.
+        stored: Transfers that came onto the queue.
+        missing: Messages of which none did.
+        duplicated: Transfers of messages that had come before.
+        out_of_order: Messages that came first after one that follows them on their link; None if that
+            cannot be told.
+        strikes: Messages on the queue when the fault struck.
+        back: Seconds from each strike until the program was back; None if it was not.
         status: The program's exit status; None if the bench ended it.
+        waited: Seconds after which the bench ended it.
 
     >>> ledger = Ledger("cut", 300, 310, 0, 10, 0, (100, 200), (0.1, 0.1), 0, "")
     >>> ledger.lost, str(ledger)
@@ -87,36 +86,43 @@ class Ledger:
     back: tuple[float | None, ...]
     status: int | None
     output: str
+    waited: float = 0.0
 
     @property
     def lost(self) -> int:
-        """Messages that never came, of a program that reports no failure by its exit status."""
-        return 0 if self.status else self.missing
+        """Messages that never came, of a program that has ended and reports no failure."""
+        return self.missing if self.status == 0 else 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values, what is derived included."""
+        """Return it as plain values, derived ones included."""
         return {**asdict(self), "lost": self.lost}
+
+    @property
+    def _never(self) -> str:
+        return "never" if self.status is not None else f"not within {self.waited:g} s"
 
     def __str__(self) -> str:
         parts = [f"{self.lost:,} of {self.messages:,} lost" if self.lost else "nothing lost"]
         if self.status:
             parts = [f"ends with status {self.status}, {self.missing:,} of {self.messages:,} missing"]
+        elif self.missing and self.status is None:
+            parts = [f"{self.missing:,} of {self.messages:,} not there when the bench ended it"]
         if self.duplicated:
             parts.append(f"{self.duplicated:,} duplicated")
         if self.out_of_order:
             parts.append(f"{self.out_of_order:,} out of order")
-        times = ["never" if seconds is None else f"after {seconds:.1f} s" for seconds in self.back]
+        times = [self._never if seconds is None else f"after {seconds:.1f} s" for seconds in self.back]
         return f"{', '.join(parts)}; back {', '.join(times).replace(', after', ',')}"
 
 
 def ledger_table(ledgers: Sequence[Ledger]) -> Table:
     """Return ledgers as a table."""
-    names = ["fault", "messages", "on the queue", "lost", "duplicated", "out of order"]
+    names = ["fault", "messages", "on the queue", "missing", "lost", "duplicated", "out of order"]
     rows = []
     for one in ledgers:
         order = "not known" if one.out_of_order is None else one.out_of_order
-        back = ", ".join("never" if seconds is None else f"{seconds:.1f}" for seconds in one.back)
-        counts = (one.messages, one.stored, one.lost, one.duplicated, order)
+        back = ", ".join(one._never if seconds is None else f"{seconds:.1f}" for seconds in one.back)
+        counts = (one.messages, one.stored, one.missing, one.lost, one.duplicated, order)
         rows.append((one.fault, *counts, back, name_end(one.status)))
     return Table(rows, [*names, "back after, s", "ended"])
 
@@ -141,30 +147,46 @@ def check_faults(
             nothing goes wrong.
     """
     given = conditions or Conditions()
-    asked = _run("free", command, given, (), traces).taken
-    if len(asked) < len(FAULTS):
+    expected = _run("free", command, given, (), None, traces).ledger.expect()
+    if expected.total < len(FAULTS):
         raise RefusalError(
-            f"the program sent {len(asked)} messages where nothing goes wrong, too few to judge"
+            f"the program sent {expected.total} messages to {given.queue!r} where nothing goes wrong, "
+            "too few to judge"
         )
-    third = len(asked) // 3
+    third = expected.total // 3
     ledgers = []
     for done, fault in enumerate(FAULTS):
         progress(done, len(FAULTS), fault)
         strikes = (third, 2 * third) if fault == "cut" else (third,)
-        ledgers.append(_account(_run(fault, command, given, strikes, traces), asked))
+        ledgers.append(_account(_run(fault, command, given, strikes, expected, traces), given))
     return ledgers
 
 
 def _run(
-    fault: str, command: Sequence[str], given: Conditions, strikes: tuple[int, ...], traces: str | Path | None
+    fault: str,
+    command: Sequence[str],
+    given: Conditions,
+    strikes: tuple[int, ...],
+    expected: Expected | None,
+    traces: str | Path | None,
 ) -> _FaultyServer:
-    """Run the program beside a server with a fault, until it has ended or does not come back."""
-    server = _FaultyServer(fault, strikes, given)
+    """Run the program beside a server with a fault, until it has ended, is done, or its time is over."""
+    server = _FaultyServer(fault, strikes, given, expected)
+    asked = given.messages if expected is None else expected.total
     with Serving(server) as serving:
         with start_program(command, serving, given) as program:
-            deadline = monotonic() + given.timeout
-            while program.status is None and monotonic() < min(deadline, server.patient_until):
+            connected, is_over = 0.0, False
+            begun = monotonic()
+            while not is_over and monotonic() < (connected or begun) + given.timeout:
                 sleep(_LOOK)
+                with serving.lock:
+                    ledger, has_peers = server.ledger, bool(server.peers())
+                    is_told = ledger.arrived >= asked and not ledger.unsettled
+                    is_still = monotonic() - ledger.last >= given.still
+                if has_peers and not connected:
+                    connected = monotonic()
+                # The last words of a program that has ended may still be in its socket.
+                is_over = (program.status is not None and not has_peers) or (is_told and is_still)
             server.status, server.output = program.status, program.output()
         if traces is not None:
             from qflow.trace.files import write_trace
@@ -174,51 +196,24 @@ def _run(
     return server
 
 
-def _account(server: _FaultyServer, asked: list[bytes]) -> Ledger:
-    """Compare what was taken with what the program sends where nothing goes wrong."""
-    expected, came = _tell_apart(asked, server.taken)
-    order = {message: number for number, message in enumerate(expected)}
-    back = [time - struck for struck, time in zip(server.struck, server.back, strict=False)]
-    if order:
-        # In the order in which each came first; and what was the latest before it.
-        counts = Counter(order[message] for message in came if message in order)
-        latest = accumulate(counts, max, initial=-1)
-        missing, duplicated = len(asked) - len(counts), sum(counts.values()) - len(counts)
-        out_of_order: int | None = sum(
-            number < before for number, before in zip(counts, latest, strict=False)
-        )
-    else:
-        missing = max(0, len(asked) - len(came))
-        duplicated, out_of_order = max(0, len(came) - len(asked)), None
+def _account(server: _FaultyServer, given: Conditions) -> Ledger:
+    """Return what a server's ledger says when the run is over."""
+    ledger, expected = server.ledger, server.ledger.expected
+    assert expected is not None
+    back = [strike.back and round(strike.back - strike.time, 3) for strike in server.struck]
     return Ledger(
         server.fault,
-        len(asked),
-        len(server.taken),
-        missing,
-        duplicated,
-        out_of_order,
+        expected.total,
+        ledger.stored,
+        max(0, expected.total - ledger.arrived),
+        ledger.repeated,
+        ledger.count_disorder(),
         server.strikes[: len(server.struck)],
-        (*(round(seconds, 3) for seconds in back), *[None] * (len(server.struck) - len(back))),
+        tuple(back),
         server.status,
         server.output,
+        given.timeout,
     )
-
-
-def _tell_apart(asked: list[bytes], came: list[bytes]) -> tuple[list[Hashable], list[Hashable]]:
-    """Return what messages are told apart by, of both runs; an empty list first if nothing does."""
-    for tell in (_body, bytes):
-        expected, seen = [tell(bare) for bare in asked], [tell(bare) for bare in came]
-        if len(set(expected)) == len(expected) and set(seen) <= set(expected):
-            return list(expected), list(seen)
-    return [], list(came)
-
-
-def _body(bare: bytes) -> Hashable:
-    message = Message()
-    with suppress(ProtonException):
-        message.decode(bare)
-    body = message.body
-    return bytes(body) if isinstance(body, memoryview) else repr(body)
 
 
 # The server
@@ -228,30 +223,63 @@ def _body(bare: bytes) -> Hashable:
 _Course = Generator[float, None, None]
 
 
-class _FaultyServer(Server):
-    """A server in which something goes wrong when so many messages have been taken."""
+@dataclass
+class _Strike:
+    """A fault that has happened, and when the program was back."""
 
-    def __init__(self, fault: str, strikes: tuple[int, ...], given: Conditions) -> None:
+    time: float
+    # Connections that it did not touch.
+    others: frozenset[Peer]
+    back: float | None = None
+
+
+class _ServedLedger(MessageLedger):
+    """A ledger that tells its server of each message that has come onto the queue."""
+
+    def __init__(self, server: _FaultyServer, queue: str, expected: Expected | None) -> None:
+        super().__init__(queue, expected)
+        self._server = server
+
+    def transferred(self, transfer: SeenTransfer, word: str) -> None:
+        """Note a message; the fault may strike its connection now."""
+        stored = self.stored
+        super().transferred(transfer, word)
+        if self.stored > stored:
+            self._server.note_stored(transfer.sending.session.peer)
+
+    def discharged(self, session: Any, is_committed: bool) -> None:
+        """Note the end of a transaction, whose messages come onto the queue together."""
+        super().discharged(session, is_committed)
+        if is_committed:
+            self._server.note_stored(session.peer)
+
+
+class _FaultyServer(Server):
+    """A server in which something goes wrong when a number of messages have been taken."""
+
+    def __init__(
+        self, fault: str, strikes: tuple[int, ...], given: Conditions, expected: Expected | None
+    ) -> None:
         self._declared = read_any(f"{quote(given.queue)} --flow-stop-count=0 --flow-stop-size=0")
         super().__init__([self._declared], tls=server_context(given.certificate))
         self.fault, self.strikes, self.output = fault, strikes, ""
-        self.taken: list[bytes] = []
-        self.struck: list[float] = []
-        self.back: list[float] = []
+        self.ledger = _ServedLedger(self, given.queue, expected)
+        self.observer = self.ledger
+        self.struck: list[_Strike] = []
         self.status: int | None = None
-        # When a program is not expected to come back any more; the fault, and when its end comes.
-        self.patient_until = inf
+        # The fault, and when its end comes.
         self._course: _Course | None = None
         self._lasts_until = 0.0
-        self.on_taken = self._take
 
-    def _take(self, peer: Peer, bare: bytes) -> None:
-        if len(self.back) < len(self.struck):
-            self.back.append(monotonic())
-        self.taken.append(bare)
-        self.patient_until = monotonic() + _PATIENCE
-        if len(self.taken) in self.strikes:
-            self.struck.append(monotonic())
+    def note_stored(self, peer: Peer) -> None:
+        """Note that a message has come, and strike if it is time to."""
+        now = monotonic()
+        for strike in self.struck:
+            if strike.back is None and peer not in strike.others:
+                strike.back = now
+        due = self.strikes[len(self.struck) :]
+        if due and self.ledger.stored >= due[0]:
+            self.struck.append(_Strike(now, frozenset(self.peers()) - {peer}))
             self._course = _COURSES[self.fault](self, peer)
             self._lasts_until = monotonic() + next(self._course)
 

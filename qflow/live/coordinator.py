@@ -24,6 +24,8 @@ class Coordinator:
         self._engine = engine
         # b"" while there is no transaction.
         self._identity = b""
+        # How the last transaction ended; None once that has been read.
+        self.is_committed: bool | None = None
 
     def answer(self, message: bytes, delivery: Delivery) -> AmqpException | None:
         """Execute a command of the client and settle its delivery; return a commit's error."""
@@ -57,13 +59,15 @@ class Coordinator:
         try:
             self._engine.tx_commit()
         except AmqpException as error:
+            self.is_committed = False
             return error
+        self.is_committed = True
         return None
 
     def abandon(self) -> None:
         """Roll back the transaction, if there is one."""
         if self._identity:
-            self._identity = b""
+            self._identity, self.is_committed = b"", False
             self._engine.tx_rollback()
 
     def includes(self, delivery: Any) -> bool:

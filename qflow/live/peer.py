@@ -23,10 +23,10 @@ from __future__ import annotations
 import platform
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from socket import socket
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from cproton import ffi, lib
 from proton import (
@@ -76,6 +76,8 @@ _LONGEST_NAME = 255
 
 OUTCOMES = ("accepted", "released", "rejected", "presettled", "lost")
 """What becomes of a transfer; lost is: settled without a state, or without room and settled by its sender."""
+NO_QUEUE = "no queue"
+"""The word for a transfer to a queue that is deleted, or on a link that was closed for that (LNK-09)."""
 
 _ACCEPTED, _REJECTED = int(Disposition.ACCEPTED), int(Disposition.REJECTED)
 _RELEASED, _MODIFIED = int(Disposition.RELEASED), int(Disposition.MODIFIED)
@@ -105,6 +107,41 @@ class ClientLimits(NamedTuple):
     memory: int = 0
 
 
+class TransferObserver(Protocol):
+    """Sees each link that a client asks for, each message that it sends, and the outcomes.
+
+    A word is one of :data:`OUTCOMES`, "" for an outcome that is withheld, or :data:`NO_QUEUE`.
+    """
+
+    def attached(self, peer: Peer, role: str, node: str, refusal: str) -> None:
+        """Note a link, and the condition and description with which it was refused, or ""."""
+
+    def transferred(self, transfer: SeenTransfer, word: str) -> None:
+        """Note a message."""
+
+    def settled(self, sending: Sending, number: int, word: str) -> None:
+        """Note the outcome of an earlier message, or that there will be none."""
+
+    def discharged(self, session: _LiveSession, is_committed: bool) -> None:
+        """Note the end of a transaction."""
+
+
+class SeenTransfer(NamedTuple):
+    """One message of a client, as it came.
+
+    Fields:
+        node: The queue or exchange that it was sent to; of an anonymous relay, its address.
+        number: Its command in the session, by which :meth:`TransferObserver.settled` names it.
+        bare: Properties, application properties and body, as bytes.
+    """
+
+    sending: Sending
+    node: str
+    number: int
+    bare: bytes
+    is_transactional: bool = False
+
+
 class _PeerServer(Protocol):
     """What a client's connection asks of the server; :class:`~qflow.live.server.Server` is one."""
 
@@ -113,7 +150,7 @@ class _PeerServer(Protocol):
     limits: ClientLimits
     password: str
     brake: str
-    on_taken: Callable[[Peer, bytes], None] | None
+    observer: TransferObserver | None
     container: str
     dirty: dict[Peer, None]
     ticking: dict[Peer, float]
@@ -162,6 +199,7 @@ class _LiveSession:
         if sending is not None and number in sending.held:
             delivery = sending.held.pop(number)
             sending.count("accepted")
+            sending.note_settled(number, "accepted")
             lib.pn_delivery_update(delivery, _ACCEPTED)
             lib.pn_delivery_settle(delivery)
             self.peer.server.dirty[self.peer] = None
@@ -200,6 +238,7 @@ class _LiveSession:
 class Sending:
     """A link on which the client sends."""
 
+    role: ClassVar = "sender"
     session: _LiveSession
     wrapper: Link
     # None for a transaction's coordinator.
@@ -207,6 +246,8 @@ class Sending:
     # Number of a transfer whose outcome is withheld, to Proton's delivery.
     held: dict[int, Any] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    # The outcome that was counted last.
+    last: str = ""
     impl: Any = field(init=False)
     name: str = field(init=False)
 
@@ -227,19 +268,24 @@ class Sending:
 
     def lose_held(self) -> None:
         """Count the transfers with a withheld outcome as lost."""
-        for _ in self.held:
+        for number in self.held:
             self.count("lost")
+            self.note_settled(number, "lost")
         self.held.clear()
+
+    @property
+    def node(self) -> str:
+        """The name of the queue or exchange that it sends to; "" for an anonymous relay."""
+        assert self.link is not None
+        return self.link.destination if self.link.queue is None else self.link.queue.name
 
     def describe(self) -> dict[str, Any]:
         """Return a description in plain values; a coordinator has none."""
-        link = self.link
-        assert link is not None
         return {
-            "role": "sender",
+            "role": self.role,
             "name": self.name,
             "session": self.session.engine.name,
-            "node": link.destination if link.queue is None else link.queue.name,
+            "node": self.node,
             "unsettled": len(self.held),
             "outcomes": dict(self.outcomes),
         }
@@ -248,6 +294,13 @@ class Sending:
         """Count a transfer's outcome, for this link and for all links of the client."""
         self.outcomes[word] += 1
         self.session.peer.outcomes[word] += 1
+        self.last = word
+
+    def note_settled(self, number: int, word: str) -> None:
+        """Tell the server's observer about the outcome of an earlier transfer."""
+        observer = self.session.peer.server.observer
+        if observer is not None:
+            observer.settled(self, number, word)
 
 
 class _Unsettled(NamedTuple):
@@ -261,6 +314,7 @@ class _Unsettled(NamedTuple):
 class Receiving:
     """A link on which the client receives."""
 
+    role: ClassVar = "receiver"
     session: _LiveSession
     wrapper: Link
     link: OutgoingLink
@@ -279,6 +333,11 @@ class Receiving:
         self.is_presettled = not self.link.is_explicit
         self.tag = ffi.new("pn_bytes_t *", (4, ffi.cast("char *", self.number)))[0]
 
+    @property
+    def node(self) -> str:
+        """The name of the queue that it receives from."""
+        return self.link.queue.name
+
     def end(self) -> None:
         """End it in the broker."""
         self.session.receivers.pop(self.name, None)
@@ -287,10 +346,10 @@ class Receiving:
     def describe(self) -> dict[str, Any]:
         """Return a description in plain values."""
         return {
-            "role": "receiver",
+            "role": self.role,
             "name": self.name,
             "session": self.session.engine.name,
-            "node": self.link.queue.name,
+            "node": self.node,
             "credit": self.link.credit.messages.granted,
             "unsettled": len(self.unsettled),
             "delivered": self.link.delivered,
@@ -320,6 +379,8 @@ class Peer:
         self._events = self.collector._impl
         self.sessions: dict[Any, _LiveSession | None] = {}
         self.links: dict[Any, Sending | Receiving] = {}
+        # Links on which a client sends that the broker has closed, until the client closes them, too.
+        self._closed: dict[Any, Sending] = {}
         self.queued = 0
         # Frames that have come, and bytes since the last of them.
         self._frames = self._unframed = 0
@@ -538,7 +599,14 @@ class Peer:
             if session is not None:
                 session.end()
         known: dict[Any, Any]
-        for known in (self.sessions, self.links, self._to_credit, self._to_feed, self._to_drain):
+        for known in (
+            self.sessions,
+            self.links,
+            self._closed,
+            self._to_credit,
+            self._to_feed,
+            self._to_drain,
+        ):
             known.clear()
 
     # Connection and sessions
@@ -587,8 +655,9 @@ class Peer:
         session = Session.wrap(lib.pn_event_session(event))
         known = self.sessions.pop(session._impl, None)
         if known is not None:
-            for impl in [impl for impl, link in self.links.items() if link.session is known]:
-                del self.links[impl]
+            for links in (self.links, self._closed):
+                for impl in [impl for impl, link in links.items() if link.session is known]:
+                    del links[impl]
             self._has_acted = True
             self._end_batches()
             known.end()
@@ -631,6 +700,7 @@ class Peer:
                 self._attach_sending(session, link, name)
             else:
                 self._attach_receiving(session, link, name)
+            self._note_attach(link, asked, "")
         except AmqpException as error:
             self._refuse_link(link, terminus, error)
         except (TypeError, ValueError) as error:
@@ -642,8 +712,15 @@ class Peer:
         link.open()
         self.close_link(link, error)
         condition = link.condition
-        words = f"{self.name or self.address}: {condition.name}: {condition.description}"
-        self.server.refusals.append(words)
+        words = f"{condition.name}: {condition.description}"
+        self.server.refusals.append(f"{self.name or self.address}: {words}")
+        self._note_attach(link, link.remote_target if link.is_receiver else link.remote_source, words)
+
+    def _note_attach(self, link: Link, asked: Terminus, refusal: str) -> None:
+        """Tell the server's observer about a link; that of a transaction's coordinator has no node."""
+        if self.server.observer is not None and asked.type != Terminus.COORDINATOR:
+            role = "sender" if link.is_receiver else "receiver"
+            self.server.observer.attached(self, role, asked.address or "", refusal)
 
     def _attach_sending(self, session: _LiveSession, link: Link, name: str) -> None:
         target = link.remote_target
@@ -669,6 +746,7 @@ class Peer:
     def _detach(self, event: Any, is_closed: bool) -> None:
         link = Link.wrap(lib.pn_event_link(event))
         known = self.links.pop(link._impl, None)
+        self._closed.pop(link._impl, None)
         self._has_acted = True
         if known is not None:
             self._begin_batch(known.session.engine)
@@ -699,8 +777,8 @@ class Peer:
             self._on_disposition(link, delivery)
         elif link is not None:
             self._on_transfer(link, delivery)
-        elif lib.pn_delivery_settled(delivery):
-            lib.pn_delivery_settle(delivery)
+        else:
+            self._on_late_transfer(delivery)
 
     def _on_transfer(self, sending: Sending, delivery: Any) -> None:
         if not lib.pn_delivery_readable(delivery):
@@ -709,6 +787,7 @@ class Peer:
                 number = next((number for number, one in sending.held.items() if one == delivery), None)
                 if number is not None:
                     del sending.held[number]
+                    sending.note_settled(number, "lost")
                 lib.pn_delivery_settle(delivery)
             return
         try:
@@ -728,6 +807,20 @@ class Peer:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
         except SessionException as error:
             self._end_sending(sending, error)
+
+    def _on_late_transfer(self, delivery: Any) -> None:
+        """Show the observer a message that came on a link after the broker has closed it."""
+        sending = self._closed.get(lib.pn_delivery_link(delivery))
+        observer = self.server.observer
+        is_whole = lib.pn_delivery_readable(delivery) and not lib.pn_delivery_partial(delivery)
+        if sending is not None and observer is not None and is_whole:
+            raw = self._read_message(sending, delivery)
+            lib.pn_link_advance(sending.impl)
+            with suppress(FrameError):
+                bare = raw[self.server.decoder.decode(raw)[1].bare :]
+                observer.transferred(SeenTransfer(sending, sending.node, -1, bare), NO_QUEUE)
+        if lib.pn_delivery_settled(delivery):
+            lib.pn_delivery_settle(delivery)
 
     def _read_message(self, sending: Sending, delivery: Any) -> bytes:
         """Return the bytes of a message that has come whole; nothing of one that is too large is read."""
@@ -761,9 +854,28 @@ class Peer:
             raise LinkException(f"a message has at most {most} bytes", "amqp:link:message-size-exceeded")
 
     def _publish(self, sending: Sending, link: IncomingLink, delivery: Any, raw: bytes) -> None:
+        """Give a message to the broker, and show it to the observer with what became of it."""
         self._act()
+        message, encoded = self.server.decoder.decode(raw)
+        observer, session = self.server.observer, sending.session
+        if observer is None:
+            self._route(sending, link, delivery, message, encoded)
+            return
+        node = sending.node or encoded.to or ""
+        number, includes = session.engine.completions.next_number, session.coordinator.includes(delivery)
+        seen = SeenTransfer(sending, node, number, raw[encoded.bare :], includes)
+        sending.last = ""
+        try:
+            self._route(sending, link, delivery, message, encoded)
+        except SessionException:
+            observer.transferred(seen, NO_QUEUE)
+            raise
+        observer.transferred(seen, sending.last)
+
+    def _route(
+        self, sending: Sending, link: IncomingLink, delivery: Any, message: Message, encoded: Encoded
+    ) -> None:
         server, engine, queue = self.server, sending.session.engine, link.queue
-        message, encoded = server.decoder.decode(raw)
         if server.password and message.user_id not in (None, self.sasl.user):
             text = f"user-id is {message.user_id!r}, and the client is {self.sasl.user!r}"
             raise LinkException(text, "amqp:not-allowed")
@@ -777,7 +889,7 @@ class Peer:
         if server.is_full:
             self._turn_away(sending, delivery, "the server has no memory left", is_settled)
             return
-        if brake == brakes.REJECT and queue is not None and brakes.is_on(queue):
+        if brake == brakes.REJECT and queue is not None and not queue.is_deleted and brakes.is_on(queue):
             self._reject(sending, delivery, f"{queue.name} is above its stop threshold", is_settled)
             return
         is_transactional = sending.session.coordinator.includes(delivery)
@@ -794,8 +906,6 @@ class Peer:
             self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
         else:
             sending.held[number] = delivery
-        if server.on_taken is not None:
-            server.on_taken(self, raw[encoded.bare :])
 
     def _settle(self, sending: Sending, delivery: Any, state: int, word: str, is_settled: bool) -> None:
         if not is_settled:
@@ -821,6 +931,7 @@ class Peer:
 
     def _end_sending(self, sending: Sending, error: SessionException) -> None:
         self.links.pop(sending.impl, None)
+        self._closed[sending.impl] = sending
         sending.end()
         if not isinstance(error, LinkException):
             error = LinkException(str(error), "amqp:precondition-failed")
@@ -941,7 +1052,11 @@ class Peer:
     def _coordinate(self, sending: Sending, delivery: Any, raw: bytes) -> None:
         self._act()
         self._begin_batch(sending.session.engine)
-        error = sending.session.coordinator.answer(raw, Delivery.wrap(delivery))
+        coordinator = sending.session.coordinator
+        error = coordinator.answer(raw, Delivery.wrap(delivery))
+        if self.server.observer is not None and coordinator.is_committed is not None:
+            self.server.observer.discharged(sending.session, coordinator.is_committed)
+            coordinator.is_committed = None
         if error:
             # One queue without room costs the client its connection (LNK-23).
             self.refuse("amqp:internal-error", str(error))

@@ -40,7 +40,7 @@ from qflow.live.brakes import BRAKES, CREDIT, SILENCE
 from qflow.live.client_book import is_a_name
 from qflow.live.encoded import Decoder, Encoded
 from qflow.live.memory import default_memory, find_largest, queued_size
-from qflow.live.peer import ClientLimits, Peer
+from qflow.live.peer import ClientLimits, Peer, TransferObserver
 from qflow.messaging import qmf
 from qflow.trace.files import TraceLines
 from qflow.workload.agenda import SECOND
@@ -89,8 +89,7 @@ class Server:
         self.brake, self.tls = brake, tls
         # Bytes that are read of one client at a time.
         self.read_size = READ_SIZE
-        # Called when a message of a client has been taken, with its bare part.
-        self.on_taken: Callable[[Peer, bytes], None] | None = None
+        self.observer: TransferObserver | None = None
         self.stage = None if workload is None else set_up(workload)
         self.broker = Broker(options) if self.stage is None else self.stage.broker
         events = EventTable() if self.stage is None else self.stage.events

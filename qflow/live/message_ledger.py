@@ -1,0 +1,245 @@
+"""MessageLedger: the fate of each message that one program sends, told by identity.
+
+Counts deceive.  A program that loses 15 messages and sends 13 others twice leaves two fewer on the queue than
+it sent; one that was ended half-way has sent fewer than it was asked for, and lost none of them.  So each
+message is known: how often it was sent, how often it came onto the queue under test, and its last outcome.
+What is sent to other nodes is counted apart, by node.
+
+The wire has no name that a message keeps when its client sends it again: a delivery id is a link's own, and
+many libraries make a new message-id.  The body is what the program said, so bodies tell messages apart where
+the program, run without a disturbance, makes no two alike; else the whole bare message does (properties,
+application properties, body); where that has twins as well, as many messages are alike as the undisturbed
+run had of them.
+
+Order is compared within a link, since two links of a program promise nothing about each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from hashlib import blake2b
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from qflow.live.amqp_frames import body_of
+
+if TYPE_CHECKING:
+    from qflow.live.peer import Peer, SeenTransfer
+
+_SHORT = 64
+_REFUSED = ("released", "rejected", "lost", "no queue")
+
+
+@dataclass(slots=True)
+class _Fate:
+    """What became of one message, or of all that are alike."""
+
+    sent: int = 0
+    stored: int = 0
+    # Clock time of the last refusal.
+    refused: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What an undisturbed run of the program sent: the identities that other runs are compared with.
+
+    Parameters:
+        counts: Identity to the number of messages that have it.
+        places: Identity to its link and its position among the messages of that link.
+        by_body: Whether the body is the identity, and not the whole bare message.
+        is_whole: Whether the run had come to its end.
+    """
+
+    counts: Counter[Hashable]
+    places: dict[Hashable, tuple[int, int]]
+    by_body: bool = True
+    is_whole: bool = True
+
+    @property
+    def total(self) -> int:
+        """Messages that the program sends."""
+        return self.counts.total()
+
+    @property
+    def has_twins(self) -> bool:
+        """Whether some messages cannot be told apart."""
+        return len(self.counts) < self.total
+
+
+class MessageLedger:
+    """The fate of the messages that one program sends to one queue, as the server sees them.
+
+    Attributes:
+        words: Outcome to transfers (:data:`~qflow.live.peer.OUTCOMES`, :data:`~qflow.live.peer.NO_QUEUE`).
+        unsettled, most_unsettled: Transfers without an outcome.
+        uncommitted, most_uncommitted: Messages in open transactions.
+        messages, arrived: Messages that were sent, or came onto the queue, once at least.
+        longest_pause: Seconds between two transfers.
+        elsewhere: Node to transfers, of the nodes that are not under test.
+        asked: Links that were asked for: role, node, and the refusal or "".
+        links: Number of links that have sent to the queue.
+        fastest_resend: The least number of seconds from a refusal to the same message; None without one.
+    """
+
+    def __init__(self, queue: str, expected: Expected | None = None) -> None:
+        self.queue, self.expected = queue, expected
+        self.words: Counter[str] = Counter()
+        self.transfers = self.stored = 0
+        self.unsettled = self.most_unsettled = self.uncommitted = self.most_uncommitted = 0
+        self.elsewhere: Counter[str] = Counter()
+        self.asked: list[tuple[str, str, str]] = []
+        self.links: dict[Any, int] = {}
+        self.fastest_resend: float | None = None
+        self.last, self.longest_pause = monotonic(), 0.0
+        self.messages = self.arrived = 0
+        self._fates: defaultdict[Hashable, _Fate] = defaultdict(_Fate)
+        self._unsettled: set[tuple[Any, int]] = set()
+        self._pending: defaultdict[Any, list[Hashable]] = defaultdict(list)
+        # Identity and link of each message when it first came onto the queue.
+        self._arrivals: dict[Hashable, int] = {}
+        # Bare messages in the order of their first transfers, of a run that is to be compared with.
+        self._seen: list[tuple[bytes, int]] = []
+
+    # What the server shows (qflow.live.peer.TransferObserver)
+
+    def attached(self, peer: Peer, role: str, node: str, refusal: str) -> None:
+        """Note a link."""
+        self.asked.append((role, node, refusal))
+
+    def transferred(self, transfer: SeenTransfer, word: str) -> None:
+        """Note a message with its outcome, "" while that is withheld."""
+        if transfer.node != self.queue:
+            self.elsewhere[transfer.node] += 1
+            return
+        link = self.links.setdefault(transfer.sending, len(self.links))
+        identity = self._identify(transfer.bare)
+        if self.expected is None:
+            self._seen.append((transfer.bare, link))
+        now = monotonic()
+        if self.transfers:
+            self.longest_pause = max(self.longest_pause, now - self.last)
+        self.last, self.transfers = now, self.transfers + 1
+        fate, most = self._fates[identity], self._most(identity)
+        self.messages += fate.sent < most
+        if fate.refused:
+            pause = self.last - fate.refused
+            self.fastest_resend = min(pause, self.fastest_resend or pause)
+        fate.sent += 1
+        if word:
+            self.words[word] += 1
+        else:
+            self._unsettled.add((transfer.sending, transfer.number))
+            self.unsettled += 1
+            self.most_unsettled = max(self.most_unsettled, self.unsettled)
+        if word in _REFUSED:
+            fate.refused = self.last
+        elif transfer.is_transactional:
+            self._pending[transfer.sending.session].append(identity)
+            self.uncommitted += 1
+            self.most_uncommitted = max(self.most_uncommitted, self.uncommitted)
+        else:
+            self._arrive(identity, link)
+
+    def settled(self, sending: Any, number: int, word: str) -> None:
+        """Note an outcome that was withheld before."""
+        if (sending, number) in self._unsettled:
+            self._unsettled.remove((sending, number))
+            self.unsettled -= 1
+            self.words[word] += 1
+
+    def discharged(self, session: Any, is_committed: bool) -> None:
+        """Note the end of a transaction: only now its messages are on the queue, or are not."""
+        pending = self._pending.pop(session, [])
+        self.uncommitted -= len(pending)
+        for identity in pending if is_committed else ():
+            self._arrive(identity, -1)
+
+    # What it tells
+
+    @property
+    def repeated(self) -> int:
+        """Messages that came onto the queue once more."""
+        return self.stored - self.arrived
+
+    @property
+    def missing(self) -> int:
+        """Messages that were sent, and have not come onto the queue; those of open transactions included."""
+        return self.messages - self.arrived
+
+    @property
+    def resent(self) -> int:
+        """Transfers of messages that had been sent before."""
+        return self.transfers - self.messages
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether the identities hold: no two messages are alike, and none is new each time it is sent."""
+        expected = self.expected
+        if expected is None:
+            return True
+        return not expected.has_twins and (self.messages <= expected.total or not expected.is_whole)
+
+    def expect(self, is_whole: bool = True) -> Expected:
+        """Return what this run sent, for others to be compared with it.
+
+        >>> ledger = MessageLedger("orders")
+        >>> ledger._seen = [(b"a", 0), (b"b", 0), (b"b", 0)]
+        >>> ledger.expect().total, ledger.expect().has_twins
+        (3, True)
+        """
+        for by_body in (True, False):
+            keys = [_key(bare, by_body) for bare, _ in self._seen]
+            if len(set(keys)) == len(keys):
+                break
+        else:
+            by_body, keys = True, [_key(bare, True) for bare, _ in self._seen]
+        places = {key: (link, at) for at, (key, (_, link)) in enumerate(zip(keys, self._seen, strict=True))}
+        return Expected(Counter(keys), places, by_body, is_whole)
+
+    def count_disorder(self) -> int | None:
+        """Count messages that first came onto the queue after a later one of their link; None if unknown."""
+        places = self.expected.places if self.expected is not None else {}
+        if not self.is_told_apart or not set(self._arrivals) <= set(places):
+            return None
+        latest: dict[tuple[int, int], int] = {}
+        count = 0
+        for identity, link in self._arrivals.items():
+            origin, at = places[identity]
+            before = latest.get((link, origin), -1)
+            count += at < before
+            latest[link, origin] = max(at, before)
+        return count
+
+    # How
+
+    def _identify(self, bare: bytes) -> Hashable:
+        expected = self.expected
+        if expected is None:
+            return _key(bare, True)
+        key = _key(bare, expected.by_body)
+        # Bodies that differ from run to run and have twins: any of them stands for all.
+        return None if expected.has_twins and key not in expected.counts else key
+
+    def _most(self, identity: Hashable) -> int:
+        """Return how many messages have an identity; in an undisturbed run nothing is sent twice."""
+        if self.expected is None:
+            return self.transfers
+        if identity is None:
+            return self.expected.total
+        return self.expected.counts.get(identity, 1)
+
+    def _arrive(self, identity: Hashable, link: int) -> None:
+        fate = self._fates[identity]
+        self.arrived += fate.stored < self._most(identity)
+        fate.stored += 1
+        self.stored += 1
+        self._arrivals.setdefault(identity, link)
+
+
+def _key(bare: bytes, by_body: bool) -> Hashable:
+    """Return a body or a bare message, or a digest of one that is long."""
+    told = body_of(bare) if by_body else bare
+    return told if len(told) <= _SHORT else blake2b(told, digest_size=16).digest()
