@@ -299,11 +299,14 @@ def _add_messages(add: Callable[..., Any]) -> None:
 def _check_client(namespace: argparse.Namespace) -> int:
     """Check a program and print its card; return 1 if something that was required is not so."""
     from qflow.live.client_check import ClientFailedError
-    from qflow.live.client_report import read_baseline
+    from qflow.live.client_report import find_comparable, read_baseline
 
     heed_interrupts()
     # Read before anything is measured.
     baseline = read_baseline(namespace.baseline) if namespace.baseline else None
+    if baseline:
+        for brake in namespace.brake:
+            find_comparable(baseline, _conditions(namespace)._replace(brake=brake))
     try:
         report = _check(namespace)
         worse = report.find_worse(baseline) if baseline else []
@@ -368,16 +371,16 @@ def _check_faults(
 
 
 def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: argparse.Namespace) -> int:
-    missed, error = report.find_missed(namespace.require), ""
-    others = sorted({name for brake, name in missed if report.cards[brake].fact(name) is None})
+    missed, untold, error = report.find_missed(namespace.require), report.find_untold(namespace.require), ""
+    others = [name for name in namespace.require if FACTS[name] != report.first.role]
     if others:
-        own = [name for name in FACTS if report.first.fact(name) is not None]
+        own = [name for name, role in FACTS.items() if role == report.first.role]
         error = f"{', '.join(others)} cannot be required of a {report.first.role}, but {', '.join(own)}"
     if not namespace.json:
         print(report)
     elif not error:
         print(json.dumps(report.as_json(), indent=2))
-    _print_output(report, namespace.output or bool(missed))
+    _print_output(report, namespace.output or bool(missed or untold))
     if error:
         refusal = RefusalError(error)
         refusal.facts = report.as_json()
@@ -391,7 +394,9 @@ def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: 
         print(f"qflow check-client: required and not so: {names}", file=sys.stderr)
     for brake, line, words in worse:
         print(f"qflow check-client: worse than the baseline, {line} ({brake}): {words}", file=sys.stderr)
-    return 1 if missed or worse else 0
+    for brake, name, doubt in untold:
+        print(f"qflow check-client: required, and cannot tell: {name} ({brake}): {doubt}", file=sys.stderr)
+    return 1 if missed or worse else 2 if untold else 0
 
 
 def _print_output(report: ClientReport, is_all: bool) -> None:

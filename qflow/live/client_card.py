@@ -26,15 +26,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from qflow.kit import kit_path
-from qflow.live.brakes import REJECT, SILENCE
+from qflow.live.brakes import CREDIT, REJECT, SILENCE
 from qflow.live.certificates import Certificate
 from qflow.table import Table
 
 SENDER, RECEIVER = "sender", "receiver"
 STILL, ENDED, RESENDS, LATE = "waits", "ended", "sends again and again", "still sends"
 """How a part of a run ended; :data:`LATE` is the time limit."""
-_SPIN = 0.01
-"""Seconds from a refusal to the same message, below which a program spins; no back-off is that short."""
 _LARGEST_WINDOW = 2_048
 """The largest window that a library of ``data/clients.csv`` has."""
 _PATIENT = 20.0
@@ -118,8 +116,6 @@ class ClientRun:
     is_connected: bool = True
     # Messages in open transactions.
     most_uncommitted: int = 0
-    # The fewest seconds from a refusal to the same message, None if nothing was sent again.
-    fastest_resend: float | None = None
     links: int = 1
     # Whether no two messages are alike, and none is new each time it is sent.
     is_told_apart: bool = True
@@ -127,6 +123,8 @@ class ClientRun:
     idle: float = 0.0
     # Other nodes, and transfers to each.
     elsewhere: Mapping[str, int] = field(default_factory=dict)
+    # Whether it sent a message before it could know the outcome of the one before.
+    is_pipelined: bool = False
 
     @property
     def has_failed(self) -> bool:
@@ -334,6 +332,10 @@ class ClientCard:
         if settling is not None and not self._dies_of:
             if name in ("settles", "never-locks") and self._is_settling_slow(settling):
                 return f"none of {settling.fed:,} was settled within {settling.waited:.0f} s; {longer}"
+            # Who waits for a number of messages has been found out before; others may only be slow.
+            is_known = settling.batch > 1 or settling.undelivered > 0
+            if name == "never-locks" and settling.is_locked and settling.waited_locked < _PATIENT:
+                return "" if is_known else f"nothing moved for {settling.waited_locked:.0f} s; {longer}"
             if name == "never-locks" and settling.is_slow:
                 return f"nothing was settled within {given.timeout:g} s; {longer}"
         return ""
@@ -380,9 +382,9 @@ class ClientCard:
 
     def _describe_stop(self) -> str:
         run, doubt = self.runs["stopped"], self.doubt("stops")
-        words = f"{run.before.depth:,} on the queue, {self.past_stop:,} past the stop"
+        words = self._describe_depth(run, f", {self.past_stop:,} past the stop")
         if run.before.rejected:
-            words += f", {_describe_refused(run)}"
+            words += f", {self._describe_refused(run)}"
         if run.has_failed or self.count_unsent("stopped"):
             words += f"; {self._describe_end(run)}"
         elif doubt:
@@ -399,6 +401,12 @@ class ClientCard:
             return f"waits for each commit, of up to {run.most_uncommitted:,} messages"
         if run.is_presettled:
             return "none: it waits for no outcomes"
+        if self.given.brake != SILENCE and self._is_one_by_one:
+            return (
+                "1 on each link: it waits for each outcome"
+                if run.links > 1
+                else "1: it waits for each outcome"
+            )
         if self.given.brake != SILENCE:
             return "not seen: no outcome is withheld from it"
         links = f", on {run.links:,} links" if run.links > 1 else ""
@@ -408,11 +416,30 @@ class ClientCard:
             return f"none: up to {run.most_unsettled:,} without an outcome{links}"
         return f"{window:,} without an outcome{links}"
 
+    @property
+    def _is_one_by_one(self) -> bool:
+        """Whether it waits for each outcome; others send more before they learn of a refusal, by chance."""
+        return not self._run("free").is_pipelined and not self._run("stopped").is_presettled
+
+    def _describe_depth(self, run: ClientRun, past: str = "") -> str:
+        """Say how many messages are on the queue, except where links share its room by chance."""
+        if self.given.brake == CREDIT and run.links > 1:
+            return f"more than {self.given.stop:,} on the queue, as each link has a credit of its own"
+        return f"{run.before.depth:,} on the queue{past}"
+
+    def _describe_refused(self, run: ClientRun) -> str:
+        """Say how many transfers were refused, where that number is the same each time."""
+        word = "rejected" if run.before.rejected else "released"
+        if run.resends or run.pause == RESENDS:
+            # How often a second is a matter of the machine.
+            return f"resends what is {word}"
+        is_exact = self._is_one_by_one or run.after.messages >= self.total
+        return f"{run.before.released + run.before.rejected:,} {word}" if is_exact else f"some {word}"
+
     def _describe_end(self, run: ClientRun, verb: str = "ends") -> str:
         """Say how a program ended by itself, after how many messages if not all, and its last error."""
         is_short = self.role == SENDER and not self.is_endless and run.after.messages < self.total
-        # With a window, what it sends before it learns of a refusal is a matter of the machine's speed.
-        is_exact = run.most_unsettled <= 1 or not (run.after.released or run.after.rejected)
+        is_exact = self._is_one_by_one or not (run.after.released or run.after.rejected)
         sent = (
             f" after {run.after.messages:,} of {self.total:,} messages"
             if is_exact
@@ -444,9 +471,9 @@ class ClientCard:
     def _describe_limit(self, case: str) -> str:
         run = self.runs[case]
         missing, lost = run.missing, self.count_lost(case)
-        seen = f"{run.before.depth:,} on the queue"
+        seen = self._describe_depth(run) if case == "limit" else f"{run.before.depth:,} on the queue"
         if run.before.released or run.before.rejected:
-            seen += f", {_describe_refused(run)}"
+            seen += f", {self._describe_refused(run)}"
         if not run.is_told_apart and not self.is_endless:
             seen += " (its messages are alike: counted only)"
         if run.has_failed:
@@ -468,14 +495,15 @@ class ClientCard:
             again = "" if run.before.released or run.before.rejected else "; sends some again"
             return f"{seen}{again}; all arrive when there is room{twice}"
         if run.before.depth < self.given.limit and not run.before.released and not run.before.rejected:
-            return f"never at the limit: {run.pause} at {run.before.depth:,}"
+            at = f" at {run.before.depth:,}" if self.given.brake != CREDIT or run.links < 2 else ""
+            return f"never at the limit: {run.pause}{at}"
         return f"{seen}; loses nothing"
 
     def _describe_loss(self, run: ClientRun, lost: int) -> str:
         if self.is_endless:
             return f"goes on, and loses {lost:,} of {run.after.messages:,}"
         is_short = self.count_unsent(run.case) > 0
-        if is_short and run.most_unsettled > 1:
+        if is_short and not self._is_one_by_one:
             return f"loses messages, and {self._describe_end(run)}"
         # What settles its own is not the same in each run: it may close before all is written.
         total = run.after.messages if run.is_presettled else self.total
@@ -682,15 +710,6 @@ def _quote(output: str) -> str:
 
 def _quote_after(output: str) -> str:
     return f", and says {_quote(output)}" if _quote(output) else ""
-
-
-def _describe_refused(run: ClientRun) -> str:
-    """Say how many transfers were refused; a program that sends them again has another number each time."""
-    word = "rejected" if run.before.rejected else "released"
-    if not run.resends and run.pause != RESENDS:
-        return f"{run.before.released + run.before.rejected:,} {word}"
-    spins = run.fastest_resend is not None and run.fastest_resend < _SPIN
-    return f"{'spins: resends at once' if spins else 'resends'} what is {word}"
 
 
 # Clients that were measured

@@ -31,11 +31,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 from shlex import quote
 from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from qflow.broker.errors import ManagementError
 from qflow.kit import RefusalError
@@ -67,6 +69,8 @@ _FEEDER = "qflow-bench"
 _KEPT_LINES = 200
 _LONGEST_LINE = 4_096
 _GRACE = 1.0
+_MARK = "QFLOW_CLIENT"
+"""The variable by which processes are found that a program started in sessions of their own."""
 _PLACE = re.compile(r"\{(\w+)\}")
 """Where a word of the program's command says what is put there."""
 
@@ -188,7 +192,8 @@ class _Bench:
                 f"{self.given.limit}; AMQP_MESSAGES says how many it is asked for",
                 watch.program.output(),
             )
-        self.expected = watch.ledger.expect(pause != LATE)
+        with watch.serving.lock:
+            self.expected = watch.ledger.expect(pause != LATE)
         # Who pauses undisturbed is not still when it pauses.
         longest = max(self.given.still, 2 * watch.ledger.longest_pause)
         self.quiet = min(longest, max(self.given.still, self.given.timeout / 3))
@@ -203,11 +208,11 @@ class _Bench:
                 return watch.run(watch.wait(is_done=watch.has_sent_all))
             pause = end = watch.wait()
             before, printed = watch.figures, watch.program.printed
-            if pause in (STILL, LATE) and case == "deleted":
+            if pause != ENDED and case == "deleted":
                 is_over = bool(self.expected) and watch.has_sent_all()
                 watch.delete()
                 end = watch.wait(is_done=lambda: is_over)
-            elif pause != ENDED and case != "deleted":
+            elif pause != ENDED:
                 end = watch.wait(watch.drain, watch.is_complete)
             return watch.run(pause, before, end, printed)
 
@@ -246,9 +251,11 @@ class Program:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         try:
+            # What the program starts inherits the mark, in whichever session it runs.
+            self._mark = f"{_MARK}={uuid4().hex}".encode()
             self._process = subprocess.Popen(
                 list(command),
-                env={**os.environ, **environment},
+                env={**os.environ, **environment, _MARK: self._mark.decode().partition("=")[2]},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -285,15 +292,31 @@ class Program:
 
     def end(self) -> None:
         """End the program and all processes that it started: by SIGTERM, and a second later by SIGKILL."""
+        deadline = monotonic() + _GRACE
         self._signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
-        if self.status is None or self._reader.is_alive():
+        while self._find_marked() and monotonic() < deadline:
+            sleep(_LOOK)
+        if self.status is None or self._reader.is_alive() or self._find_marked():
             self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
         self._process.wait()
         self._reader.join(_GRACE)
 
+    def _find_marked(self) -> list[int]:
+        """Return the processes that have the program's mark; only Linux shows it, so none elsewhere."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            # Another user's processes, and those that end meanwhile, cannot be read.
+            with suppress(OSError):
+                if self._mark in path.read_bytes().split(b"\0"):
+                    found.append(int(path.parent.name))
+        return found
+
     def _signal(self, number: int) -> None:
+        for process in self._find_marked():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process, number)
         with suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, number)
@@ -375,7 +398,7 @@ class _Watch:
             receiving = [link for link in links if link.role == "receiver" and link.node == self.given.queue]
             self.receivers = [link.describe() for link in receiving]
             queue = serving.broker.queues.queues.get(self.given.queue)
-            if queue is not None and receiving:
+            if queue is not None and (receiving or self._settled):
                 consumed, self.consumed = self.consumed, queue.statistics().msgTotalDequeues
                 for link, seen in zip(receiving, self.receivers, strict=True):
                     settled = int(seen["delivered"]) - int(seen["unsettled"])
@@ -435,8 +458,8 @@ class _Watch:
                 return STILL
             if self.figures.sent > sent and stuck * _LOOK >= 2 * self.bench.quiet:
                 return RESENDS
-            left = self.deadline - monotonic()
-            if left <= (self.given.timeout / 2 if is_done is None else 0) or self.is_too_much():
+            share = 0.5 if is_done is None and self._connected else 0.0
+            if self.deadline - monotonic() <= share * self.given.timeout or self.is_too_much():
                 return STILL if self.has_begun and self.idle >= self.given.timeout / 2 else LATE
 
     def _progress(self) -> tuple[int, int]:
@@ -452,7 +475,7 @@ class _Watch:
         return self.figures.messages >= self.bench.total
 
     def is_complete(self) -> bool:
-        """Return whether each message was sent, has its outcome, and is on the queue if the program can tell."""
+        """Return whether each message has its outcome, and came onto the queue if the program can tell."""
         figures, words = self.figures, self.ledger.words
         is_told = words["accepted"] or words["released"] or words["rejected"]
         has_come = figures.arrived >= figures.messages or not is_told
@@ -480,11 +503,11 @@ class _Watch:
             words(self.program.output(printed)) if before else "",
             self.connections > 0,
             ledger.most_uncommitted,
-            ledger.fastest_resend,
             len(ledger.links),
             ledger.is_told_apart,
             round(self.idle, 1),
             dict(ledger.elsewhere),
+            ledger.is_pipelined,
         )
 
     def _words(self, output: str) -> str:
@@ -576,11 +599,11 @@ class _SettlingProbe:
         credit = sum(int(link["credit"]) for link in watch.receivers)
         is_presettled = all(link["is_presettled"] for link in watch.receivers)
         links, soon = len(watch.receivers), 2 * watch.given.still
-        is_alone = self._settles_alone(soon)
+        is_alone = is_quick = self._settles_alone(soon)
         if not is_alone and watch.is_receiving and not is_presettled:
             self._feed_until_settled()
             self._await(lambda: not watch.figures.depth or watch.consumed >= _ENOUGH > 1 >= watch.largest)
-            is_alone = not watch.figures.depth and self._settles_alone(watch.given.timeout)
+            is_alone = not watch.figures.depth and self._settles_alone(watch.given.timeout, 1)
         watch.wait()
         with watch.serving.lock:
             counted = watch.serving.broker.queue(watch.given.queue).statistics()
@@ -588,7 +611,7 @@ class _SettlingProbe:
         return Settling(
             credit,
             is_presettled,
-            0 if is_presettled or not watch.consumed else 1 if is_alone else watch.largest,
+            0 if is_presettled or not watch.consumed else 1 if is_alone else max(1, watch.largest),
             self.feeder.sent,
             watch.unsettled,
             # What a receiver had that is gone is back as well.
@@ -597,12 +620,12 @@ class _SettlingProbe:
             links=links,
             undelivered=watch.figures.depth - watch.unsettled if is_there else 0,
             waited=round(watch.idle),
-            alone=self.slowest_alone if self.slowest_alone > soon else 0.0,
+            alone=0.0 if is_quick else self.slowest_alone,
         )
 
-    def _settles_alone(self, patience: float) -> bool:
-        """Send three messages, each when all before it are settled; return whether all were."""
-        for _ in range(_ENOUGH):
+    def _settles_alone(self, patience: float, count: int = _ENOUGH) -> bool:
+        """Send messages, each when all before it are settled; return whether all were."""
+        for _ in range(count):
             began = monotonic()
             if not self.watch.is_receiving or self.feeder.sent >= _MOST_FED:
                 return False
@@ -619,7 +642,8 @@ class _SettlingProbe:
         while watch.consumed == consumed and monotonic() < middle and watch.is_receiving:
             if self.feeder.sent >= _MOST_FED or watch.figures.depth > watch.unsettled:
                 break
-            self.feeder.send(self.feeder.sent + 1, _MOST_FED)
+            # It settles a batch at the batch's last message, however many follow.
+            self.feeder.send(self.feeder.sent + 1 + self.feeder.sent // 10, _MOST_FED)
             self._await(lambda: watch.consumed > consumed, 2 * _LOOK)
 
     def _await(self, is_so: Callable[[], bool], patience: float = inf) -> bool:

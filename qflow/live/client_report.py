@@ -28,13 +28,18 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from qflow.kit import RefusalError
-from qflow.live.client_card import COUNTED, SUBJECTS, WINDOW, ClientCard
+from qflow.live.client_card import COMPARED, COUNTED, FACTS, SUBJECTS, WINDOW, ClientCard, Conditions
 
 if TYPE_CHECKING:
     from qflow.live.client_faults import Ledger
 
 _COLUMN = 38
-_READ = {"facts", "lost", "unsent", "card"}
+_READ: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("facts", "lost", "unsent", "card"), dict),
+    **dict.fromkeys(COMPARED, (int, float)),
+    "client_window": (int, type(None)),
+}
+"""The parts of a report that a later one is compared with, and their types."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +55,29 @@ class ClientReport:
         return next(iter(self.cards.values()))
 
     def find_missed(self, required: Sequence[str]) -> list[tuple[str, str]]:
-        """Return the facts that are required and not so, each with its brake."""
+        """Return the facts that are required and do not hold, each with its brake."""
         return [
-            (brake, name) for brake, card in self.cards.items() for name in required if not card.fact(name)
+            (brake, name)
+            for brake, card in self.cards.items()
+            for name in required
+            if card.fact(name) is False
+        ]
+
+    def find_untold(self, required: Sequence[str]) -> list[tuple[str, str, str]]:
+        """Return the facts that are required and could not be told: brake, name, and the reason."""
+        return [
+            (brake, name, card.doubt(name))
+            for brake, card in self.cards.items()
+            for name in required
+            if card.role == FACTS[name] and card.doubt(name)
         ]
 
     def find_worse(self, baseline: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-        """Return what is worse than in an earlier report: brake, line of the card, and the words of both."""
+        """Return the lines that got worse since an earlier report: brake, line, and the words of both."""
         found = []
         for brake, card in self.cards.items():
-            before = baseline.get("brakes", {baseline.get("brake", brake): baseline}).get(brake)
-            if not isinstance(before, dict) or before.get("role") != card.role or not set(before) >= _READ:
+            before = find_comparable(baseline, card.given)
+            if before.get("role") != card.role:
                 raise RefusalError(f"the baseline has no {card.role} under the brake {brake}")
             words = dict(card.lines())
             for line in _worse_lines(before, card):
@@ -95,13 +112,16 @@ class ClientReport:
         return "\n".join(lines) + "\n"
 
     def as_junit(self, required: Sequence[str] = (), worse: Sequence[tuple[str, str, str]] = ()) -> str:
-        """Return each line of the cards as a test case; one fails that misses a fact, or is worse."""
+        """Return each line of the cards as a test case; it fails if it got worse, or for a required fact."""
         suite = ElementTree.Element("testsuite", name="qflow check-client")
         failures = {(brake, line): words for brake, line, words in worse}
         for brake, name in self.find_missed(required):
             words = dict(self.cards[brake].lines())
             for line in _lines_of(name, self.cards[brake]):
                 failures.setdefault((brake, line), f"{name} is required; {words[line]}")
+        for brake, name, doubt in self.find_untold(required):
+            line = self.cards[brake].subject(name if name in SUBJECTS else COUNTED[-1])
+            failures.setdefault((brake, line), f"{name} is required; cannot tell: {doubt}")
         for brake, card in self.cards.items():
             for line, text in card.lines():
                 case = ElementTree.SubElement(suite, "testcase", classname=f"check-client.{brake}", name=line)
@@ -138,7 +158,7 @@ class ClientReport:
 
 
 def read_baseline(path: str | Path) -> dict[str, Any]:
-    """Return an earlier report as it was written by ``--json``."""
+    """Read an earlier report that ``--json`` wrote."""
     try:
         read = json.loads(Path(path).read_text("utf-8"))
     except ValueError as error:
@@ -146,6 +166,34 @@ def read_baseline(path: str | Path) -> dict[str, Any]:
     if not isinstance(read, dict) or not ("brakes" in read or "facts" in read):
         raise RefusalError(f"{path} is no report of qflow check-client --json")
     return read
+
+
+def find_comparable(baseline: Mapping[str, Any], given: Conditions) -> Mapping[str, Any]:
+    """Return the card of an earlier report under a brake.
+
+    Raises:
+        RefusalError: If there is none, if it is malformed, or if it was made under other conditions.
+    """
+    brakes = baseline.get("brakes", {baseline.get("brake", given.brake): baseline})
+    before = brakes.get(given.brake) if isinstance(brakes, dict) else None
+    if not isinstance(before, dict):
+        raise RefusalError(f"the baseline has no card under the brake {given.brake}")
+    odd = [name for name, kind in _READ.items() if not isinstance(before.get(name), kind)]
+    odd += [
+        name
+        for name in ("lost", "unsent")
+        if name not in odd and not all(isinstance(count, int) for count in before[name].values())
+    ]
+    if odd:
+        raise RefusalError(f"the baseline lacks {', '.join(odd)}, or they are malformed; make it anew")
+    others = [
+        f"{name} {before[name]:g} (now {getattr(given, name):g})"
+        for name in COMPARED
+        if before[name] != getattr(given, name)
+    ]
+    if others:
+        raise RefusalError(f"the baseline was made under other conditions: {', '.join(others)}")
+    return before
 
 
 def _lines_of(fact: str, card: ClientCard) -> list[str]:

@@ -38,8 +38,6 @@ class _Fate:
 
     sent: int = 0
     stored: int = 0
-    # Clock time of the last refusal.
-    refused: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +78,8 @@ class MessageLedger:
         longest_pause: Seconds between two transfers.
         elsewhere: Node to transfers, of the nodes that are not under test.
         asked: Links that were asked for: role, node, and the refusal or "".
-        links: Number of links that have sent to the queue.
-        fastest_resend: The least number of seconds from a refusal to the same message; None without one.
+        links: Links that have sent to the queue, numbered.
+        is_pipelined: Whether a link sent a message before it could know the outcome of the one before.
     """
 
     def __init__(self, queue: str, expected: Expected | None = None) -> None:
@@ -92,7 +90,8 @@ class MessageLedger:
         self.elsewhere: Counter[str] = Counter()
         self.asked: list[tuple[str, str, str]] = []
         self.links: dict[Any, int] = {}
-        self.fastest_resend: float | None = None
+        self.is_pipelined = False
+        self._times: dict[Any, int] = {}
         self.last, self.longest_pause = monotonic(), 0.0
         self.messages = self.arrived = 0
         self._fates: defaultdict[Hashable, _Fate] = defaultdict(_Fate)
@@ -112,21 +111,23 @@ class MessageLedger:
     def transferred(self, transfer: SeenTransfer, word: str) -> None:
         """Note a message with its outcome, "" while that is withheld."""
         if transfer.node != self.queue:
-            self.elsewhere[transfer.node] += 1
+            # The name of a dynamic node is new in each run.
+            is_dynamic = transfer.sending.wrapper.remote_target.dynamic
+            self.elsewhere["a dynamic node" if is_dynamic else transfer.node] += 1
             return
         link = self.links.setdefault(transfer.sending, len(self.links))
         identity = self._identify(transfer.bare)
         if self.expected is None:
             self._seen.append((transfer.bare, link))
+        # The server writes outcomes when it has taken all messages of one read.
+        self.is_pipelined |= self._times.get(transfer.sending) == transfer.time
+        self._times[transfer.sending] = transfer.time
         now = monotonic()
         if self.transfers:
             self.longest_pause = max(self.longest_pause, now - self.last)
         self.last, self.transfers = now, self.transfers + 1
         fate, most = self._fates[identity], self._most(identity)
         self.messages += fate.sent < most
-        if fate.refused:
-            pause = self.last - fate.refused
-            self.fastest_resend = min(pause, self.fastest_resend or pause)
         fate.sent += 1
         if word:
             self.words[word] += 1
@@ -135,8 +136,8 @@ class MessageLedger:
             self.unsettled += 1
             self.most_unsettled = max(self.most_unsettled, self.unsettled)
         if word in _REFUSED:
-            fate.refused = self.last
-        elif transfer.is_transactional:
+            return
+        if transfer.is_transactional:
             self._pending[transfer.sending.session].append(identity)
             self.uncommitted += 1
             self.most_uncommitted = max(self.most_uncommitted, self.uncommitted)

@@ -133,6 +133,7 @@ class SeenTransfer(NamedTuple):
         node: The queue or exchange that it was sent to; of an anonymous relay, its address.
         number: Its command in the session, by which :meth:`TransferObserver.settled` names it.
         bare: Properties, application properties and body, as bytes.
+        time: Microseconds; messages that came in one read have one time.
     """
 
     sending: Sending
@@ -140,6 +141,7 @@ class SeenTransfer(NamedTuple):
     number: int
     bare: bytes
     is_transactional: bool = False
+    time: int = 0
 
 
 class _PeerServer(Protocol):
@@ -863,7 +865,7 @@ class Peer:
             return
         node = sending.node or encoded.to or ""
         number, includes = session.engine.completions.next_number, session.coordinator.includes(delivery)
-        seen = SeenTransfer(sending, node, number, raw[encoded.bare :], includes)
+        seen = SeenTransfer(sending, node, number, raw[encoded.bare :], includes, self.server.broker.now)
         sending.last = ""
         try:
             self._route(sending, link, delivery, message, encoded)

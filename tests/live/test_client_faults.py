@@ -3,6 +3,7 @@
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,15 +11,19 @@ pytest.importorskip("proton")
 
 from client_programs import PROGRAMS
 from commands import output_of, status_of
+from proton import Message
 from test_client_report import card
 
 from qflow.kit import RefusalError
 from qflow.live import Conditions, check_faults, cli, client_check, client_faults
-from qflow.live.client_faults import FAULTS, Ledger, _account, ledger_table
+from qflow.live.amqp_frames import section_places
+from qflow.live.client_faults import FAULTS, Ledger, ledger_table
+from qflow.live.message_ledger import MessageLedger
+from qflow.live.peer import SeenTransfer
 from qflow.trace import read_trace
 
 CURED = [sys.executable, str(PROGRAMS / "proton_window_cured.py")]
-FEW = Conditions(messages=90, timeout=20)
+FEW = Conditions(messages=90, timeout=20, still=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -75,19 +80,28 @@ def test_the_ledger_of_the_documented_client_is_what_both_ends_count(ledgers):
     assert (slow.lost, slow.stored, slow.status) == (0, 90, 0)
 
 
-class Server:
-    """What a run has left."""
+class Link:
+    """A link on which messages come, in a session of its own."""
 
-    fault, strikes, struck, back, status, output = "cut", (2,), [1.0], [1.5], 0, ""
-
-    def __init__(self, *taken):
-        self.taken = [encoded(body) for body in taken]
+    def __init__(self):
+        self.session = object()
 
 
-def encoded(body):
-    from proton import Message
+def send(ledger, bodies, link, word="accepted", **properties):
+    """Show messages to a ledger, as a server does."""
+    for number, body in enumerate(bodies):
+        message = Message(body=body, properties=properties or None)
+        places = section_places(bytes(message.encode()))
+        bare = bytes(message.encode())[places.bare :]
+        ledger.transferred(SeenTransfer(link, "orders", number, bare), word)
 
-    return Message(body=body).encode()
+
+def expected(*runs):
+    """What an undisturbed run sent, each argument on a link of its own."""
+    ledger = MessageLedger("orders")
+    for bodies in runs:
+        send(ledger, bodies, Link())
+    return ledger.expect()
 
 
 @pytest.mark.parametrize(
@@ -99,19 +113,76 @@ def encoded(body):
         ("acbd", 0, 0, 1),
         ("dabc", 0, 0, 3),
         ("ababcd", 0, 2, 0),
-        ("a", 3, 0, 0),
+        ("aaaa", 3, 3, 0),
     ],
 )
 def test_messages_are_told_apart_by_their_bodies(taken, missing, duplicated, out_of_order):
-    ledger = _account(Server(*taken), [encoded(body) for body in "abcd"])
-    assert (ledger.missing, ledger.duplicated, ledger.out_of_order) == (missing, duplicated, out_of_order)
-    assert ledger.back == (0.5,)
+    ledger = MessageLedger("orders", expected("abcd"))
+    send(ledger, taken, Link())
+    assert (4 - ledger.arrived, ledger.repeated) == (missing, duplicated)
+    assert ledger.count_disorder() == out_of_order
 
 
-def test_messages_that_are_alike_are_counted_only():
-    ledger = _account(Server("x", "x", "x"), [encoded("x")] * 4)
-    assert (ledger.missing, ledger.duplicated, ledger.out_of_order) == (1, 0, None)
-    assert "not known" in str(ledger_table([ledger]))
+def test_losses_are_not_netted_against_duplicates():
+    ledger = MessageLedger("orders", expected("abcdefgh"))
+    link = Link()
+    send(ledger, "abc", link, "released")
+    send(ledger, "defgh", link)
+    send(ledger, "de", link)
+    assert (ledger.missing, ledger.repeated, ledger.resent) == (3, 2, 2)
+    send(ledger, "ab", link)
+    assert (ledger.missing, ledger.words["released"], ledger.words["accepted"]) == (1, 3, 9)
+
+
+def test_order_is_compared_within_a_link():
+    two = expected("aceg", "bdfh")
+    ledger = MessageLedger("orders", two)
+    first, second = Link(), Link()
+    send(ledger, "bdfh", second)
+    send(ledger, "aceg", first)
+    assert ledger.count_disorder() == 0
+    mixed = MessageLedger("orders", two)
+    send(mixed, "gace", first)
+    assert mixed.count_disorder() == 3
+
+
+def test_messages_that_are_alike_are_as_many_as_the_undisturbed_run_had():
+    ledger = MessageLedger("orders", expected("xxxx"))
+    send(ledger, "xxx", Link())
+    assert not ledger.is_told_apart
+    assert (ledger.messages, ledger.arrived, ledger.count_disorder()) == (3, 3, None)
+    one = Ledger("cut", 4, 3, 1, 0, None, (1,), (None,), None, "", 20.0)
+    assert "not known" in str(ledger_table([one]))
+    assert str(one) == "1 of 4 not there when the bench ended it; back not within 20 s"
+
+
+def test_a_message_id_tells_bodies_apart_that_are_alike():
+    undisturbed = MessageLedger("orders")
+    for number in range(4):
+        send(undisturbed, "x", Link(), number=number)
+    ledger = MessageLedger("orders", undisturbed.expect())
+    send(ledger, "x", Link(), number=2)
+    send(ledger, "x", Link(), number=2)
+    assert (ledger.messages, ledger.repeated, ledger.is_told_apart) == (1, 1, True)
+
+
+def test_a_transaction_brings_its_messages_when_it_is_committed():
+    ledger, link = MessageLedger("orders", expected("abcd")), Link()
+    for body in "ab":
+        bare = bytes(Message(body=body).encode())
+        ledger.transferred(SeenTransfer(link, "orders", 1, bare, True), "accepted")
+    assert (ledger.messages, ledger.arrived, ledger.uncommitted) == (2, 0, 2)
+    ledger.discharged(link.session, False)
+    assert (ledger.arrived, ledger.uncommitted, ledger.missing) == (0, 0, 2)
+
+
+def test_other_nodes_are_counted_apart():
+    ledger = MessageLedger("orders")
+    audit = Link()
+    audit.wrapper = SimpleNamespace(remote_target=SimpleNamespace(dynamic=False))
+    ledger.transferred(SeenTransfer(audit, "audit", 1, b"x"), "accepted")
+    send(ledger, "a", Link())
+    assert (ledger.transfers, dict(ledger.elsewhere)) == (1, {"audit": 1})
 
 
 def test_a_program_that_says_that_it_failed_has_lost_nothing_in_silence():
@@ -123,7 +194,7 @@ def test_a_program_that_says_that_it_failed_has_lost_nothing_in_silence():
 def test_a_program_that_cannot_be_judged_is_refused():
     with pytest.raises(RefusalError, match="cannot be run"):
         check_faults(["no-such-program"])
-    with pytest.raises(RefusalError, match="sent 0 messages where nothing goes wrong"):
+    with pytest.raises(RefusalError, match="sent 0 messages to 'orders' where nothing goes wrong"):
         check_faults([sys.executable, "-c", "pass"], FEW)
 
 

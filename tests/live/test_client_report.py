@@ -22,9 +22,11 @@ CASES = ("free", "stopped", "resumed", "limit", "released", "deleted")
 
 def card(window=50, lost=0, pause="waits", brake="silence"):
     """A sender that stops with a window, goes on, and loses so many at the limit without flow control."""
-    held = Figures(sent=10 + window, accepted=10, unsettled=window, stored=10 + window, depth=10 + window)
-    whole = Figures(sent=300, accepted=300, stored=300, depth=10 + window)
-    less = Figures(sent=300, accepted=300 - lost, released=lost, stored=300 - lost, depth=30)
+    few = 10 + window
+    held = Figures(few, 10, unsettled=window, stored=few, depth=few, messages=few, arrived=few)
+    whole = Figures(300, 300, stored=300, depth=few, messages=300, arrived=300)
+    came = 300 - lost
+    less = Figures(300, came, released=lost, stored=came, depth=30, messages=300, arrived=came)
     after = {
         "free": whole,
         "stopped": held,
@@ -56,13 +58,15 @@ def test_what_is_as_it_was_or_better_is_not_worse():
         (
             card(lost=7),
             "limit 30, without",
-            "was: 30 on the queue; loses nothing, and then waits; "
-            "is: 30 on the queue, 7 released; goes on; loses 7 of 300 without a word, and then waits",
+            "was: 30 on the queue; loses nothing; "
+            "is: 30 on the queue, 7 released; goes on; loses 7 of 300 without a word, none sent again within "
+            "0 s",
         ),
         (
             card(pause="still sends"),
             "does it stop",
-            "was: yes: 60 on the queue, 50 past the stop; is: no: 60 on the queue, 50 past the stop",
+            "was: yes: 60 on the queue, 50 past the stop; nothing more for 0 s; "
+            "is: no: 60 on the queue, 50 past the stop, and it still sends after 60 s",
         ),
     ],
 )
@@ -72,12 +76,29 @@ def test_what_got_worse_is_said_by_the_line_and_the_words_of_both(now, line, wor
 
 def test_a_baseline_of_another_role_or_brake_is_refused():
     report = ClientReport({"credit": card(brake="credit")})
-    with pytest.raises(RefusalError, match="the baseline has no sender under the brake credit"):
-        report.find_worse(ClientReport({"silence": card()}).as_json())
+    with pytest.raises(RefusalError, match="the baseline has no card under the brake credit"):
+        report.find_worse({"brakes": {"silence": card().as_json()}})
     with pytest.raises(RefusalError, match="no sender"):
-        ClientReport({"silence": card()}).find_worse({"role": "receiver", "facts": {}})
-    with pytest.raises(RefusalError, match="no sender"):
-        ClientReport({"silence": card()}).find_worse({"role": "sender", "facts": {}})
+        ClientReport({"silence": card()}).find_worse({**card().as_json(), "role": "receiver"})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"facts": None}, "the baseline lacks facts, or they are malformed"),
+        ({"lost": {"limit": "many"}}, "the baseline lacks lost, or"),
+        ({"card": []}, "the baseline lacks card, or"),
+        ({"client_window": "large"}, "lacks client_window"),
+        ({"stop": 20, "timeout": 5.0}, r"under other conditions: stop 20 \(now 10\), timeout 5 \(now 60\)"),
+        ({"messages": 6000}, r"under other conditions: messages 6000 \(now 300\)"),
+        ({"brakes": []}, "the baseline has no card under the brake silence"),
+        ({"brakes": {"silence": 5}}, "the baseline has no card under the brake silence"),
+    ],
+)
+def test_a_baseline_that_is_malformed_or_of_other_conditions_is_refused(change, words):
+    baseline = json.loads(json.dumps(card().as_json())) | change
+    with pytest.raises(RefusalError, match=words):
+        ClientReport({"silence": card()}).find_worse(baseline)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +128,7 @@ def test_junit_fails_the_lines_that_miss_a_fact_or_got_worse():
             "check-client.silence",
             "limit 30, without",
         ): "loses-nothing is required; 30 on the queue, 7 released; "
-        "goes on; loses 7 of 300 without a word, and then waits",
+        "goes on; loses 7 of 300 without a word, none sent again within 0 s",
         ("check-client.credit", "after resume"): "was: goes on; is: does not",
     }
 
@@ -125,7 +146,8 @@ def test_markdown_is_a_table_with_a_column_for_each_brake():
 
 def test_brakes_stand_side_by_side():
     text = str(ClientReport({"silence": card(), "credit": card(brake="credit")}))
-    assert "does it stop                 yes: 60 on the queue, 50 past the stop  yes: 60" in text
+    assert "does it stop                 yes: 60 on the queue, 50 past the" in text
+    assert "stop; nothing more for 0 s" in text
     assert max(len(line) for line in text.splitlines()) <= 110
 
 
@@ -137,10 +159,10 @@ def test_a_build_keeps_a_card_and_fails_where_it_got_worse(monkeypatch, tmp_path
     baseline.write_text(capsys.readouterr().out)
     junit, page = tmp_path / "junit.xml", tmp_path / "card.md"
     reports = ["--baseline", baseline, "--junit", junit, "--markdown", page]
-    assert status_of("check-client", *reports, "--", "send") == 1
+    assert status_of("check-client", "--messages", 300, *reports, "--", "send") == 1
     errors = capsys.readouterr().err
     assert (
-        "worse than the baseline, limit 30, without (silence): was: 30 on the queue; loses nothing, "
+        "worse than the baseline, limit 30, without (silence): was: 30 on the queue; loses nothing; "
         in errors
     )
     assert int(ElementTree.parse(junit).getroot().get("failures")) >= 1
