@@ -933,7 +933,8 @@ class Peer:
 
     def _end_sending(self, sending: Sending, error: SessionException) -> None:
         self.links.pop(sending.impl, None)
-        self._closed[sending.impl] = sending
+        if self.server.observer is not None:
+            self._closed[sending.impl] = sending
         sending.end()
         if not isinstance(error, LinkException):
             error = LinkException(str(error), "amqp:precondition-failed")
