@@ -179,7 +179,7 @@ def _keep_trace(server: Server, path: str) -> Iterator[None]:
 
 
 def _report_incident(incident: str) -> None:
-    """Print the reason of a connection's end on one line, whatever the client is called."""
+    """Print the reason of a connection's end on one line, safe for any client name."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in incident)
     print(f"qflow serve: {shown}", file=sys.stderr, flush=True)
 

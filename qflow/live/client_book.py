@@ -72,7 +72,7 @@ Mark = tuple[int, int]
 
 @dataclass(slots=True, eq=False)
 class SeenClient:
-    """One client of the log, and what was seen of it; the report has it in this order."""
+    """One client of the log and its observations, in the report's order."""
 
     name: str
     role: str
@@ -174,14 +174,14 @@ class ClientBook:
         self.rows.append((self.now, client, event, queue, label, size, group))
 
     def add_finding(self, words: str) -> None:
-        """Note what a reader of the log should know; the same words are counted."""
+        """Note a finding for readers of the log; equal ones are counted."""
         if words in self.findings:
             self.findings[words][0] += 1
         elif len(self.findings) < _MOST_FINDINGS:
             self.findings[words] = [1, self.now]
 
     def note_statistics(self, said: Mapping[str, Any]) -> None:
-        """Note what the broker's management answers of a queue or of its exchanges, or why it does not."""
+        """Note the answer of the broker's management about its queues and exchanges, or why there is none."""
         if "queue" in said:
             self.queues.setdefault(said["queue"], {}).update(said["arguments"])
             self.declared.add(said["queue"])
@@ -233,7 +233,7 @@ class ClientBook:
         return next(name for name in names if name not in self.clients and name not in _RESERVED)
 
     def end_client(self, client: SeenClient, error: str, reason: str, left: Collection[SeenMessage]) -> None:
-        """Note that a client is gone; what a consumer had not settled is on its queue again."""
+        """Note that a client is gone; a consumer's unsettled messages are on its queue again."""
         client.unsettled, client.ended = 0, error or reason
         is_consumer = client.role == "consumer"
         if is_consumer:
@@ -302,7 +302,7 @@ class ClientBook:
         return SeenMessage(client, sent, mark, self.now)
 
     def settle(self, message: SeenMessage, event: str) -> None:
-        """Note ``accept``, ``release`` or ``reject`` of what was delivered."""
+        """Note ``accept``, ``release`` or ``reject`` of a delivery."""
         client = message.client
         client.settle()
         client.answered += 1
@@ -316,7 +316,7 @@ class ClientBook:
 
 
 class Labels:
-    """The messages under way, by what they are recognised by."""
+    """The messages under way, by their fingerprints."""
 
     def __init__(self) -> None:
         # Deliveries for which more than one transfer could be meant; and of what no client sent through here.
@@ -330,7 +330,7 @@ class Labels:
         self.refused: set[str] = set()
 
     def add(self, label: str, address: str, mark: Mark, size: int, is_exchange: bool = False) -> _Sent:
-        """Note a transfer of so many bytes, to a queue or to an exchange."""
+        """Note a transfer to a queue or to an exchange, and its size in bytes."""
         self._count += 1
         sent = _Sent(self._count, label, size)
         if not is_exchange:
@@ -343,7 +343,7 @@ class Labels:
         return sent
 
     def _forget_oldest(self) -> None:
-        """Forget the oldest; of what is all alike, the older half."""
+        """Forget the oldest messages; where all are alike, the older half."""
         oldest = next(iter(self._passed))
         if len(self._passed) > 1:
             self._kept -= sum(len(sent) for sent, _ in self._passed.pop(oldest).values())
@@ -457,7 +457,7 @@ def _infer_consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
 
 
 def check_folder(out: Path) -> Path:
-    """Return the folder of a recording to come; RefusalError if its name or what is there forbids it.
+    """Return the folder for a new recording; RefusalError if its name is wrong or something is there.
 
     >>> check_folder(Path("monday.csv"))
     Traceback (most recent call last):
@@ -509,7 +509,7 @@ class RecordingFolder:
 
 
 def report(book: ClientBook) -> dict[str, Any]:
-    """Return what a reader of a recording should know, as JSON holds it."""
+    """Return the report of a recording as JSON values."""
     return {
         "broker": {"product": book.broker, "is_qpid_cpp": book.is_qpid_cpp},
         "statistics": {"since_us": book.statistics_since, "missing": book.missing},

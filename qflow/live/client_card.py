@@ -1,4 +1,4 @@
-"""ClientCard: what was measured of one client program, as numbers and as sentences.
+"""ClientCard: the measurements of one client program, as numbers and as sentences.
 
 A client with a window of W messages leaves stop + W messages on a stopped queue: the broker accepts up to the
 stop threshold, and holds what comes then without an outcome until W of them wait (LNK-02).  A client that
@@ -78,7 +78,7 @@ class Conditions(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """A client as the server has seen it at one moment; messages are told apart by their identity."""
+    """A client's counts at one moment, at the server; messages are told apart by identity."""
 
     # Transfers, those that were sent again included, and their outcomes.
     sent: int = 0
@@ -293,7 +293,7 @@ class ClientCard:
 
     @property
     def settles(self) -> bool:
-        """Whether what it receives leaves the queue, and it does not die of it."""
+        """Whether received messages leave the queue, and the program survives them."""
         if self.settling is None or self._dies_of:
             return False
         return self.settling.is_presettled or self.settling.batch > 0
@@ -305,7 +305,7 @@ class ClientCard:
 
     @property
     def never_locks(self) -> bool:
-        """Whether no sender, whatever its window, can wait for this receiver while it waits for more."""
+        """Whether this receiver and a sender never wait for each other, for any window of the sender."""
         settling = self.settling
         if settling is None or settling.is_locked or not self.settles:
             return False
@@ -314,7 +314,7 @@ class ClientCard:
     # Doubt
 
     def doubt(self, name: str) -> str:
-        """Return why a fact could not be told, and what would tell it; "" if it was told."""
+        """Return the reason why a fact is open, and the option that would settle it; "" for a known fact."""
         settling, given = self.settling, self.given
         longer = f"a --timeout above {given.timeout:g} tells"
         if name == "stops" and self._is_window_unseen:
@@ -341,7 +341,7 @@ class ClientCard:
         return ""
 
     def _is_late(self, case: str) -> bool:
-        """Whether a program was ended while it still sent what it had not sent, or what was refused."""
+        """Whether the bench ended a program that still sent new or refused messages."""
         run = self._run(case)
         is_whole = run.after.messages >= self.total and not run.missing
         return run.end in (LATE, RESENDS) and run.status is None and not (is_whole or self.is_endless)
@@ -422,13 +422,13 @@ class ClientCard:
         return not self._run("free").is_pipelined and not self._run("stopped").is_presettled
 
     def _describe_depth(self, run: ClientRun, past: str = "") -> str:
-        """Say how many messages are on the queue, except where links share its room by chance."""
+        """Count the messages on the queue, except where links share its room by chance."""
         if self.given.brake == CREDIT and run.links > 1:
             return f"more than {self.given.stop:,} on the queue, as each link has a credit of its own"
         return f"{run.before.depth:,} on the queue{past}"
 
     def _describe_refused(self, run: ClientRun) -> str:
-        """Say how many transfers were refused, where that number is the same each time."""
+        """Count the refused transfers, where their number is the same each time."""
         word = "rejected" if run.before.rejected else "released"
         if run.resends or run.pause == RESENDS:
             # How often a second is a matter of the machine.
@@ -437,7 +437,7 @@ class ClientCard:
         return f"{run.before.released + run.before.rejected:,} {word}" if is_exact else f"some {word}"
 
     def _describe_end(self, run: ClientRun, verb: str = "ends") -> str:
-        """Say how a program ended by itself, after how many messages if not all, and its last error."""
+        """Describe how a program ended by itself: status, messages sent if not all, last error."""
         is_short = self.role == SENDER and not self.is_endless and run.after.messages < self.total
         is_exact = self._is_one_by_one or not (run.after.released or run.after.rejected)
         sent = (
@@ -697,12 +697,12 @@ FACTS |= dict.fromkeys(("settles", "never-locks"), RECEIVER)
 
 
 def name_end(status: int | None) -> str:
-    """Return how a program ended: by itself with a status, or by the bench."""
+    """Name the end of a program: by itself with a status, or by the bench."""
     return "by the bench" if status is None else f"status {status}"
 
 
 def _quote(output: str) -> str:
-    """Return the last error of what was printed, or else its last line, in quotation marks."""
+    """Quote the last error of an output, or else its last line."""
     lines = output.splitlines()
     last = next((line for line in reversed(lines) if _ERROR.search(line)), lines[-1] if lines else "").strip()
     return repr(shorten(_UNIQUE.sub("…", last), _SHOWN, placeholder=" …")) if last else ""
@@ -747,13 +747,13 @@ class KnownClient(NamedTuple):
 
 
 def known_clients() -> list[KnownClient]:
-    """Return every measured pattern, in the order of the table."""
+    """List the measured patterns, in the order of the table."""
     with open(kit_path("data") / "clients.csv", encoding="utf-8", newline="") as file:
         return [KnownClient(**row) for row in csv.DictReader(file)]
 
 
 def client_table(library: str = "") -> Table:
-    """Return what is known of clients, as a table, or of those whose library has a word in its name.
+    """Return the table of known clients, or those of libraries with a word in their names.
 
     Which client stops is its own affair, as the broker brakes by silence: find yours before you measure it.
 

@@ -76,7 +76,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 class ClientFailedError(RefusalError):
-    """A program that cannot be measured; ``output`` is the last of what it printed."""
+    """A program that cannot be measured; ``output`` is the end of its output."""
 
     def __init__(self, sentence: str, output: str) -> None:
         super().__init__(sentence)
@@ -90,7 +90,7 @@ def check_client(
     *,
     progress: Progress = lambda done, total=None, case="": None,
 ) -> ClientCard:
-    """Run a client program against the engine under all conditions, and return what was measured.
+    """Run a client program against the engine under all conditions, and return its card.
 
     Parameters:
         command: The program and its arguments; ``{url}``, ``{host}``, ``{port}``, ``{queue}`` and
@@ -137,7 +137,7 @@ class _Bench:
         self.quiet = conditions.still
 
     def card(self) -> ClientCard:
-        """Make all runs; return what they showed."""
+        """Make all runs, and return the card."""
         free, settling = self.measure_free()
         runs = {"free": free}
         if settling is not None and not settling.is_presettled:
@@ -172,7 +172,7 @@ class _Bench:
         return f"--flow-stop-count={self.given.stop} --flow-resume-count={self.given.resume}"
 
     def measure_free(self) -> tuple[ClientRun, Settling | None]:
-        """Find out how a receiver settles, or what a sender sends."""
+        """Run without flow control: find a receiver's way to settle, or a sender's messages."""
         with self.start("free", _NO_FLOW) as watch:
             pause = watch.wait(watch.keep_small, lambda: bool(watch.receivers) or watch.is_complete())
             if watch.ledger.transfers:
@@ -183,7 +183,7 @@ class _Bench:
             return watch.run(pause), settling
 
     def _learn(self, watch: _Watch, pause: str) -> ClientRun:
-        """Take from an undisturbed run what the others are compared with."""
+        """Keep an undisturbed run's messages and pauses, which the others are compared with."""
         self.is_endless = pause == LATE and watch.is_too_much()
         self.total = watch.ledger.transfers
         if self.total <= self.given.limit:
@@ -283,7 +283,7 @@ class Program:
         return self._process.poll()
 
     def output(self, since: int = 0) -> str:
-        """Return the last 200 lines of what it has printed, errors included, after so many lines."""
+        """Return the last 200 lines of its output, errors included, from a line number on."""
         if self.status is not None:
             # All that it wrote has been read, unless something that it started still holds the pipe.
             self._reader.join(_GRACE)
@@ -430,13 +430,8 @@ class _Watch:
     def wait(
         self, act: Callable[[], object] = lambda: None, is_done: Callable[[], bool] | None = None
     ) -> str:
-        """Watch until the program has ended, or is still and done; return how that came.
-
-        Parameters:
-            act: Called at each look.
-            is_done: Whether there is nothing left to wait for; without it stillness is enough, and at most
-                half of the run's time passes, as something comes after it.
-        """
+        """Watch, and act at each look, until the program has ended, or is still and done; return the end."""
+        # Without is_done stillness is enough, and half of the time at most: something comes after it.
         known, unchanged = self.look(), 0
         progress, stuck, sent = self._progress(), 0, self.figures.sent
         while True:
@@ -466,7 +461,7 @@ class _Watch:
         return self.figures.messages, self.figures.arrived
 
     def is_too_much(self) -> bool:
-        """Return whether the program has sent far more than it was asked for, and will never end."""
+        """Return whether the program has sent 20 times the messages it was asked for."""
         is_without_end = self.case == "free" or self.bench.is_endless
         return is_without_end and self.figures.sent > _ENDLESS * self.given.messages
 
@@ -482,14 +477,7 @@ class _Watch:
         return self.has_sent_all() and not figures.unsettled and has_come
 
     def run(self, pause: str, before: Figures | None = None, end: str = "", printed: int = 0) -> ClientRun:
-        """Return the run's figures.
-
-        Parameters:
-            pause: How the first part ended.
-            before: The figures at its end; None if there was only one part.
-            end: How the second part ended.
-            printed: Lines that the program had printed before it.
-        """
+        """Return the run: how its parts ended, the figures and the printed lines before the second."""
         ledger, words = self.ledger, self._words
         return ClientRun(
             self.case,
@@ -570,7 +558,7 @@ class _Feeder:
             self.session.link_attach(_FEEDER, "sender", self.queue)
 
     def send(self, most: int, window: int) -> None:
-        """Send until so many have been sent, with a window."""
+        """Send with a window, until the total is reached."""
         unsettled = self.session.senders[_FEEDER].unsettled
         with self.serving.lock:
             self.serving.server.advance_time()
@@ -583,12 +571,11 @@ class _Feeder:
 
 
 class _SettlingProbe:
-    """Finds out how a receiver settles, by what it is sent and when.
+    """Finds out how a receiver settles, by single messages, several, and pauses."""
 
-    Three messages that are each settled alone show a receiver that waits for no other.  Otherwise messages
-    follow each other until it settles some: a batch, by number or by time.  Then nothing is sent any more,
-    and what it settles now it settles by time.
-    """
+    # Three messages that are each settled alone show a receiver that waits for no other.  Otherwise messages
+    # follow each other until it settles some: a batch, by number or by time.  Then nothing is sent any more,
+    # and what it settles now it settles by time.
 
     def __init__(self, watch: _Watch) -> None:
         self.watch, self.feeder = watch, _Feeder(watch.serving, watch.given)
@@ -647,7 +634,7 @@ class _SettlingProbe:
             self._await(lambda: watch.consumed > consumed, 2 * _LOOK)
 
     def _await(self, is_so: Callable[[], bool], patience: float = inf) -> bool:
-        """Wait for something, for the receiver's end, or until patience or the run's time is used up."""
+        """Wait for a condition; return False when the receiver ends, or patience or time is used up."""
         watch, end = self.watch, monotonic() + patience
         while True:
             # The server has to have looked at what was sent.

@@ -1,4 +1,4 @@
-"""Faults: what a sender loses, repeats and mixes up when its connection or its queue does not last.
+"""Faults: a sender's losses, repeats and disorder when its connection or its queue does not last.
 
 The program sends to a queue that stops nobody, beside a server in which one thing goes wrong.  It strikes at
 an instant that is counted: when the broker has taken so many messages, the outcome of the last of them and of
@@ -197,7 +197,7 @@ def _run(
 
 
 def _account(server: _FaultyServer, given: Conditions) -> Ledger:
-    """Return what a server's ledger says when the run is over."""
+    """Return the ledger of a run that is over."""
     ledger, expected = server.ledger, server.ledger.expected
     assert expected is not None
     back = [strike.back and round(strike.back - strike.time, 3) for strike in server.struck]

@@ -1,4 +1,4 @@
-"""ClientReport: a client's cards, one for each brake, and what a build does with them.
+"""ClientReport: a client's cards, one for each brake, and their uses in a build.
 
 A build holds a client to three things: facts that it requires (``--require``), a report that it keeps
 (``--baseline``: nothing may get worse), and a page that people read (Markdown for a pull request, JUnit for
@@ -95,7 +95,7 @@ class ClientReport:
         return {**found, "faults": [one.as_json() for one in self.ledgers]} if self.ledgers else found
 
     def as_markdown(self, worse: Sequence[tuple[str, str, str]] = ()) -> str:
-        """Return a table for a pull request: a column for each brake, and below it what is worse."""
+        """Return a table for a pull request: a column for each brake, and below it the worse lines."""
         heads = list(self.cards) if len(self.cards) > 1 else [""]
         table = [[subject, *(text.replace("|", "\\|") for text in texts)] for subject, texts in self._rows()]
         rows = [" | ".join(["", *cells, ""]).strip() for cells in table]
@@ -169,11 +169,7 @@ def read_baseline(path: str | Path) -> dict[str, Any]:
 
 
 def find_comparable(baseline: Mapping[str, Any], given: Conditions) -> Mapping[str, Any]:
-    """Return the card of an earlier report under a brake.
-
-    Raises:
-        RefusalError: If there is none, if it is malformed, or if it was made under other conditions.
-    """
+    """Return the card of an earlier report; RefusalError if it is malformed or of other conditions."""
     brakes = baseline.get("brakes", {baseline.get("brake", given.brake): baseline})
     before = brakes.get(given.brake) if isinstance(brakes, dict) else None
     if not isinstance(before, dict):

@@ -42,18 +42,14 @@ class _Fate:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What an undisturbed run of the program sent: the identities that other runs are compared with.
+    """The identities of an undisturbed run of the program, which other runs are compared with."""
 
-    Parameters:
-        counts: Identity to the number of messages that have it.
-        places: Identity to its link and its position among the messages of that link.
-        by_body: Whether the body is the identity, and not the whole bare message.
-        is_whole: Whether the run had come to its end.
-    """
-
+    # Identity to the number of messages that have it, and to its link and its position among all.
     counts: Counter[Hashable]
     places: dict[Hashable, tuple[int, int]]
+    # Whether the body is the identity, and not the whole bare message.
     by_body: bool = True
+    # Whether the run had come to its end.
     is_whole: bool = True
 
     @property
@@ -68,38 +64,34 @@ class Expected:
 
 
 class MessageLedger:
-    """The fate of the messages that one program sends to one queue, as the server sees them.
-
-    Attributes:
-        words: Outcome to transfers (:data:`~qflow.live.peer.OUTCOMES`, :data:`~qflow.live.peer.NO_QUEUE`).
-        unsettled, most_unsettled: Transfers without an outcome.
-        uncommitted, most_uncommitted: Messages in open transactions.
-        messages, arrived: Messages that were sent, or came onto the queue, once at least.
-        longest_pause: Seconds between two transfers.
-        elsewhere: Node to transfers, of the nodes that are not under test.
-        asked: Links that were asked for: role, node, and the refusal or "".
-        links: Links that have sent to the queue, numbered.
-        is_pipelined: Whether a link sent a message before it could know the outcome of the one before.
-    """
+    """The fate of the messages that one program sends to one queue, as the server sees them."""
 
     def __init__(self, queue: str, expected: Expected | None = None) -> None:
         self.queue, self.expected = queue, expected
+        # Outcome to transfers (OUTCOMES and NO_QUEUE of qflow.live.peer).
         self.words: Counter[str] = Counter()
         self.transfers = self.stored = 0
+        # Messages that were sent, or came onto the queue, once at least.
+        self.messages = self.arrived = 0
+        # Transfers without an outcome, and messages in open transactions.
         self.unsettled = self.most_unsettled = self.uncommitted = self.most_uncommitted = 0
+        # Transfers to each node that is not under test.
         self.elsewhere: Counter[str] = Counter()
+        # Links that the program asked for: role, node, and the refusal or "".
         self.asked: list[tuple[str, str, str]] = []
+        # Links that have sent to the queue, numbered.
         self.links: dict[Any, int] = {}
+        # Whether a link sent a message before it could know the outcome of the one before.
         self.is_pipelined = False
         self._times: dict[Any, int] = {}
+        # Clock time of the last transfer, and seconds between two.
         self.last, self.longest_pause = monotonic(), 0.0
-        self.messages = self.arrived = 0
         self._fates: defaultdict[Hashable, _Fate] = defaultdict(_Fate)
         self._unsettled: set[tuple[Any, int]] = set()
         self._pending: defaultdict[Any, list[Hashable]] = defaultdict(list)
-        # Identity and link of each message when it first came onto the queue.
+        # The link of each message when it first came onto the queue.
         self._arrivals: dict[Hashable, int] = {}
-        # Bare messages in the order of their first transfers, of a run that is to be compared with.
+        # Bare messages and their links, of a run that others are to be compared with.
         self._seen: list[tuple[bytes, int]] = []
 
     # What the server shows (qflow.live.peer.TransferObserver)
@@ -184,7 +176,7 @@ class MessageLedger:
         return not expected.has_twins and (self.messages <= expected.total or not expected.is_whole)
 
     def expect(self, is_whole: bool = True) -> Expected:
-        """Return what this run sent, for others to be compared with it.
+        """Return the identities of this run, for others to be compared with it.
 
         >>> ledger = MessageLedger("orders")
         >>> ledger._seen = [(b"a", 0), (b"b", 0), (b"b", 0)]
@@ -225,7 +217,7 @@ class MessageLedger:
         return None if expected.has_twins and key not in expected.counts else key
 
     def _most(self, identity: Hashable) -> int:
-        """Return how many messages have an identity; in an undisturbed run nothing is sent twice."""
+        """Count the messages with an identity; in an undisturbed run nothing is sent twice."""
         if self.expected is None:
             return self.transfers
         if identity is None:

@@ -108,10 +108,9 @@ class ClientLimits(NamedTuple):
 
 
 class TransferObserver(Protocol):
-    """Sees each link that a client asks for, each message that it sends, and the outcomes.
+    """Sees each link that a client asks for, each message that it sends, and the outcomes."""
 
-    A word is one of :data:`OUTCOMES`, "" for an outcome that is withheld, or :data:`NO_QUEUE`.
-    """
+    # A word is one of OUTCOMES, "" for an outcome that is withheld, or NO_QUEUE.
 
     def attached(self, peer: Peer, role: str, node: str, refusal: str) -> None:
         """Note a link, and the condition and description with which it was refused, or ""."""
@@ -127,20 +126,17 @@ class TransferObserver(Protocol):
 
 
 class SeenTransfer(NamedTuple):
-    """One message of a client, as it came.
-
-    Fields:
-        node: The queue or exchange that it was sent to; of an anonymous relay, its address.
-        number: Its command in the session, by which :meth:`TransferObserver.settled` names it.
-        bare: Properties, application properties and body, as bytes.
-        time: Microseconds; messages that came in one read have one time.
-    """
+    """One message of a client, as it came."""
 
     sending: Sending
+    # The queue or exchange that it was sent to; of an anonymous relay, its address.
     node: str
+    # Its command in the session, by which TransferObserver.settled names it.
     number: int
+    # Properties, application properties and body.
     bare: bytes
     is_transactional: bool = False
+    # Microseconds; messages that came in one read have one time.
     time: int = 0
 
 
