@@ -1,8 +1,8 @@
 # %% [markdown] id="title"
 # # 0 · A tour in ten minutes
 #
-# A shop's orders on their way through a broker. Press Shift+Enter: six beats, less than a minute, show what a
-# broker does when they come too fast. Then the lab is yours.
+# Follow a shop's orders through a broker. Press Shift+Enter: in less than a minute, six beats show what a
+# broker does when orders come in too fast. Then the lab is yours.
 
 # %% id="lab"
 import qflow as qf
@@ -15,14 +15,14 @@ tour.tell()
 # ## What you see, in five words
 #
 # A **broker** is a program that keeps messages for others. A **producer** (left) sends a message to a
-# **queue** (middle) on the broker; a **consumer** (right) takes it off, and **accepts** it when it is done
-# with it. And the producer, for its part, hears from the broker when it has processed what it sent: that is
-# the **completion**. Most of this book is about that last word.
+# **queue** (middle) on the broker; a **consumer** (right) takes it off, and **accepts** it when it is
+# done with it. The broker, in turn, tells the producer when it has processed each message: that is the
+# **completion**. Most of this book is about that last word.
 #
-# Messages always get through. Completions go back through the gate, and above the queue's **stop threshold**
-# the gate is closed: that is **flow control**, ON. A producer allows itself only so many unanswered messages,
-# its **capacity**. So it stops by itself. Below the **resume threshold** the gate opens, and all completions
-# that were held go through at once. No session dies, nothing is lost.
+# Messages always get through. Completions go back through the gate, and above the queue's **stop
+# threshold** the gate is closed: that is **flow control**, ON. A producer allows itself a fixed number of
+# unanswered messages, its **capacity**, and so it stops by itself. Below the **resume threshold** the
+# gate opens, and all held completions go through at once. No session dies, nothing is lost.
 #
 # Drag the **stop** line on the tank: each place of the line is another run, made by the engine while you hold
 # it. **Chapter 1** takes this apart, **2** counts bytes as well, **3** looks at the completions.
@@ -35,8 +35,9 @@ qf.depth_chart(tour.first)
 # %% [markdown] id="naive-text"
 # ## Without flow control
 #
-# For an hour more orders come in than the warehouse can pack. The queue below holds 10 messages and has no
-# flow control. The eleventh order is refused, and the producer is thrown out. These are the broker's words:
+# For one hour, orders come in faster than they can be packed. The queue below holds 10 messages and has
+# no flow control. The eleventh order is refused, and the producer is thrown out. These are the broker's
+# words:
 
 # %% id="naive"
 print(qf.flow_run(stop=0, resume=0, limit=10).run.errors["p1"])
@@ -44,8 +45,8 @@ print(qf.flow_run(stop=0, resume=0, limit=10).run.errors["p1"])
 # %% [markdown] id="predict-text"
 # ## Your turn: guess one number
 #
-# A small queue, so that you can count. It makes producers wait above 8 messages. Its producer has a capacity
-# of 3. Guess before you go on; you will find out in one minute.
+# Here is a small queue, so that you can count. It makes producers wait above 8 messages. Its producer has
+# a capacity of 3. Guess before you go on; you will find out in one minute.
 
 # %% id="predict" jupyter={"source_hidden": true}
 predictions = qf.Predictions("00-tour")
@@ -62,8 +63,6 @@ small
 predictions.compare(depth=max(small.first.frames.column("queue.orders.depth")))
 
 # %% [markdown] id="flow-then"
-# That is the law of **chapter 4**: as deep as the stop threshold, and all capacities on top.
-#
 # ## Why?
 #
 # Click anything in a lab, a waiting producer, a held completion, a lock, and choose *why?*. The engine
@@ -75,13 +74,18 @@ waits = small.first.frames.spans("producer.p1.blocked")
 answer = qf.explain(qf.trace_of(small.first.run), subject="producer:p1", time=waits[0][0])
 print(answer.text(with_sources=False))
 
+# %% [markdown] id="law-text"
+# And the number that you guessed? It was no chance: it is the stop threshold plus the capacity of the producer.
+# **Chapter 4** finds this law, and proves it, for any number of producers.
+
 # %% [markdown] id="groups-text"
 # ## Keeping the order: groups
 #
-# Several consumers share a queue, and messages of the same **group** must not overtake each other: *add to
-# cart*, *remove from cart*. A group belongs to one consumer at a time. Here two messages of cart A lie in
-# front of one of cart B. The second consumer skips the rest of cart A and gets cart B; the locks show the
-# owners. Click the message at `c1`, accept it, and see who may have the next one. **Chapters 5 and 6.**
+# Several consumers share a queue, and messages of the same **group** must not overtake each other: *add
+# to cart*, *remove from cart*. A group belongs to one consumer at a time. Here two messages of cart A are
+# in front of one of cart B. The second consumer skips the rest of cart A and gets cart B; the locks show
+# the owners. Click the message at `c1`, accept it, and see who may have the next one. **Chapters 5 and
+# 6.**
 
 # %% id="groups"
 qf.group_lab(messages="AAB", prefetch=(1, 1), paces=()).play()
@@ -89,8 +93,8 @@ qf.group_lab(messages="AAB", prefetch=(1, 1), paces=()).play()
 # %% [markdown] id="config-text"
 # ## Setting it up
 #
-# You need not invent the numbers. The broker has defaults, and `explain` says what a queue will really do,
-# and why. **Chapter 7** is about all the ways to say it, and the ones that are refused.
+# You do not have to invent the numbers. The broker has defaults, and `explain` says what a queue will
+# really do, and why. **Chapter 7** is about all the ways to say it, and the ones that are refused.
 
 # %% id="config"
 print(qf.configuration.explain(qf.configuration.read_any("orders --max-queue-count=1000")).flow)
@@ -126,7 +130,7 @@ assert recorded.agrees
 # - A group of messages has **one owner at a time**; that keeps its order.
 # - The model agrees with recordings of a real broker.
 #
-# ## Links on
+# ## Where next
 #
 # | you want to | go to |
 # |---|---|

@@ -3,8 +3,9 @@
 #
 # *25 minutes. You need nothing but this notebook. Run the cells from top to bottom with Shift+Enter.*
 #
-# **A question to begin with.** A shop's order queue has room for 1,000 messages. Orders come in faster than
-# they can be packed. You know what happens at message 1,001. What could the broker do a little before that?
+# **A question to begin with.** A shop's order queue has room for 1,000 messages. Orders come in faster
+# than they can be packed. You can guess what happens at message 1,001. What could the broker do a little
+# before that?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
@@ -46,9 +47,9 @@ predictions.ask("at_most")
 # %% [markdown] id="naive-text"
 # ## The naive way: no flow control
 #
-# Let us first see what a queue does that has a limit and nothing else. We switch flow control off by
-# setting both stop thresholds to 0, make the limit small, and send one message too many. This is the real
-# engine; it answers in the words of the real broker.
+# First, see what a queue does that has a limit and nothing else. We switch flow control off by setting
+# both stop thresholds to 0, make the limit small, and send one message too many. This is the real engine;
+# it answers in the words of the real broker.
 
 # %% id="naive"
 broker = qf.Broker()
@@ -60,9 +61,9 @@ except qf.AmqpException as error:
     print(error.code, error)
 
 # %% [markdown] id="naive-then"
-# The message is refused, and that is not all. The **session** of the producer is gone: it cannot send
-# another message, and whatever else it was doing on that session has ended too. The broker had no milder
-# answer.
+# The message is refused, and there is more. The **session** of the producer is gone: it cannot send
+# another message, and everything else it was doing on that session has ended, too. The broker had no
+# milder answer.
 
 # %% id="naive-dead"
 print("is the session still there?", shop.is_attached)
@@ -111,8 +112,9 @@ print("held by:    ", *last[0].held_by)
 # ### Why that stops a producer
 #
 # A well-behaved producer counts the transfers whose completion it does not know yet. They are
-# **outstanding**, and it allows itself only so many: its **capacity**. As long as completions come at once,
-# it never notices. When a queue holds them, they fill that window; when it is full, the producer waits.
+# **outstanding**, and it allows itself a fixed number of them: its **capacity**. As long as completions
+# come at once, it never notices. When a queue holds them, they fill that window; when it is full, the
+# producer waits.
 #
 # Our producer has a capacity of 100. One of its transfers is held. So it sends 99 more, and then it
 # waits.
@@ -146,7 +148,7 @@ except qf.AmqpException as error:
 # %% [markdown] id="resume-text"
 # ### Downwards
 #
-# Now a consumer takes messages off the queue, one after the other. A message counts until the consumer has
+# Now a consumer takes messages off the queue, one by one. A message counts until the consumer has
 # *accepted* it.
 
 # %% id="resume"
@@ -167,8 +169,8 @@ assert producer.held == []  # all 100 at once
 #
 # Three things in the last three lines surprise most people.
 #
-# - **At 900 the queue was OFF on the way up and is ON on the way down.** The state depends on where you
-#   come from. Engineers call that *hysteresis*; a thermostat does it too.
+# - **At 900 the queue was OFF on the way up and is ON on the way down.** The state depends on the
+#   direction you come from. Engineers call that *hysteresis*; a thermostat does it too.
 # - **500 is not below 500.** ON means *more than* the stop threshold, OFF means *fewer than* the resume
 #   threshold. Equal is never enough.
 # - **All completions are released at once.** Between 1,000 and 500 none came back. At 499 all 100 came back
@@ -183,9 +185,9 @@ for resume in (900, 850, 500, 300):
     print(f"stop 900, resume {resume}: ON {sum(turn.is_on for turn in turns)} times")
 
 # %% [markdown] id="surprise-then"
-# In this run, closer thresholds stop and free the producer more often, for fewer messages each time; from
-# some distance on, it makes no difference. The gap between the thresholds is what gives consumers time to
-# work.
+# In this run, the closer the thresholds, the more often the producer is stopped and freed, for fewer
+# messages each time. Beyond a certain gap it makes no difference. The gap between the thresholds is what
+# gives consumers time to work.
 #
 # And the other way round, with a resume threshold above the stop threshold? The broker does not allow it.
 
@@ -198,8 +200,9 @@ except qf.AmqpException as error:
 # %% [markdown] id="lab-parts"
 # ## Back to the lab
 #
-# You have seen each part by hand. In the lab at the top all of it moves: one producer sends 2,000 orders in
-# bursts, one consumer packs them steadily. Every picture is made by the same engine that you have just used.
+# You have seen each part by hand. In the lab at the top everything moves: one producer sends 2,000 orders
+# in bursts, one consumer packs them steadily. Every picture is made by the same engine that you have just
+# used.
 #
 # - On the left the **producer's window**, one cell for each transfer it may have outstanding.
 # - In the middle the **queue**, with its limit and both thresholds. The thick line is the one that counts
@@ -207,7 +210,7 @@ except qf.AmqpException as error:
 # - Between them the **gate** that completions pass. Messages always get through; completions only while it
 #   is open. Those that are held wait behind it, one mark each.
 # - On the right the **consumer** with the messages it has prefetched. They still count.
-# - Below, the queue's **depth** over time. Drag in it to go to any instant, forwards or back.
+# - Below, the queue's **depth** over time. Drag in it to go to any instant, forwards or backwards.
 #
 # Each place of the **stop** line is another run: you see it while you still hold the line, at the same
 # instant, with the depth of the run before dashed below it. *more* opens the sliders, single steps and
@@ -223,7 +226,7 @@ except qf.AmqpException as error:
 # 3. Put `qpid.flow_resume_count` above `qpid.flow_stop_count`, and read what the broker says.
 # 4. Set *producer capacity* to 120. Why does the producer die, although flow control was ON? Find the
 #    instant.
-# 5. Set *producer capacity* to 1. How high does the queue get now?
+# 5. Set *producer capacity* to 1. How deep does the queue get now?
 #
 # The next cell answers the last two in words. They are computed from the same frames that the picture is
 # drawn from.
@@ -253,9 +256,9 @@ real
 #
 # - The engine and the broker agree, except in the few milliseconds around a change, where the two clocks
 #   differ.
-# - **The flood.** While the producer was stopped, its orders kept falling due. Each time the queue lets go,
-#   the producer sends all it had kept back, and within a fraction of a second the queue is ON again. Flow
-#   control does not make a slow consumer faster. The producer has to keep the rest.
+# - **The flood.** While the producer was stopped, its orders kept falling due. Each time the queue turns
+#   OFF, the producer sends everything it had kept back, and within a fraction of a second the queue is ON
+#   again. Flow control does not make a slow consumer faster. The producer has to keep the rest.
 
 # %% id="real-check"
 print(*real.claims[-3:], sep="\n")
@@ -275,7 +278,7 @@ predictions.compare(on=on, off=off, at_most=at_most)
 # ## Keypoints
 #
 # - Flow control turns **ON** when the depth is **more than** the stop threshold, and **OFF** when it is
-#   **fewer than** the resume threshold. In between it stays what it was. *(FC-14, FC-16)*
+#   **fewer than** the resume threshold. In between it stays as it was. *(FC-14, FC-16)*
 # - While it is ON, the queue **holds the completions** of the messages that arrive. The messages are on the
 #   queue and can be read. *(FC-15, CM-01)*
 # - A producer stops by itself, when its **capacity** of outstanding transfers is used up. Until then it
@@ -287,7 +290,7 @@ predictions.compare(on=on, off=off, at_most=at_most)
 # The codes in brackets are the numbers of the rules in the project's rule book; error messages, tooltips
 # and tests use the same ones.
 #
-# ## Links on
+# ## Where next
 #
 # - Next: [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), the same thresholds in the other unit.
 # - How much room the capacities need: [4 · Capacity](04-capacity.ipynb).

@@ -260,7 +260,7 @@ predictions.compare(messages=3, state="ON", bytes=qf.Message(1, routing_key="ord
 #   DQ-08)*
 # - The resume threshold of a unit that is switched off still takes part in turning OFF. *(FC-09)*
 #
-# ## Links on
+# ## Where next
 #
 # - Next: [3 · Held completions](03-held-completions.ipynb), what the producer sees of all this.
 # - Where the defaults come from, and how to set them: [7 · Configuration](07-configuration.ipynb).

@@ -3,8 +3,8 @@
 #
 # *25 minutes. Chapter 1 first. Run the cells from top to bottom with Shift+Enter.*
 #
-# **A question to begin with.** A program sends an order, waits five seconds, gets a time-out, and sends the
-# order again, as its author thought was right. The customer gets two parcels. Who made the mistake?
+# **A question to begin with.** A program sends an order, waits five seconds, gets a time-out, and sends
+# the order again, as its author intended. The customer gets two parcels. Who made the mistake?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
@@ -21,10 +21,10 @@ predictions.ask("complete", "after")
 # %% [markdown] id="lab-text"
 # ## Watch what is held
 #
-# The commands of one session, in their order. `busy` stops above two messages, `idle` never does. The picture
-# pauses to ask you something. When it has played, **click message 4 on busy**: a consumer takes it. Which
-# numbers become complete, and which of them does the broker report to the client? Then send more, and ask
-# with a sync.
+# These are the commands of one session, in order. `busy` stops above two messages, `idle` never does. The
+# picture pauses to ask you something. When it has played, **click message 4 on busy**: a consumer takes
+# it. Which numbers become complete, and which of them does the broker report to the client? Then send
+# more, and ask with a sync.
 
 # %% id="lab" jupyter={"source_hidden": true}
 predictions.ask("sync", lab=qf.completion_lab())
@@ -35,7 +35,7 @@ predictions.ask("sync", lab=qf.completion_lab())
 # - say what exactly is missing when a completion is held, and what is not;
 # - read a set of completed commands that has a hole in it;
 # - predict what a `sync` waits for, and why one stopped queue can keep a whole session waiting;
-# - list everything that lets a held transfer go.
+# - list everything that releases a held transfer.
 
 # %% [markdown] id="naive-text"
 # ## The naive way: no answer means it did not arrive
@@ -65,13 +65,13 @@ assert on_queue == ["a book", "a lamp", "a chair", "a chair"]
 
 # %% [markdown] id="naive-then"
 # Both chairs are there. The time-out did not say *the message did not arrive*. It said *I have not heard
-# that it is complete*. Those are different sentences, and this chapter is about the difference.
+# that it is complete*. Those are two different statements, and this chapter is about the difference.
 
 # %% [markdown] id="mechanism-text"
 # ## The mechanism: numbered commands, and a set of those that are complete
 #
 # On a session every command gets a number: 0, 1, 2 … The broker answers with a **completion**: I have
-# processed this command. What it sends is not a list in order but a **set**, written as ranges. A later
+# processed this command. Its answer is not an ordered list but a **set**, written as ranges. A later
 # transfer can be complete while an earlier one is not.
 #
 # Here are the five transfers of your prediction. `busy` has a stop threshold of 1, `idle` has none. Before
@@ -116,9 +116,10 @@ assert (complete, len(old.completed)) == (4, 1)
 # %% [markdown] id="sync-text"
 # ## A sync waits for everything before it
 #
-# A producer that wants to be sure sends `execution.sync`: tell me when all my earlier commands are complete.
-# One held transfer is enough to leave it unanswered. It does not matter that the other transfers went to a
-# queue with plenty of room. The sync looks at the **session**, not at a queue. *(CM-06)*
+# A producer that wants to be sure sends `execution.sync`, which means: tell me when all my earlier
+# commands are complete. One held transfer is enough to leave it unanswered. It does not help that the
+# other transfers went to a queue with plenty of room. The sync looks at the **session**, not at a queue.
+# *(CM-06)*
 
 # %% id="sync"
 sync_number = producer.completions.next_number
@@ -142,9 +143,9 @@ assert not answered
 # answer on that session, not only the one to a sync: the answers that `session.receiver(...)` needs, the end
 # of a `fetch` that finds nothing, the confirmation of `acknowledge` and of `close`. *(CAP-12)*
 #
-# A program with one session for sending and receiving can stop itself for ever: the consumer that would make
-# room cannot be made. With a broker on the network the line with `session.receiver` never returns; here it
-# says why.
+# A program with one session for sending and receiving can block itself for ever: the consumer that would
+# make room cannot be created. With a broker on the network the line with `session.receiver` never
+# returns; here it says why.
 
 # %% id="both"
 connection = qf.messaging.Connection.establish("both.example")
@@ -172,11 +173,12 @@ assert sender.unsettled() == 0
 #
 # There are two ways, and the first one is easily forgotten.
 #
-# 1. **The message itself leaves the queue**, while the queue stays ON. Then only its own transfer is let go.
-# 2. **The queue turns OFF.** Then all are let go at once.
+# 1. **The message itself leaves the queue**, while the queue stays ON. Then only its own completion is
+#    released.
+# 2. **The queue turns OFF.** Then all held completions are released at once.
 #
-# Let us see both, with the moves of the lab: five messages to `busy`, of which three are held. A consumer
-# takes one that was not held, then one that was; then the queue is purged.
+# See both, with the moves of the lab: five messages to `busy`, of which three are held. A consumer takes
+# one that was not held, then one that was; then the queue is purged.
 
 # %% id="release"
 moves = [*[("busy",)] * 5, ("take", "p1-0"), ("take", "p1-3"), ("purge", "busy")]
@@ -223,7 +225,7 @@ qf.held_chart(qf.flow_run())
 # %% [markdown] id="surprise-text"
 # ## The surprise: a transaction is never held
 #
-# Inside a transaction a transfer is only noted down, and completes at once. The messages reach the queue at
+# Inside a transaction a transfer is only recorded, and completes at once. The messages reach the queue at
 # the commit, all together; they can turn flow control ON, but then it is too late to hold a transfer. A
 # producer that works in transactions is not throttled by flow control at all. *(CM-10)*
 
@@ -284,14 +286,15 @@ assert (depth, unsettled, returns, sender.unsettled()) == (0, 9, "no", 0)
 
 # %% [markdown] id="lost-then"
 # Complete, and *reported as complete*, are two things. This client asks for reports only once half of its
-# window is used: with its last five messages. Those five were let go first, and the broker reported them, as
-# it was asked to. When the first five became complete, nobody had asked about them. The client reads a set
-# up to its first hole, so it counts nine as unsettled, and a call that only *waits* waits for ever. The real
-# client on the real broker does the same, with the same numbers. *(CM-05, CM-14)*
+# window is used: with its last five messages. Those five were released first, and the broker reported
+# them, as it had been asked to. When the first five became complete, nobody had asked about them. The
+# client reads a set up to its first hole, so it counts nine as unsettled, and a call that only *waits*
+# waits for ever. The real client on the real broker does the same, with the same numbers. *(CM-05,
+# CM-14)*
 #
-# **The cure**: let the last message of a batch ask, with `send(..., sync=True)`. Then the report that names
-# it names all that is complete. In a program with more threads the waiting call cannot know that it is lost:
-# here it warns after a second.
+# **The cure**: let the last message of a batch ask, with `send(..., sync=True)`. Then the report that
+# includes it includes everything that is complete. In a program with more threads the waiting call cannot
+# know that it is lost: here it warns after a second.
 #
 # The same in the lab, with four messages, of which the last one asks. Look at the two bars: *complete* is
 # whole, *reported* has a hole that nothing closes. Then press `execution.sync`.
@@ -344,11 +347,12 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 # - A **sync** waits for every earlier command of its session, whatever queue it went to. *(CM-06)*
 # - A client misses every answer behind a held transfer of its session: **one session for each direction**.
 #   *(CAP-12)*
-# - A transfer is let go when its message leaves the queue, or when the queue turns OFF. *(FC-17)*
+# - A held completion is released when its message leaves the queue, or when the queue turns OFF.
+#   *(FC-17)*
 # - Transfers in a transaction are never held. *(CM-10)*
 # - The broker reports what it is asked to report: end a batch with `sync=True`. *(CM-05)*
 #
-# ## Links on
+# ## Where next
 #
 # - Next: [4 · Capacity](04-capacity.ipynb), how many held transfers a producer can have.
 # - What one slow queue does to the others: [8 · Several queues](08-several-queues.ipynb).

@@ -26,19 +26,19 @@ predictions.ask("two", lab=qf.capacity_lab(**small, rate=5, messages=40))
 # %% [markdown] id="lab-text"
 # ## Watch it
 #
-# The manual's two clients. They are alone until a consumer comes after 2.5 seconds: by then both are blocked.
-# Drag a client's window at its edge, and the lines on the tank. Try this:
+# The manual's two clients. They are alone until a consumer arrives after 2.5 seconds: by then both are
+# blocked. Drag a client's window at its edge, and the lines on the tank. Try this:
 #
-# 1. Leave all as it is, and find the instant at 165. Which messages are the 65 held ones?
+# 1. Leave everything as it is, and find the instant at 165. Which messages are the 65 held ones?
 # 2. The limit is 180. Drag C1's window to 65, then to 66. What happens to a client?
-# 3. Bring the resume threshold down. What happens to the number of turns?
+# 3. Lower the resume threshold. What happens to the number of turns?
 
 # %% id="lab"
 lab = qf.capacity_lab()
 lab.play()
 
 # %% [markdown] id="prose-text"
-# The same in a sentence. Drag a number; the brackets at the tank are the sum.
+# The same in one sentence. Drag a number; the brackets at the tank add up to the sum.
 
 # %% id="prose" jupyter={"source_hidden": true}
 lab.prose(
@@ -80,8 +80,8 @@ except qf.AmqpException as error:
 # %% [markdown] id="discover-text"
 # ## Discover the law
 #
-# A law that is not known yet is found with many small experiments. Each row of the table is one stop
-# threshold, each column the capacities of two clients, and the number is the deepest that the queue got.
+# The way to find an unknown law is many small experiments. Each row of the table is one stop threshold,
+# each column the capacities of two clients, and the number is the deepest that the queue got.
 
 
 # %% id="discover"
@@ -116,10 +116,10 @@ assert all(depth == stop + sum(pair) for (stop, pair), depth in depths.items())
 # in three sentences:
 #
 # 1. A message on a queue that is ON came either before it turned ON, or since.
-# 2. Those from before are at most *stop*: with one more it would have been ON already. Their number cannot
-#    grow.
-# 3. Those from since are held, each one fills a place in its producer's window as long as it is on the queue,
-#    and there are only so many places.
+# 2. Those that came before are at most *stop*: with one more it would have been ON already. Their number
+#    cannot grow.
+# 3. Those that came since are held, each one fills a place in its producer's window as long as it is on
+#    the queue, and the number of places is fixed.
 #
 # So the depth is never more than *stop* plus the sum of the capacities, whatever the clients do, and in
 # whatever order. And now the machine's proof for a small case: `explore` starts the engine and visits
@@ -144,7 +144,7 @@ assert all(most == formula for *_, most, formula in found)
 #
 # > **stop + sum of the capacities ≤ limit**
 #
-# Exactly full is allowed. The lab's two clients, on both sides of its limit of 180:
+# Exactly full is allowed. Here are the lab's two clients, on both sides of its limit of 180:
 
 # %% id="rule"
 for capacity in (65, 66):
@@ -189,7 +189,7 @@ diary
 assert diary.column("messages") == [100, 150, 165, 100, 99, 165]
 
 # %% [markdown] id="manual-then"
-# Two things to see. The 65 messages that were read first freed **no producer**: they were the old ones,
+# Note two things. The 65 messages that were read first freed **no producer**: they were the old ones,
 # which were not held. And as soon as the queue is OFF, all 65 come back at once and the queue is at its
 # worst case again. With these thresholds, the worst case is not rare. The queue is near it most of the
 # time.
@@ -217,10 +217,10 @@ display(lab.map(), lab)
 # %% [markdown] id="surprise-text"
 # ## The surprise: real clients often stop earlier
 #
-# Try the example with the C++ client, started fresh, and you will see many numbers, and seldom 165. Real
-# clients do not know at every moment what is complete. They ask now and then, and count as outstanding what
-# they have not *heard* to be complete. So their windows are partly filled with messages that are long
-# complete. *(CAP-02, CAP-07)*
+# Try the example with the C++ client, started fresh, and you will see many numbers, but seldom 165. Real
+# clients do not know at every moment what is complete. They ask now and then, and count as outstanding
+# what they have not *heard* to be complete. So their windows are partly filled with messages that are
+# long complete. *(CAP-02, CAP-07)*
 #
 # The engine has models of three windows: the ideal one of this chapter, that of the C++ client `qpid-cpp`,
 # and that of `qpid-python`. One sender, a stop threshold of 10, sending as fast as it can:
@@ -291,9 +291,9 @@ qf.depth_chart(clients)
 qf.depth_chart(qf.recorded_picture("overflow-despite-flow-control"))
 
 # %% [markdown] id="overflow-then"
-# At 1.4 seconds flow control turned ON and it just sufficed. The second time it did not: `p1` was thrown out
-# with 506, in the middle of flow control. From then on the queue was left to `p2` alone, and never filled
-# again.
+# At 1.4 seconds flow control turned ON, and the room was just enough. The second time it was not: `p1`
+# was thrown out with 506, in the middle of flow control. From then on the queue was left to `p2` alone,
+# and never filled again.
 
 # %% [markdown] id="thread-text"
 # ## In a program: a thread that waits
@@ -348,12 +348,12 @@ predictions.compare(one=one, two=depths[2, (3, 2)], again=diary.column("messages
 #   the held ones. *(CAP-08)*
 # - No overflow if stop + capacities ≤ limit. *(CAP-11)* Otherwise a producer can be thrown out with 506
 #   although flow control is ON. *(FC-24)*
-# - Reading messages that are not held frees no producer, until the queue turns OFF. Then all come at once.
-#   *(FC-17)*
+# - Reading messages that are not held frees no producer, until the queue turns OFF. Then all completions
+#   come at once. *(FC-17)*
 # - Real clients often stall lower, between stop + the number of senders and the bound. Size for the bound.
 #   *(CAP-02, CAP-07, CAP-08)*
 #
-# ## Links on
+# ## Where next
 #
 # - The same in RabbitMQ, Artemis and Kafka: [If you know another broker](reference/other-brokers.md).
 # - How to set thresholds and limits: [7 · Configuration](07-configuration.ipynb).

@@ -53,9 +53,9 @@ print(*without.claims, sep="\n")
 assert "in 1 of 1 cart." in without.claims[-1]
 
 # %% [markdown] id="naive-then"
-# The manual calls this a race: "the remove operation is incorrectly performed before the add operation". A
-# single consumer would solve it, but slowly. What we want is less: any two messages **of the same cart**
-# must not be worked on at the same time. Different carts have nothing to do with each other.
+# The manual calls this a race condition: "the remove operation is incorrectly performed before the add
+# operation". A single consumer would solve it, but slowly. We need less than that: no two messages **of
+# the same cart** may be worked on at the same time. Different carts have nothing to do with each other.
 
 # %% [markdown] id="mechanism-text"
 # ## The mechanism: a group has one owner at a time
@@ -71,14 +71,15 @@ assert "in 1 of 1 cart." in without.claims[-1]
 print(*qf.group_run(**cart).claims, sep="\n")
 
 # %% [markdown] id="mechanism-then"
-# `c2` is idle although there is a message, because the message belongs to `c1`'s group. Being idle is the
-# price of the order, and with one cart only, it is a high price. With many carts it disappears:
+# `c2` is idle although there is a message, because the message belongs to `c1`'s group. Idleness is the
+# price of order, and with only one cart it is a high price. With many carts it disappears:
 
 # %% [markdown] id="ab-text"
 # ### A does not block B
 #
-# A consumer scans the queue from the front and takes the first message whose group is free or its own. What
-# it may not have, it **skips**. So a message of group B that is *behind* a blocked group A is available.
+# A consumer scans the queue from the front and takes the first message whose group is free or its own. It
+# **skips** every message that it may not have. So a message of group B that is *behind* a blocked group A
+# is available.
 
 # %% id="ab"
 GROUPS = {"qpid.group_header_key": "cart", "qpid.shared_msg_group": 1}
@@ -114,14 +115,13 @@ diary
 assert (second, third) == ("B-1", "A-2") and owners(broker) == {"A": "c2", "B": "c2"}
 
 # %% [markdown] id="ab-then"
-# With the accept of `A-1`, `c1` held nothing of A any more, and A was **free**.
-# The next one to ask got it. A group does not stick to a consumer: only the *order* is guaranteed, not the
-# *place*.
+# Once `c1` had accepted `A-1`, it held nothing of A any more, and A was **free**. The next consumer to
+# ask got it. A group does not stick to a consumer: only the *order* is guaranteed, not the *place*.
 
 # %% [markdown] id="when-text"
 # ### When exactly is a group free?
 #
-# When its owner holds none of its messages any more, whatever became of them. This one condition covers
+# When its owner no longer holds any of its messages, whatever became of them. This one condition covers
 # several cases. The manual mentions only the first of them.
 
 
@@ -198,10 +198,10 @@ qf.Table(groups.items(), ("the header cart holds", "the message's group"), "how 
 assert groups["'7'"] == groups["7"] == "7" and groups["True"] == groups["no such header"] == "qpid.no-group"
 
 # %% [markdown] id="which-then"
-# Two traps. A large integer is cut to 32 bits and becomes negative. And what has no text, or is not there
-# at all, falls into the **default group**, `qpid.no-group`. That is a group like any other: it has one
-# owner at a time. A forgotten header does not remove the order: such messages are all processed one after
-# the other.
+# There are two traps. A large integer is cut to 32 bits and becomes negative. And a value without a text
+# form, or a missing header, puts the message into the **default group**, `qpid.no-group`. That is a group
+# like any other: it has one owner at a time. A forgotten header does not remove the order: such messages
+# are all processed one after the other.
 
 # %% id="default"
 broker = shop_with_groups("")
@@ -293,7 +293,8 @@ assert backlogs["no groups, prefetch 1"] < backlogs["groups, prefetch 1"]
 qf.beside("gr-cart", c1="got.c1/s", c2="got.c2/s", groups="groups.q")
 
 # %% [markdown] id="real-ab-text"
-# And A in front of B. In step 12 `c2` asks a third time and gets nothing, although `A-2` and `A-3` lie there.
+# And A in front of B. In step 12 `c2` asks a third time and gets nothing, although `A-2` and `A-3` are on
+# the queue.
 
 # %% id="real-ab"
 recorded = qf.beside("gr-ab", c1="got.c1/s", c2="got.c2/s", groups="groups.q")
@@ -330,7 +331,8 @@ assert accepted["c1"] < accepted["c2"] < accepted["c4"] and in_vain["c4"] < 50 <
 # of the same workload, simulated for five seconds: how often each looked and
 # found nothing.
 #
-# A large prefetch is good for the one who has it. With groups, give all consumers the same small one.
+# A large prefetch is good for the consumer that has it. With groups, give all consumers the same small
+# one.
 
 # %% [markdown] id="answer-text"
 # ## Back to the question
@@ -356,7 +358,7 @@ predictions.compare(second=second, third=third, owners=len(busy))
 # - Messages without a group are in the **default group**, one owner for all of them. *(MG-05)*
 # - Groups need `qpid.shared_msg_group`, and do not go with last value, priorities or paging. *(MG-01)*
 #
-# ## Links on
+# ## Where next
 #
 # - The same in RabbitMQ, Artemis and Kafka: [If you know another broker](reference/other-brokers.md).
 # - The document behind this chapter: *Using Message Groups*, of the Apache Qpid C++ broker's manual.

@@ -226,7 +226,7 @@ predictions.compare(**answers, woken="yes" if woken else "no")
 # - An accept that frees a group **wakes no consumer**. A new message, a release, or the consumer's own
 #   request does. *(MG-13)*
 #
-# ## Links on
+# ## Where next
 #
 # - In code: `qflow/broker/consuming.py` (one attempt to deliver) and `qflow/broker/groups.py`.
 

@@ -271,7 +271,7 @@ predictions.compare(stop=got.stop_count, resume=got.resume_count, ring="yes" if 
 # - Ring queues never have flow control; `ring_strict` is not a ring any more. *(FC-03, LP-04)*
 # - Declaring a queue again does not change it. *(FC-12, CF-04)*
 #
-# ## Links on
+# ## Where next
 #
 # - In code: `qflow/broker/flow_limit.py` computes the levels, `qflow/configuration/` reads and explains them.
 # - In a terminal: `qflow config add queue NAME …`.

@@ -233,7 +233,7 @@ predictions.compare(holders=holders, after_purge=after_purge, rate=round(found["
 #   destination**. *(CM-06, CAP-09, ALT-09)*
 # - A subscriber that may lose messages gets a **ring**: it never holds a producer. *(FC-03, LP-10)*
 #
-# ## Links on
+# ## Where next
 #
 # - In code: `qflow/broker/message.py`, how a transfer counts who holds it.
 

@@ -257,7 +257,7 @@ predictions.compare(ring="a", priority="c", self_destruct=lost)
 # - Self-destruct has flow control, a ring never has. *(LP-16, FC-03)*
 # - A ring can remove a message that a consumer holds, and with it the order of a group. *(LP-11, MG-20)*
 #
-# ## Links on
+# ## Where next
 #
 # - In code: `qflow/broker/limits.py` (policies) and `qflow/broker/stores.py` (kinds of queue).
 

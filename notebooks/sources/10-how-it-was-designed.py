@@ -278,7 +278,7 @@ predictions.compare(before=found["before the feature"][0], **answers)
 # - The Java broker says *stop* and overshoots by one message for each channel. *(ALT-12)*
 # - No timers: what is caused by messages alone is the same everywhere. *(CM-16)*
 #
-# ## Links on
+# ## Where next
 #
 # - Which of the documents' sentences survived: [11 · Errata](11-errata.ipynb).
 # - In code: `qflow/broker/history.py`, each alternative a few dozen lines on the same engine.

@@ -215,7 +215,7 @@ predictions.compare(true=2, refused="stop must not be below resume")
 # - Where documents and broker disagree, the recording decides.
 # - What a text leaves out hurts more than what it gets wrong.
 #
-# ## Links on
+# ## Where next
 #
 # - Why some of these differ between proposal and program:
 #   [10 · How it was designed](10-how-it-was-designed.ipynb).

@@ -402,7 +402,7 @@ predictions.compare(
 # - A **client log** is enough to replay, to explain, and to predict.
 # - A longer queue does not make a slow consumer faster; it makes messages older.
 #
-# ## Links on
+# ## Where next
 #
 # - Why it was built this way: [10 · How it was designed](10-how-it-was-designed.ipynb).
 # - In code: `qflow/trace/` (logs, replay, explain), `qflow/prediction/`, `qflow/design/`.

@@ -396,7 +396,7 @@ if spark:
 #     qflow spark stream incoming --out live
 #     qflow spark synth --queues 200 --events 1000000 --out big
 #
-# ## Links on
+# ## Where next
 #
 # - In code: `qflow/logs/audit.py` (one component, no Spark), `qflow/spark/lake_audit.py` (on Spark).
 

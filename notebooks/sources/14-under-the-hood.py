@@ -302,7 +302,7 @@ predictions.compare(observers=1, first="yes" if share > 0.5 else "no")
 # - A state machine is a table; an **invariant** is a sentence that no step may break.
 # - A check is worth what it would notice: break the rule, and look.
 #
-# ## Links on
+# ## Where next
 #
 # - In code: start at `qflow/broker/queue.py`, go on to `flow_limit.py` and `groups.py`; a file is named
 #   after the real broker's class where there is one.

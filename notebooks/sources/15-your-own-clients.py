@@ -586,7 +586,7 @@ predictions.compare(credit=credit, lost=documented.exceptions, timeout=3)
 #   window, and to send again what was not accepted.
 # - A receiver that settles in **batches above the stop threshold** can lock itself and the sender.
 #
-# ## Links on
+# ## Where next
 #
 # - [What `qflow serve` serves](reference/serve.md), [the bench for clients](reference/check-client.md),
 #   [recording real clients](reference/recording.md).

@@ -190,7 +190,7 @@ predictions.compare(
 # - A setting that looks as if it mattered may not: measure, before you tune it.
 # - The run decides. What was won can be opened again by anybody, from its token.
 #
-# ## Links on
+# ## Where next
 #
 # - The same the other way round, settings that cannot overflow: [4 · Capacity](04-capacity.ipynb) and `qflow
 #   design`.
