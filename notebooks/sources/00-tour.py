@@ -75,8 +75,7 @@ answer = qf.explain(qf.trace_of(small.first.run), subject="producer:p1", time=wa
 print(answer.text(with_sources=False))
 
 # %% [markdown] id="law-text"
-# And the number that you guessed? It was no chance: it is the stop threshold plus the capacity of the producer.
-# **Chapter 4** finds this law, and proves it, for any number of producers.
+# Your number was the stop threshold plus the capacity: **chapter 4** proves it, for any number of producers.
 
 # %% [markdown] id="groups-text"
 # ## Keeping the order: groups
