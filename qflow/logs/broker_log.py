@@ -27,7 +27,7 @@ import bz2
 import gzip
 import lzma
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -37,6 +37,7 @@ from typing import IO, Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from qflow.kit import RefusalError
+from qflow.logs.findings import Finding
 from qflow.logs.log_file import LogError
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
@@ -160,6 +161,13 @@ class _QueueRow(NamedTuple):
     stop: str
     resume: str
     sessions_died: int
+
+
+_NEVER = "never completed"
+_LATE = ("withheld without cause", "completed late", "thresholds differ", _NEVER)
+"""Findings that are none if their queue was ON meanwhile."""
+_HIRES_SLACK = SECOND // 10
+"""Microseconds that the clocks of a broker and its clients may differ by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,18 +299,54 @@ class BrokerLog(Tabular):
         """Return the share of the observed time in which a queue was ON."""
         return self.on_us(queue) / self.observed_us if self.observed_us else 0.0
 
-    def flow_evidence(self, start_us: int) -> dict[str, list[tuple[int, int | None]]]:
-        """Return each queue's ON intervals in microseconds since ``start_us``; None for the log's end.
+    def weigh_findings(self, findings: Iterable[Finding], start_us: int) -> list[Finding]:
+        """Return an audit's findings, without those about flow control that this log refutes.
 
-        Queues without a spell are those that the broker says were OFF all the time, if ``shows_flow``.
+        An audit works out when a queue was ON from the thresholds of the workload; this log says when it was.
+        Completions that were late while the queue was ON, or came while it was OFF, are no client's fault:
+        in their place stands one finding a queue, that the broker ran with other thresholds.
+
+        Parameters:
+            start_us: The time 0 of the client log (:attr:`ClientLog.start_us`).
         """
-        return {
-            queue.name: [
-                (one.begin_us - start_us, None if one.end_us is None else one.end_us - start_us)
-                for one in queue.spells
-            ]
-            for queue in self.queues.values()
-        }
+        if not self.shows_flow:
+            return list(findings)
+        kept: list[Finding] = []
+        refuted: dict[tuple[str, str], list[Finding]] = {}
+        for finding in findings:
+            state = self._refutes(finding, start_us)
+            if state:
+                refuted.setdefault((finding.queue, state), []).append(finding)
+            else:
+                kept.append(finding)
+        for (queue, state), found in refuted.items():
+            first = found[0]
+            number = sum(one.number for one in found)
+            kept.append(
+                Finding(first.row, first.time, "broker disagrees", queue=queue, name=state, number=number)
+            )
+        return sorted(kept, key=lambda finding: finding.time)
+
+    def _refutes(self, finding: Finding, start_us: int) -> str:
+        """Return the state in this log that refutes a finding, or ""."""
+        # To the second means that ON may have been logged up to a second late, and OFF too early.
+        slack = _HIRES_SLACK if self.is_hires else SECOND
+        begin = end = finding.time + start_us
+        if finding.kind in _LATE:
+            begin, end = (begin, end + finding.gap) if finding.kind == _NEVER else (begin - finding.gap, end)
+        elif finding.kind != "completed while held":
+            return ""
+        if end < self.begin_us or begin > self.end_us:
+            return ""
+        spells = [one for one in self.spells if finding.queue in ("", one.queue)]
+        widened = [
+            (one.begin_us - slack, (self.end_us if one.end_us is None else one.end_us) + slack)
+            for one in spells
+        ]
+        if finding.kind in _LATE:
+            is_on = any(since <= begin + slack and end <= until + slack for since, until in widened)
+            return "ON" if is_on else ""
+        return "" if any(since <= end <= until for since, until in widened) else "OFF"
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return a row for each queue, as columns by name."""
@@ -368,7 +412,7 @@ class BrokerLog(Tabular):
         >>> logs = kit_path("data") / "recordings" / "broker-logs"
         >>> print(BrokerLog.load(logs / "default.log").sentences()[1])
         This log does not show flow control: it has no line of level info. Start qpidd with --log-enable \
-info+ --log-hires-timestamp yes.
+info+ --log-hires-timestamp yes; a running one takes levels by QMF's setLogLevel (CF-11).
         """
         seconds = (self.end_us - self.begin_us) / SECOND
         said = [
@@ -380,7 +424,7 @@ info+ --log-hires-timestamp yes.
         if self.shows_flow is False:
             said.append(
                 "This log does not show flow control: it has no line of level info. Start qpidd with "
-                f"{SHOWS_FLOW}."
+                f"{SHOWS_FLOW}; a running one takes levels by QMF's setLogLevel (CF-11)."
             )
         elif not self.spells:
             said.append(

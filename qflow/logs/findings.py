@@ -114,6 +114,12 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "flowStopped agrees in {seen} of {expected} reports of the broker; the depth is off by {mean} "
         "messages on average, {depth_off_most} at most",
     ),
+    # What the broker's own log says against an audit.
+    "broker disagrees": (
+        "FC-02",
+        "{name} in the broker's own log, which refutes {number} findings; allowed: the thresholds that the broker "
+        "ran with, which differ from the workload's",
+    ),
 }
 """Kind of finding to the rule that it breaks, and its sentence."""
 

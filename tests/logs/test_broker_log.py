@@ -11,6 +11,7 @@ from commands import output_of
 
 import qflow as qf
 from qflow.logs.broker_log import BrokerLog
+from qflow.logs.findings import Finding
 
 SECOND = 1_000_000
 DAY = datetime(2026, 11, 28, tzinfo=UTC)
@@ -290,3 +291,57 @@ def test_the_command_prints_a_table_json_and_a_page(recorded, tmp_path, capsys):
     page = tmp_path / "flow.html"
     said = output_of(capsys, "trace", "broker-log", recorded / "info-hires.log", "--html", page)
     assert "orders turned ON 3 times" in said and "orders turned ON 3 times" in page.read_text()
+
+
+START = 1_795_883_940_000_000  # 16:39:00
+
+
+def late(begin, end, queue="orders", kind="withheld without cause"):
+    """A finding that a completion came at `end`, due at `begin`, both in seconds from 16:39:00."""
+    at = begin if kind == "never completed" else end
+    return Finding(1, round(at * SECOND), kind, queue=queue, gap=round((end - begin) * SECOND))
+
+
+ON_FROM_7_TO_10, OFF_SINCE_18 = (7.0, 10.4), (20.0, 25.0)
+
+
+@pytest.mark.parametrize("name", ["info-hires.log", "flow-debug.log.gz"])
+@pytest.mark.parametrize(
+    ("finding", "said"),
+    [
+        (late(*ON_FROM_7_TO_10), "ON"),
+        (late(*ON_FROM_7_TO_10, kind="completed late"), "ON"),
+        (late(*ON_FROM_7_TO_10, queue=""), "ON"),
+        (late(*ON_FROM_7_TO_10, queue="ticker"), None),
+        (late(*OFF_SINCE_18), None),
+        (late(7.0, 14.0), None),
+        (late(20.0, 60.0, queue="invoices", kind="never completed"), "ON"),
+        (late(20.0, 60.0, kind="never completed"), None),
+        (late(0, 25.0, kind="completed while held"), "OFF"),
+        (late(0, 8.5, kind="completed while held"), None),
+        (late(*ON_FROM_7_TO_10, kind="sent twice"), None),
+        (late(-90.0, -80.0), None),
+    ],
+)
+def test_findings_that_the_broker_s_own_log_refutes_are_not_held_against_clients(
+    recorded, name, finding, said
+):
+    weighed = BrokerLog.load(recorded / name).weigh_findings([finding], START)
+    if said is None:
+        assert weighed == [finding]
+    else:
+        assert [(one.kind, one.name, one.number) for one in weighed] == [("broker disagrees", said, 1)]
+        assert said in weighed[0].sentence() and weighed[0].rule
+
+
+def test_one_finding_a_queue_stands_for_all_that_are_refuted(recorded):
+    log = BrokerLog.load(recorded / "info-hires.log")
+    weighed = log.weigh_findings([late(7 + n / 10, 10.4) for n in range(5)] + [late(*OFF_SINCE_18)], START)
+    assert [(one.kind, one.number) for one in weighed] == [
+        ("broker disagrees", 5), ("withheld without cause", 1)
+    ]  # fmt: skip
+
+
+def test_a_log_that_shows_no_flow_control_refutes_nothing(recorded):
+    found = [late(*ON_FROM_7_TO_10), late(0, 25.0, kind="completed while held")]
+    assert BrokerLog.load(recorded / "default.log").weigh_findings(found, START) == found
