@@ -117,8 +117,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
     # What the broker's own log says against an audit.
     "broker disagrees": (
         "FC-02",
-        "{name} in the broker's own log, which refutes {number} findings; allowed: the thresholds that the broker "
-        "ran with, which differ from the workload's",
+        "{name} in the broker's own log, which refutes {number} findings; allowed: the thresholds that the "
+        "broker ran with, not the workload's",
     ),
 }
 """Kind of finding to the rule that it breaks, and its sentence."""
