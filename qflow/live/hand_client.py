@@ -163,7 +163,7 @@ class HandReceiver:
         self.bodies: list[Any] = []
 
     def give_credit(self, credit: int) -> None:
-        """Grant the broker `messages` more credit."""
+        """Grant the broker more credit, in messages."""
         self.link.flow(credit)
         self.client.round_trip()
 

@@ -62,7 +62,9 @@ from qflow.live import brakes
 from qflow.live.amqp_frames import TRANSACTIONAL, FrameError, plain, product_of
 from qflow.live.coordinator import Coordinator
 from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery
+from qflow.live.frame_padding import FramePadding
 from qflow.live.sasl import SaslLayer, SaslRefusedError
+from qflow.live.service_nodes import SERVICE_NODES, ServiceNodes, node_of
 from qflow.live.terminus import answer_source, answer_terminus, read_source, read_terminus
 from qflow.messaging import qmf
 
@@ -73,6 +75,7 @@ _MOST_UNREAD, _LEAST_ALLOWANCE = 1 << 18, 1 << 14
 _CONNECTION_OVERHEAD = 48 << 10
 """Bytes that an idle connection costs (measured: 2,000 of them)."""
 _LONGEST_NAME = 255
+_AZURE, _ANY_SIZE = "azsdk-", (1 << 31) - 1
 
 OUTCOMES = ("accepted", "released", "rejected", "presettled", "lost")
 """What becomes of a transfer; lost is: settled without a state, or without room and settled by its sender."""
@@ -239,8 +242,9 @@ class Sending:
     role: ClassVar = "sender"
     session: _LiveSession
     wrapper: Link
-    # None for a transaction's coordinator.
+    # None for a transaction's coordinator, and for a service node, which is named then.
     link: IncomingLink | None = None
+    service: str = ""
     # Number of a transfer whose outcome is withheld, to Proton's delivery.
     held: dict[int, Any] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
@@ -388,6 +392,8 @@ class Peer:
         self._batches: list[AbstractContextManager[None]] = []
         self._accepted: list[int] = []
         self._accepted_of: _LiveSession | None = None
+        self._services = ServiceNodes()
+        self._padding: FramePadding | None = None
         self._to_credit: dict[Sending, None] = {}
         self._to_feed: dict[Receiving, None] = {}
         self._to_drain: dict[Receiving, None] = {}
@@ -496,6 +502,10 @@ class Peer:
             return -1
         transport = self._transport
         pending = lib.pn_transport_pending(transport)
+        if pending > 0 and self._padding is not None:
+            self.sasl.output += self._padding.feed(self.transport.peek(pending))
+            lib.pn_transport_pop(transport, pending)
+            return self.output(room)
         if pending > 0:
             return int(lib.pn_transport_peek(transport, ffi.from_buffer(room), min(pending, len(room))))
         if pending == 0:
@@ -621,6 +631,9 @@ class Peer:
         self.container = container
         self.product = product_of(plain(connection.remote_properties))[:_LONGEST_NAME]
         self.name = server.connection_name(container, self)
+        if self.product.startswith(_AZURE):
+            # As good as none, but the library for event hubs fails where none is announced, too.
+            self.transport.max_frame_size, self._padding = _ANY_SIZE, FramePadding()
         connection.container = server.container
         connection.offered_capabilities = [symbol("ANONYMOUS-RELAY")]
         connection.properties = {
@@ -659,6 +672,7 @@ class Peer:
             self._has_acted = True
             self._end_batches()
             known.end()
+        self._services.forget(session)
         session.close()
         session.free()
 
@@ -723,8 +737,11 @@ class Peer:
     def _attach_sending(self, session: _LiveSession, link: Link, name: str) -> None:
         target = link.remote_target
         sending = Sending(session, link)
-        if target.type != Terminus.COORDINATOR:
-            made = session.engine.link_attach(name, "sender", target.address, read_terminus(target))
+        address = node_of(target.address)
+        if address in SERVICE_NODES:
+            sending.service = link.target.address = address
+        elif target.type != Terminus.COORDINATOR:
+            made = session.engine.link_attach(name, "sender", address, read_terminus(target))
             assert isinstance(made, IncomingLink)
             answer_terminus(link.target, made)
             sending.link, session.senders[name] = made, sending
@@ -733,7 +750,10 @@ class Peer:
         self._fill_credit(sending)
 
     def _attach_receiving(self, session: _LiveSession, link: Link, name: str) -> None:
-        address = link.remote_source.address
+        address = node_of(link.remote_source.address)
+        if address in SERVICE_NODES:
+            self._services.attach(address, link)
+            return
         made = session.engine.link_attach(name, "receiver", address, read_source(link))
         assert isinstance(made, OutgoingLink)
         receiving = Receiving(session, link, made)
@@ -796,6 +816,10 @@ class Peer:
             is_aborted = not raw and lib.pn_delivery_aborted(delivery)
             lib.pn_link_advance(sending.impl)
             if is_aborted:
+                lib.pn_delivery_settle(delivery)
+            elif sending.service:
+                self._services.answer(sending.service, raw)
+                lib.pn_delivery_update(delivery, _ACCEPTED)
                 lib.pn_delivery_settle(delivery)
             elif sending.link is None:
                 self._coordinate(sending, delivery, raw)

@@ -3,7 +3,9 @@
 Proton has a SASL layer of its own, which knows passwords only with a further library.  Three frames are all
 there is to it: the broker offers its mechanisms, the client chooses one and gives its answer, the broker says
 how it went.  Without a password all are let in, by ``ANONYMOUS``, by ``PLAIN`` with any password, or without
-SASL at all; with a password only ``PLAIN`` with that password is, whatever the user's name.
+SASL at all; with a password only ``PLAIN`` with that password is, whatever the user's name.  Azure's clients
+may choose ``MSSBCBS``, which announces a token for ``$cbs`` (:mod:`qflow.live.service_nodes`) and says no
+more than ``ANONYMOUS``.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from qflow.qflow_error import QflowError
 _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
 _OK, _AUTH, _SYS_PERM = ubyte(0), ubyte(1), ubyte(3)
 _LARGEST = 4096
+_OPEN = ("ANONYMOUS", "MSSBCBS")
 _HEADER_SIZE = 8
 
 
@@ -57,7 +60,7 @@ class SaslLayer:
         if self._input.startswith(SASL_HEADER):
             del self._input[:_HEADER_SIZE]
             self._has_header = True
-            names = ["PLAIN"] if self._password else ["ANONYMOUS", "PLAIN"]
+            names = ["PLAIN"] if self._password else [*_OPEN, "PLAIN"]
             offered = Array(UNDESCRIBED, Data.SYMBOL, *[symbol(name) for name in names])
             self.output += SASL_HEADER + _encode_frame(_MECHANISMS, [offered])
         elif len(self._input) >= _HEADER_SIZE:
@@ -86,7 +89,7 @@ class SaslLayer:
                 self.output += _encode_frame(_OUTCOME, [_AUTH])
                 raise SaslRefusedError("a wrong user or password")
             self.user = parts[1].decode("utf-8", "replace")
-        elif mechanism == "ANONYMOUS" and not self._password:
+        elif mechanism in _OPEN and not self._password:
             self.user = "anonymous"
         else:
             self.output += _encode_frame(_OUTCOME, [_SYS_PERM])

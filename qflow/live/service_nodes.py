@@ -1,0 +1,89 @@
+"""ServiceNodes: ``$cbs`` and ``$management``, which clients of Azure's services ask before they send.
+
+* ``$cbs`` (claims-based security) takes a token and answers a status code.  Such a client waits for one from
+  200 to 299 before it attaches any other link.  Nobody here could check a token, a signature of a connection
+  string's key, so each is accepted, as Microsoft's emulators do; a password is for SASL.
+* ``$management`` describes an event hub.  A producer asks it for the partitions; a queue is one, number 0.
+
+Both are a pair of links: requests come on one, and answers go out on the other, under the request's
+message-id.  Qpid's broker has neither node.
+
+These clients also address an entity by its URL, ``amqps://host/orders``, and mean its path.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cproton import lib
+from proton import UNDESCRIBED, Array, Data, Link, Message, Session, int32, timestamp
+
+SERVICE_NODES: Final = ("$cbs", "$management")
+_SCHEMES = ("amqp://", "amqps://", "sb://")
+_EVENT_HUB = "com.microsoft:eventhub"
+_OK, _ACCEPTED, _NOT_IMPLEMENTED = 200, 202, 501
+
+
+def node_of(address: str | None) -> str | None:
+    """Return the name of a node by its address, which may be a URL with the name as its path.
+
+    >>> node_of("amqps://localhost:5672/orders/Partitions/0"), node_of("orders"), node_of("http://orders")
+    ('orders', 'orders', 'http://orders')
+    """
+    if address is None or not address.startswith(_SCHEMES):
+        return address
+    path = address.partition("://")[2].partition("/")[2]
+    # A partition, of a consumer group or not, is the queue itself.
+    return path.partition("/Partitions/")[0].partition("/ConsumerGroups/")[0] or address
+
+
+class ServiceNodes:
+    """The service nodes as one connection sees them: its links for answers, by node and target address."""
+
+    def __init__(self) -> None:
+        self._replies: dict[tuple[str, str], Link] = {}
+        self._tag = 0
+
+    def attach(self, node: str, link: Link) -> None:
+        """Open a link for a node's answers, instead of an earlier one to the same target."""
+        link.source.address = node
+        link.target.copy(link.remote_target)
+        link.open()
+        self._replies[node, link.remote_target.address or ""] = link
+
+    def forget(self, ended: Link | Session) -> None:
+        """Forget a link, or the links of a session, at its end."""
+        kept = self._replies.items()
+        self._replies = {at: link for at, link in kept if ended not in (link, link.session)}
+
+    def answer(self, node: str, raw: bytes) -> None:
+        """Answer an encoded request, to its reply address or on the node's last link."""
+        request = Message()
+        request.decode(raw)
+        links = [link for (at, _), link in self._replies.items() if at == node]
+        link = self._replies.get((node, request.reply_to or ""), links[-1] if links else None)
+        if link is None:
+            return
+        code, words, body = _answer(node, request.properties or {})
+        properties = {"status-code": int32(code), "status-description": words}
+        reply = Message(body, correlation_id=request.id, properties=properties)
+        self._tag += 1
+        delivery = link.delivery(f"answer-{self._tag}")
+        link.send(reply.encode())
+        lib.pn_delivery_settle(delivery._impl)
+
+
+def _answer(node: str, asked: dict[str, Any]) -> tuple[int, str, Any]:
+    """Return status code, description and body of an answer."""
+    if node == "$cbs":
+        return _ACCEPTED, "Accepted", None
+    if asked.get("type") != _EVENT_HUB:
+        return _NOT_IMPLEMENTED, "only an event hub is described here", None
+    hub = {
+        "name": str(asked.get("name", "")),
+        "type": _EVENT_HUB,
+        "created_at": timestamp(0),
+        "partition_count": int32(1),
+        "partition_ids": Array(UNDESCRIBED, Data.STRING, "0"),
+    }
+    return _OK, "OK", hub
