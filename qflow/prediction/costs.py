@@ -3,12 +3,12 @@
 A client log holds instants, no costs.  But at some instants a client has nothing to wait for, and the time
 until its next row is its own work:
 
-- **A send** that follows another send, of a message that was due already: the median of such times.
+- **A send** that follows another at once, of a message that was overdue: the median of such times.
 - **A completion** that follows two others: they came together, so what lies between them is the work of
   learning of one.  The recorded clients keep a list of what they have sent, so this work grows with each
   transfer; all clients of a log run the same software, so the growth is estimated from all of them.
 - **A round trip** of a transfer that was alone on its way, less the work of its completion.
-- **A service** that follows the one before at once, compared with the draw that the workload file states.
+- **A service** lasts from a delivery, or from the end of the service before, to the settlement.
 - **The return of credit** to a consumer that holds as many messages as it may: the broker's system delays
   acknowledgements (about 40 ms), and what a consumer settles waits for them.
 
@@ -61,7 +61,7 @@ class Pieces(NamedTuple):
     reports: list[Report]
 
 
-def pieces(rows: Sequence[LogRow], due: Sequence[int] = ()) -> Pieces:
+def pieces(rows: Sequence[LogRow]) -> Pieces:
     """Return the pieces of work that a producer's log shows.
 
     >>> rows = [LogRow(time, "p", "transfer", "q", "", 0, "") for time in (1, 2, 3, 4)]
@@ -74,7 +74,7 @@ def pieces(rows: Sequence[LogRow], due: Sequence[int] = ()) -> Pieces:
     before = LogRow(0, "", "", "", "", 0, "")
     for row in rows:
         gap = row.ts_us - before.ts_us
-        if row.event == before.event == "transfer" and gap < _HASTY and owes(before, gap, sent, due):
+        if row.event == before.event == "transfer" and gap < _HASTY:
             found.sends.append(gap)
         sent += row.event == "transfer"
         streak = streak + 1 if row.event == "complete" else 0
@@ -83,13 +83,6 @@ def pieces(rows: Sequence[LogRow], due: Sequence[int] = ()) -> Pieces:
             found.reports.append(Report(sent, gap))
         before = row
     return found
-
-
-def owes(before: LogRow, gap: int, sent: int, due: Sequence[int]) -> bool:
-    """Return whether a message that is sent was due when the row before it was written."""
-    if due:
-        return sent < len(due) and due[sent] <= before.ts_us
-    return gap < ANSWERED or before.event == "unblock"
 
 
 class _Cost(NamedTuple):
@@ -161,14 +154,12 @@ class Work:
         )
 
 
-def works(
-    rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]], grows: float | None = None
-) -> dict[str, Work]:
-    """Return the work of each producer of a log; a completion's grows as said, or as the log shows."""
+def works(rows: Mapping[str, Sequence[LogRow]], grows: float | None = None) -> dict[str, Work]:
+    """Return the work of each producer; ``grows`` is a completion's growth, None for the log's own."""
     # Clients of one log run the same software on the same machine: the work of a completion grows in the same
     # way for all of them, and one that sent too little to tell what its work costs is taken to be like the
     # others.
-    found = {name: pieces(own, due[name]) for name, own in rows.items()}
+    found = {name: pieces(own) for name, own in rows.items()}
     pooled = Pieces(
         [time for own in found.values() for time in own.sends],
         [report for own in found.values() for report in own.reports],
@@ -178,12 +169,6 @@ def works(
 
 
 # The services of a consumer
-
-_EARLY = 200
-"""Microseconds by which a service may seem shorter than its draw, as clocks go."""
-
-LATE = 2_000
-"""Microseconds: services that usually take that much longer than the draws are not these draws."""
 
 
 def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
@@ -200,40 +185,29 @@ def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
     return works
 
 
-def read_consumer(model: Consumer, rows: Sequence[LogRow], *, draws: bool) -> tuple[Consumer, str]:
-    """Return a consumer as its log shows it, and where its times come from: "stated" or "recorded"."""
+def read_consumer(model: Consumer, rows: Sequence[LogRow]) -> Consumer:
+    """Return a consumer with the services, verdicts and end that its log shows; without any, as it is."""
+    # No seed of the file may show in a prediction: its chance is not that of the clients.
+    model = replace(model, seed=0)
     works = works_of(rows)
     ends = [row.ts_us / SECOND for row in rows if row.event == "error"]
     if ends and model.crash is None:
         model = replace(model, crash=max(model.start, ends[0]))
     if not works:
-        return model, "stated"
-    overhead = _overhead(model, works) if draws else None
-    if overhead is not None:
-        return replace(model, overhead=overhead), "stated"
+        return model
     times = tuple(max(1, end - begin) / SECOND for begin, end, _ in works)
     released, rejected = (
         sum(verdict == kind for _, _, verdict in works) / len(works) for kind in ("release", "reject")
     )
-    model = replace(
-        model, service=("recorded", times), slow=(), overhead=(), release=released, reject=rejected
+    return replace(
+        model,
+        service=("recorded", times),
+        slow=(),
+        overhead=(),
+        outage=None,
+        release=released,
+        reject=rejected,
     )
-    return model, "recorded"
-
-
-def _overhead(model: Consumer, works: Sequence[tuple[int, int, str]]) -> tuple[float, ...] | None:
-    """Return by how much each service took longer than its draw; None if these are not the draws."""
-    if model.service[0] == "recorded" or model.overhead:
-        return None
-    service = Service(model)
-    overhead: list[int] = []
-    right = 0
-    for begin, end, verdict in works:
-        overhead.append(end - begin - service.time(begin))
-        right += service.verdict() == verdict
-    early = sum(item < -_EARLY for item in overhead)
-    is_theirs = FEW <= len(works) == right and early <= len(works) // 50 and median(overhead) <= LATE
-    return tuple(item / SECOND for item in overhead) if is_theirs else None
 
 
 # The credit of a consumer
@@ -304,13 +278,12 @@ def noticeable(returns: Sequence[CreditReturn]) -> list[CreditReturn]:
 def constant_networks(
     workload: Workload,
     rows: Mapping[str, Sequence[LogRow]],
-    due: Mapping[str, Sequence[int]],
     returns: Mapping[str, Sequence[CreditReturn]],
 ) -> dict[str, Network]:
-    """Return what lies between each client and the broker, in constants that hold throughout."""
+    """Return the network of each client, in constants that hold throughout."""
     delays = [item.delay for own in returns.values() if is_delayed(own) for item in noticeable(own)]
     delay = typical(delays) / SECOND if delays else 0.0
-    costs = works(rows, due, grows=0.0)
+    costs = works(rows, grows=0.0)
     found = {name: replace(work.network(), ack_delay=delay) for name, work in costs.items()}
     for consumer in workload.consumers:
         own = returns[consumer.name]

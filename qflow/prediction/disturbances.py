@@ -46,7 +46,6 @@ from qflow.prediction.costs import (
     Work,
     is_delayed,
     noticeable,
-    owes,
     typical,
     works,
 )
@@ -92,7 +91,7 @@ class _Episode:
         return self.sends + len(self.reports) >= FEW and self.waited <= self.worked
 
 
-def _episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float = 0.0) -> list[_Episode]:
+def _episodes(rows: Sequence[LogRow], round_trip: float = 0.0) -> list[_Episode]:
     """Return the times in which a producer that a stopped queue has let go catches up."""
     found: list[_Episode] = []
     episode: _Episode | None = None
@@ -104,7 +103,7 @@ def _episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float
         if before.event in ("block", "unblock") and is_answer and gap >= _STOPPED:
             episode = _Episode(row.ts_us, row.ts_us)
             found.append(episode)
-        elif row.event == "transfer" and not owes(before, gap, sent, due):
+        elif row.event == "transfer" and gap >= ANSWERED and before.event != "unblock":
             episode = None
         elif episode is not None:
             waited = 0.0
@@ -126,10 +125,10 @@ _SLOWEST = 100.0
 """A machine that is slower than that does not work at all."""
 
 
-def _pace_factors(work: Work, rows: Sequence[LogRow], due: Sequence[int]) -> list[tuple[_Episode, float]]:
+def _pace_factors(work: Work, rows: Sequence[LogRow]) -> list[tuple[_Episode, float]]:
     """Return the conclusive episodes of a producer, each with the factor by which its work took longer."""
     found: list[tuple[_Episode, float]] = []
-    for episode in _episodes(rows, due, work.round_trip):
+    for episode in _episodes(rows, work.round_trip):
         usual = episode.sends * work.send_cost + sum(map(work.report_cost.of, episode.reports))
         factor = round(min(_SLOWEST, episode.worked / usual), 3) if usual > 0 else 0.0
         if episode.is_conclusive and factor > 0:
@@ -443,15 +442,14 @@ def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
 def full_networks(
     workload: Workload,
     rows: Mapping[str, Sequence[LogRow]],
-    due: Mapping[str, Sequence[int]],
     returns: Mapping[str, Sequence[CreditReturn]],
 ) -> dict[str, Network]:
-    """Return what lies between each client and the broker, with all terms."""
+    """Return the network of each client, with all terms."""
     load = _machine_load(rows)
     woken = sorted(time for own in rows.values() for time in let_go(own))
     delay = AckDelay.of(returns.values(), woken)
-    costs = works(rows, due)
-    factors = {name: _pace_factors(work, rows[name], due[name]) for name, work in costs.items()}
+    costs = works(rows)
+    factors = {name: _pace_factors(work, rows[name]) for name, work in costs.items()}
     usual = _usual_pace(factor for found in factors.values() for _, factor in found)
     return {
         name: _producer_network(

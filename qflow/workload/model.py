@@ -112,6 +112,16 @@ def _as_size(value: Any) -> Any:
     return (*drawn, *largest) if isinstance(drawn, tuple) else (drawn,)
 
 
+def as_rate(value: Any) -> Any:
+    """Return a rate as a number of messages a second; text such as ``400/s`` as well."""
+    if isinstance(value, str):
+        try:
+            return float(value.removesuffix("/s"))
+        except ValueError:
+            return value
+    return value
+
+
 def _is_outage(value: Any) -> bool:
     if isinstance(value, tuple) and len(value) == 3:
         return value[0] in _SERVICES and _is_outage(value[1:])
@@ -157,6 +167,11 @@ _PRODUCER: Rules = (
     ("window", _WINDOWS.__contains__, one_of(_WINDOWS)),
     ("session", is_text, "a name, or nothing"),
     ("priority", _is_priority, "a whole number from 0 to 9, 'group', or nothing"),
+    (
+        "demand",
+        is_none_or(partial(is_positive, at_most=MESSAGES_PER_SECOND)),
+        f"messages a second above 0, up to {MESSAGES_PER_SECOND}, such as 400 or '400/s'; or nothing",
+    ),
 )
 _CONSUMER: Rules = (
     ("queue", is_name, "the name of a queue"),
@@ -220,6 +235,9 @@ class Producer:
         network (Network or None): What lies between it and the broker; None for nothing.
         priority (int, "group" or None): Its messages' priority, 0 to 9; None sets none (QT-04). "group" makes
             those of group ``g1`` the most urgent, with 9, those of ``g2`` with 8, and so on down to 0.
+        demand (float, str or None): Messages a second that it is known to want to send, on average: 400, or
+            ``"400/s"``.  Predictions from the log of a blocked producer use it, as such a log cannot show it;
+            a simulation does not.
         obeys_flow (bool): Whether it stops sending while the broker asks its session to, as the Java client
             does (ALT-12); only the Java broker ever does that.
 
@@ -248,11 +266,13 @@ class Producer:
     network: Network | None = None
     priority: int | str | None = None
     obeys_flow: bool = False
+    demand: float | None = None
 
     def __post_init__(self) -> None:
         for attribute in ("to", "burst", "groups", "recorded"):
             object.__setattr__(self, attribute, as_tuple(getattr(self, attribute)))
         object.__setattr__(self, "size", _as_size(self.size))
+        object.__setattr__(self, "demand", as_rate(self.demand))
         require(is_name(self.name), "producer", "name", self.name, "text, not empty")
         where = f"producer {self.name!r}"
         require_all(where, self, _PRODUCER)

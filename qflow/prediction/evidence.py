@@ -1,0 +1,380 @@
+"""Evidence: what a client log shows of each producer, and what it cannot show.
+
+A log holds what was sent, not what a producer wanted to send.  The two are the same as long as its window has
+room.  While the window is full the next message waits, and nothing in the log says since when: the demand is
+*censored*.  Three things can still be read.
+
+- **Full windows.**  Logs with ``block`` and ``unblock`` rows state them.  In any other log a window is full
+  while as many transfers are outstanding as its capacity allows, and its producer was waiting if it sends as
+  soon as one of them completes (:func:`find_full_windows`).  :func:`seen_rows` adds the missing rows, so that
+  everything after it reads both kinds of log alike.
+- **Streaks.**  A producer that was blocked sends its overdue messages without a pause.  The first pause with
+  room in the window ends the streak: then the producer has caught up, and from there on its pace is its
+  demand.  Each message of a streak was due at some time from the streak's begin until it was sent.
+- **Demand** (:class:`Demand`).  Of a producer that was blocked for little of the time, and is not behind when
+  the log ends, demand is known well enough.  Of any other the log gives a lower bound.
+
+No pause is seen in a window that is never free, so a producer that is behind at the log's end may have wanted
+to send any number of messages.  A log of other clients, a stated rate or a model of "usual" demand would be a
+guess; only the user can say (``--demand``), or a spell of the log without blocking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise, takewhile
+from math import expm1, inf
+from statistics import mean, median
+from typing import Any, NamedTuple
+
+from qflow.logs.client_log import ClientLog, rows_by_client
+from qflow.logs.log_file import LogRow
+from qflow.workload.agenda import SECOND
+from qflow.workload.model import Producer, Workload
+
+PROMPT = 1_000
+"""Microseconds: a client that sends within that time of its previous act did not pause."""
+
+_WAKE = 10_000
+"""Microseconds within which a client that waited for its window sends, once it has room: recorded ones take 2."""
+
+_PAUSE = 30_000
+"""Microseconds: a longer pause is no interruption of a client that has something to send."""
+
+_PACE = 5
+"""Transfers in a row that show a client's pace."""
+
+_BLOCKED_LITTLE, _BLOCKED_MUCH = 0.02, 0.2
+"""Shares of time blocked: below the first, demand is known even of a producer that is behind at the end; from
+the second on, it is not known even of one that caught up, as too much of the log is streaks."""
+
+_LOGGED_LATE = 1.2
+"""How many times its capacity a producer's log may show outstanding."""
+
+_STILL_WAITING = 3
+"""Usual gaps after which a window that is full at the log's end holds a message back."""
+
+
+# Full windows
+
+
+class FullWindow(NamedTuple):
+    """A time in which a producer waited for its window, in microseconds; ``until`` is None at a log's end."""
+
+    since: int
+    until: int | None
+
+
+def find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[FullWindow]:
+    """Return the times in which a producer waited for room in its window, by what was outstanding.
+
+    Parameters:
+        rows: The producer's own, in order.
+        capacity: Its window, in messages.
+        end: When the log ends, in microseconds.
+
+    >>> rows = [LogRow(0, "p", "transfer", "q", "1", 9, ""), LogRow(5_000, "p", "transfer", "q", "2", 9, ""),
+    ...     LogRow(90_000, "p", "complete", "", "1", 0, ""), LogRow(90_050, "p", "transfer", "q", "3", 9, "")]
+    >>> find_full_windows(rows, 2, 200_000)
+    [FullWindow(since=10000, until=90000), FullWindow(since=90050, until=None)]
+    """
+    windows = _filled_windows(rows, capacity)
+    if not windows:
+        return []
+    # A message that found the window full is not known to have been due when the window filled.  In a streak
+    # that ended its messages fell due one after the other; the first one of a streak came a usual gap later.
+    sends = read_sends(_with_windows(rows, windows), end)
+    gap = _usual_gap(sends.sent)
+    found: list[FullWindow] = []
+    waited = [pair for pair in zip(sends.sent, likely_due(sends), strict=True) if pair[0].is_blocked]
+    for window, (send, due) in zip(windows, waited, strict=False):
+        until = window.until or 0
+        wait = _likely_wait(gap, until - window.since) if send.earliest == send.wanted else 0
+        if max(due, window.since + wait) < until:
+            found.append(FullWindow(max(due, window.since + wait), until))
+    last = windows[-1]
+    if last.until is None:
+        # A window that is never free again holds a message back once the usual time for one has passed.
+        is_late = bool(sends.sent) and sends.sent[-1].is_late
+        if is_late or end - last.since > _STILL_WAITING * gap:
+            found.append(last._replace(since=last.since + (0 if is_late else round(gap))))
+    return found
+
+
+def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[FullWindow]:
+    """Return the times from a window's last place taken to the next completion, if a transfer follows that."""
+    if not any(row.event == "complete" for row in rows):
+        return []
+    most = _most_outstanding(rows)
+    # A completion may be logged a little after the transfer for which it made room.  A log in which far more
+    # is outstanding than the workload file allows knows better.
+    capacity = most if most > _LOGGED_LATE * capacity else capacity
+    found: list[FullWindow] = []
+    outstanding = 0
+    filled = released = before = -_WAKE
+    for row in rows:
+        pause = row.ts_us - before
+        before = row.ts_us
+        if row.event in ("complete", "refused"):
+            outstanding -= 1
+            released = row.ts_us if released < filled else released
+        elif row.event == "transfer":
+            if 0 <= filled < released and pause < _WAKE:
+                found.append(FullWindow(filled, released))
+            outstanding += 1
+            filled = row.ts_us if outstanding >= capacity else -1
+        elif row.event == "error":
+            filled = -1
+    return [*found, FullWindow(filled, None)] if released < filled else found
+
+
+def _likely_wait(gap: float, span: int) -> int:
+    """Return the expected microseconds until the next message is due, given that it is due within a span."""
+    return round(gap - span / expm1(min(500.0, span / gap))) if span > 0 else 0
+
+
+def _most_outstanding(rows: Sequence[LogRow]) -> int:
+    outstanding = most = 0
+    for row in rows:
+        outstanding += (row.event == "transfer") - (row.event in ("complete", "refused"))
+        most = max(most, outstanding)
+    return most
+
+
+def seen_rows(log: ClientLog, workload: Workload) -> dict[str, list[LogRow]]:
+    """Return each client's rows, with ``block`` and ``unblock`` rows also where the log has none.
+
+    A producer that shares its session shares its window, too, and keeps the rows that it has.
+    """
+    found = rows_by_client(log.rows)
+    end = round(workload.duration * SECOND)
+    for producer in workload.producers:
+        own = found.get(producer.name, [])
+        if not producer.session and not any(row.event == "block" for row in own):
+            windows = find_full_windows(own, producer.capacity, end)
+            if windows:
+                found[producer.name] = _with_windows(own, windows)
+    return found
+
+
+def _with_windows(rows: Sequence[LogRow], windows: Sequence[FullWindow]) -> list[LogRow]:
+    added = [
+        LogRow(time, rows[0].client, event, "", "", 0, "")
+        for window in windows
+        for time, event in ((window.since, "block"), (window.until, "unblock"))
+        if time is not None
+    ]
+    # Sorting is stable: what completes at the same instant comes before, a transfer after it.
+    order = {"unblock": 1, "block": 2, "transfer": 2}
+    return sorted([*rows, *added], key=lambda row: (row.ts_us, order.get(row.event, 0)))
+
+
+# Streaks
+
+
+class Send(NamedTuple):
+    """One transfer of a producer; times in microseconds."""
+
+    time: int
+    # When it met a full window, if it met one.
+    wanted: int
+    # The begin of the streak of late messages that it belongs to: it was due no earlier.
+    earliest: int
+    size: int
+    group: str
+    is_blocked: bool
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it may have been due before it was sent."""
+        return self.earliest < self.time
+
+
+class Sends(NamedTuple):
+    """All transfers of a producer, and whether it had more to send when the log ended."""
+
+    sent: list[Send]
+    # The begin of the streak that had not ended when the log did.
+    behind_since: int | None
+    # When the last message fell due at the latest, as the workload says.
+    end: int
+
+
+def read_sends(rows: Sequence[LogRow], end: int) -> Sends:
+    """Return a producer's transfers with the streaks of those that were late; ``end`` is when demand ends.
+
+    A log may go on after that: what is sent then was due before.
+    """
+    wishes, blocked, last = _wishes(rows)
+    sent: list[Send] = []
+    streak: int | None = None
+    for place, wish in enumerate(wishes):
+        if streak is not None and _has_caught_up(wishes, place):
+            streak = None
+        wanted = min(wish.time, end)
+        if streak is None and (wish.is_blocked or wish.row.ts_us > end):
+            streak = wanted
+        earliest, row = wanted if streak is None else streak, wish.row
+        sent.append(Send(row.ts_us, wanted, earliest, row.size, row.group, wish.is_blocked))
+    if blocked is not None:
+        return Sends(sent, blocked if streak is None else streak, end)
+    return Sends(sent, None if end - last >= _PAUSE else streak, end)
+
+
+class _Wish(NamedTuple):
+    """A producer's wish to send: when it met the window, and for how long the producer paused before."""
+
+    time: int
+    pause: int
+    is_blocked: bool
+    row: LogRow
+
+
+def _wishes(rows: Sequence[LogRow]) -> tuple[list[_Wish], int | None, int]:
+    """Return the wishes that were granted, the time of one that was not, and the time of the last act."""
+    found: list[_Wish] = []
+    blocked: int | None = None
+    pause = before = -_PAUSE
+    for row in rows:
+        if row.event == "block" and blocked is None:
+            blocked, pause = row.ts_us, row.ts_us - before
+        elif row.event == "transfer":
+            time = row.ts_us if blocked is None else blocked
+            pause = row.ts_us - before if blocked is None else pause
+            found.append(_Wish(time, pause, blocked is not None, row))
+            blocked = None
+        elif row.event == "error":
+            blocked = None
+        before = row.ts_us
+    return found, blocked, before
+
+
+def _has_caught_up(wishes: Sequence[_Wish], place: int) -> bool:
+    """Return whether a producer that was late had nothing overdue before a wish."""
+    # A client that is behind is interrupted as well: recorded ones paused for up to 13 ms with dozens of
+    # overdue messages and room in the window.  One such pause says nothing, a slower pace does.
+    if wishes[place].pause >= _PAUSE:
+        return True
+    if wishes[place].pause < PROMPT:
+        return False
+    following = list(takewhile(lambda wish: not wish.is_blocked, wishes[place : place + _PACE]))
+    slow = sum(wish.pause >= PROMPT for wish in following)
+    return len(following) > _PACE // 2 and slow >= len(following) - 1
+
+
+def _usual_gap(sends: Sequence[Send]) -> float:
+    """Return the mean of the microseconds from a transfer to the wish for the next, of those that paused."""
+    gaps = [after.wanted - item.time for item, after in pairwise(sends)]
+    return mean([gap for gap in gaps if gap >= PROMPT] or [PROMPT])
+
+
+def likely_due(sends: Sends) -> list[int]:
+    """Return times at which messages are likely to have been due: late ones evenly over their streak."""
+    due: list[int] = []
+    for begin, items in groupby(sends.sent, lambda item: item.earliest):
+        streak = list(items)
+        # The messages of a streak that did not end may all have been due at its begin.
+        span = 0 if begin == sends.behind_since else min(streak[-1].time, sends.end) - begin
+        due += [begin + span * place // len(streak) for place in range(len(streak))]
+    return due
+
+
+def catches_up(sends: Sequence[Send]) -> bool | None:
+    """Return whether a producer sends overdue messages after a block; None if it never blocked for long."""
+    # The second transfer after a block tells, as the first one follows at once in either case.
+    long = 2 * _usual_gap(sends)
+    owing = [
+        after.earliest == item.earliest for item, after in pairwise(sends) if item.time - item.wanted > long
+    ]
+    return sum(owing) > len(owing) / 2 if owing else None
+
+
+# Demand
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is known of the messages that a producer wanted to send.
+
+    Parameters:
+        at_least: Messages a second: what it sent, or what the user says that it wanted to send.
+        blocked_share: Share of the time in which its window was full.
+        caught_up: How many of its streaks of late messages ended before the log did.
+        streaks: How many there were.
+        is_behind: Whether it had more to send when the log ended.
+        is_stated: Whether the user says it.
+    """
+
+    at_least: float
+    blocked_share: float = 0.0
+    caught_up: int = 0
+    streaks: int = 0
+    is_behind: bool = False
+    is_stated: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the log shows what the producer wanted to send, or the user says it."""
+        if self.is_stated or self.blocked_share < _BLOCKED_LITTLE:
+            return True
+        return self.blocked_share < _BLOCKED_MUCH and not self.is_behind
+
+    @property
+    def why(self) -> str:
+        """The reason, in words."""
+        if self.is_stated:
+            return "as stated"
+        if not self.streaks:
+            return "it was never blocked"
+        full = f"its window was full {100 * self.blocked_share:.3g} % of the time"
+        if self.is_known:
+            return f"{full}, and it caught up afterwards" if self.caught_up else full
+        if not self.caught_up:
+            return f"{full}, and it never caught up"
+        again = f"{full}; it caught up after {self.caught_up} of {self.streaks} spells of blocking"
+        return again + (", and was behind when the log ended" if self.is_behind else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the demand ready for JSON; ``at_least`` in messages a second."""
+        return {
+            "known": self.is_known,
+            "at_least": self.at_least,
+            "why": self.why,
+            "blocked_share": self.blocked_share,
+        }
+
+
+def demand_of(rows: Sequence[LogRow], sends: Sends, end: int, stated: float | None = None) -> Demand:
+    """Return what a producer's rows, with their full windows, show of its demand up to the end."""
+    if stated is not None:
+        return Demand(stated, is_stated=True)
+    blocked, since = 0, inf
+    for row in rows:
+        if row.event == "block":
+            since = min(since, row.ts_us)
+        elif row.event in ("unblock", "error") and since < end:
+            blocked += min(row.ts_us, end) - round(since)
+            since = inf
+    blocked += end - round(since) if since < end else 0
+    streaks = {item.earliest for item in sends.sent if item.is_late} - {sends.behind_since}
+    is_behind = sends.behind_since is not None
+    return Demand(
+        len(sends.sent) * SECOND / end, blocked / end, len(streaks), len(streaks) + is_behind, is_behind
+    )
+
+
+def demands(log: ClientLog, workload: Workload) -> dict[str, Demand]:
+    """Return what a log shows of the demand of each producer.
+
+    >>> rows = [LogRow(0, "p", "transfer", "q", "1", 9, ""), LogRow(300_000, "p", "block", "", "", 0, "")]
+    >>> producer = Producer("p", ("", "q"), 10, 1, 9)
+    >>> demands(ClientLog("w", rows), Workload("w", 1, {"q": {}}, producers=(producer,)))["p"].why
+    'its window was full 70 % of the time, and it never caught up'
+    """
+    end, rows = round(workload.duration * SECOND), seen_rows(log, workload)
+    return {
+        producer.name: demand_of(own, read_sends(own, end), end)
+        for producer in workload.producers
+        for own in [rows.get(producer.name, [])]
+    }

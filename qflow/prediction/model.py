@@ -1,0 +1,189 @@
+"""Model: the workload behind a client log, ready to be run again under other settings.
+
+A log shows what clients did; a prediction needs what they would have done.  Consumers and networks are read
+out of the log in any case (:mod:`qflow.prediction.costs`, :mod:`qflow.prediction.disturbances`): of the
+workload file only its structure counts, who sends where and reads what, never its rates, times or seeds.
+
+What a producer wanted to send is known for as long as its window had room.  Where the evidence
+(:mod:`qflow.prediction.evidence`) gives a lower bound only, the same log has more than one workload behind
+it:
+
+- ``least``: each message was due when it met the window.  No demand that fits the log is later.
+- ``most``: all messages of a streak were due at its begin, and a producer that was still behind when the log
+  ended has as many more to send as it sent.  For settings under which it can send no more than that, no
+  demand that fits the log is larger.
+- ``likely``: messages of a streak fell due evenly over it; the rest is as ``most``.  Under the recorded
+  settings it keeps producers as far behind as they were, whatever chance does.
+
+An *open* producer keeps a schedule, and catches up after a block; a *closed* one thinks after each message
+and loses the time.  The log hints at it (:func:`~qflow.prediction.evidence.catches_up`).  The thoughts of a
+closed producer are all in the log, so its demand is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle, pairwise, takewhile
+
+from qflow.logs.client_log import ClientLog
+from qflow.prediction.costs import constant_networks, credit_returns, read_consumer
+from qflow.prediction.disturbances import full_networks
+from qflow.prediction.evidence import Demand, Send, Sends, catches_up, demand_of, likely_due, read_sends, seen_rows
+from qflow.workload.agenda import SECOND
+from qflow.workload.arrivals import due_messages
+from qflow.workload.attributes import require
+from qflow.workload.model import MODELS, Producer, Workload
+
+DETAILS = ("constants", "full")
+"""Layers of costs: constants only, or also how they vary (:mod:`qflow.prediction.disturbances`)."""
+
+BOUNDS = ("least", "likely", "most")
+"""Demands that fit a log: the least, the likely one and the most."""
+
+_ROUNDING = 0.98
+"""Share of the messages a second that a producer sent which a stated demand may not be below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The workload behind a log, and the evidence of each producer's demand."""
+
+    workload: Workload
+    model: str
+    demands: Mapping[str, Demand]
+    # Producer name to the answer of :func:`catches_up`.
+    catches_up: Mapping[str, bool | None]
+
+
+def extract(
+    log: ClientLog, workload: Workload, model: str | None = None, *, bound: str = "likely", detail: str = "full"
+) -> Extraction:
+    """Return the workload behind a client log.
+
+    Parameters:
+        log: The rows of its clients.
+        workload: Queues, clients, windows and prefetch; rates, times of service and seeds play no part.
+        model ({"open", "closed"} or None): What producers do while they are blocked; None for what the log
+            shows.
+        bound ({"least", "likely", "most"}): Which of the demands that fit the log is taken.
+        detail ({"constants", "full"}): Which costs of the clients are estimated.
+
+    >>> from qflow.logs import LogRow
+    >>> rows = [LogRow(n * 1000, "p", "transfer", "q", f"p-{n}", 100, "") for n in (1, 2, 3)]
+    >>> workload = Workload("w", 1, {"q": {}}, producers=(Producer("p", ("", "q"), 7, 5, 1),))
+    >>> extract(ClientLog("w", rows), workload).workload.producers[0].recorded[:2]
+    ((0.001, 100, ''), (0.002, 100, ''))
+    """
+    return LogModel(log, workload, detail).extraction(model, bound)
+
+
+class LogModel:
+    """The evidence of a log, gathered once; :meth:`extraction` returns a workload for it."""
+
+    def __init__(self, log: ClientLog, workload: Workload, detail: str = "full") -> None:
+        require(detail in DETAILS, "extract", "detail", detail, " or ".join(map(repr, DETAILS)))
+        self._workload, self._end = workload, round(workload.duration * SECOND)
+        rows = seen_rows(log, workload)
+        own = {producer.name: rows.get(producer.name, []) for producer in workload.producers}
+        self._sends = {name: read_sends(rows, self._end) for name, rows in own.items()}
+        self.catches_up = {name: catches_up(sends.sent) for name, sends in self._sends.items()}
+        self.demands: dict[str, Demand] = {}
+        for producer in workload.producers:
+            name, stated = producer.name, producer.demand
+            found = demand_of(own[name], self._sends[name], self._end)
+            allowed = f"at least the {found.at_least:.4g} messages/s that it sent"
+            is_right = stated is None or stated >= _ROUNDING * found.at_least
+            require(is_right, f"producer {name!r}", "demand", stated, allowed)
+            self.demands[name] = found if stated is None else Demand(stated, is_stated=True)
+        times = {row.label: row.ts_us for row in log.rows if row.event == "transfer"}
+        returns = {
+            consumer.name: credit_returns(rows.get(consumer.name, []), consumer.prefetch, times)
+            for consumer in workload.consumers
+        }
+        networks = full_networks if detail == "full" else constant_networks
+        self._networks = networks(workload, own, returns)
+        self._consumers = tuple(
+            replace(read_consumer(item, rows.get(item.name, [])), network=self._networks[item.name])
+            for item in workload.consumers
+        )
+
+    @property
+    def model(self) -> str:
+        """The model that the log shows: closed if no producer that was ever blocked catches up, else open."""
+        seen = [answer for answer in self.catches_up.values() if answer is not None]
+        return "closed" if seen and not any(seen) else "open"
+
+    def unknown(self, model: str | None = None) -> list[str]:
+        """Return the producers whose demand is known by a lower bound only, under a model."""
+        is_open = (model or self.model) == "open"
+        return [name for name, demand in self.demands.items() if is_open and not demand.is_known]
+
+    def extraction(self, model: str | None = None, bound: str = "likely") -> Extraction:
+        """Return the workload behind the log, with model and bound as for :func:`extract`."""
+        allowed = " or ".join(map(repr, MODELS))
+        require(model is None or model in MODELS, "extract", "model", model, f"{allowed}, or None")
+        require(bound in BOUNDS, "extract", "bound", bound, " or ".join(map(repr, BOUNDS)))
+        model = model or self.model
+        producers = []
+        for producer in self._workload.producers:
+            times = self._times(producer, model, bound)
+            producer = _as_recorded(producer, self._sends[producer.name].sent, model, times)
+            if producer.window == "ideal" and not producer.session:
+                # The cost of another window is not known apart from the waits that it causes.
+                producer = replace(producer, network=self._networks[producer.name])
+            producers.append(producer)
+        extracted = self._workload.replace(producers=tuple(producers), consumers=self._consumers)
+        return Extraction(extracted, model, self.demands, self.catches_up)
+
+    def _times(self, producer: Producer, model: str, bound: str) -> list[int]:
+        """Return the microseconds at which each message was due, or for which its producer thought before."""
+        sends, demand = self._sends[producer.name], self.demands[producer.name]
+        if demand.is_stated:
+            times = _stated_times(producer, self._end)
+        elif model == "closed" and not self.catches_up[producer.name]:
+            return _think_times(sends.sent)
+        elif model == "closed" or demand.is_known:
+            times = likely_due(sends)
+        else:
+            times = _times_at(sends, bound)
+        # Who catches up shows no thoughts meanwhile; without blocks they would be as long as its gaps.
+        return [max(0, time - before) for before, time in pairwise([0, *times])] if model == "closed" else times
+
+
+def _times_at(sends: Sends, bound: str) -> list[int]:
+    """Return the microseconds at which messages were due, for one of the demands that fit the log."""
+    if bound == "least":
+        return [item.wanted for item in sends.sent]
+    times = likely_due(sends) if bound == "likely" else [item.earliest for item in sends.sent]
+    if sends.behind_since is not None:
+        times += [max(times[-1:] + [sends.behind_since])] * max(1, len(times))
+    return times
+
+
+def _stated_times(producer: Producer, end: int) -> list[int]:
+    """Return times of messages that come at a stated rate, in the bursts that the workload file gives."""
+    on, off = producer.burst or (1, 0)
+    arrival = "poisson" if producer.arrival == "recorded" else producer.arrival
+    rate = (producer.demand or 0) * (on + off) / on
+    drawn = replace(producer, arrival=arrival, rate=rate, recorded=(), seed=0)
+    return [time for time, _, _ in takewhile(lambda message: message[0] <= end, due_messages(drawn))]
+
+
+def _think_times(sends: Sequence[Send]) -> list[int]:
+    """Return the microseconds between each transfer and the wish for the next (the closed model).
+
+    >>> _think_times([Send(10, 10, 10, 7, "", False), Send(90, 20, 20, 7, "", True)])
+    [10, 10]
+    """
+    # They are a producer's own only if it does not catch up after a block: who owes messages does not think.
+    ends = [0, *(item.time for item in sends)]
+    return [max(0, item.wanted - before) for item, before in zip(sends, ends, strict=False)]
+
+
+def _as_recorded(model: Producer, sent: Sequence[Send], kind: str, times: Sequence[int]) -> Producer:
+    """Return a producer with recorded times, and the sizes and groups of its log."""
+    recorded = tuple(
+        (time / SECOND, item.size, item.group) for time, item in zip(times, cycle(sent), strict=False)
+    )
+    return replace(model, arrival="recorded", recorded=recorded, model=kind, seed=0)
