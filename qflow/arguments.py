@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -69,6 +70,18 @@ def named_number(text: str, *, needs_name: bool = True) -> tuple[str, int]:
         return name, number
     allowed = "NAME=N, N a whole number from 1" if needs_name else "a whole number from 1, or NAME=N"
     raise argparse.ArgumentTypeError(f"must be {allowed}, got {text[:100]!r}")
+
+
+def named_rate(text: str) -> tuple[str, float]:
+    """Read ``NAME=N/s``, a number of messages a second above 0; the unit may be left out."""
+    name, _, rate = text.rpartition("=")
+    try:
+        number = float(rate.removesuffix("/s"))
+    except ValueError:
+        number = 0.0
+    if name and 0 < number < math.inf:
+        return name, number
+    raise argparse.ArgumentTypeError(f"must be NAME=N/s, N a number above 0, got {text[:100]!r}")
 
 
 def port_number(text: str) -> int:

@@ -1,4 +1,6 @@
-"""Prediction: what a broker would have done with the recorded clients, as they were set up or otherwise.
+"""Prediction: a broker with recorded clients, under the recorded settings or others.
+
+One flow: evidence → model → replays → summary, each a module with its theory at the top.
 
 >>> from qflow.prediction import Settings
 >>> lower = Settings(queues={"orders": {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200}})
@@ -10,10 +12,10 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qflow.prediction.intervals import receipt_of as receipt_of
-    from qflow.prediction.intervals import score as score
     from qflow.prediction.predict import Prediction as Prediction
     from qflow.prediction.predict import Settings as Settings
     from qflow.prediction.predict import predict as predict
+    from qflow.prediction.summary import receipt_of as receipt_of
+    from qflow.prediction.summary import score as score
 
 open_room(__name__)

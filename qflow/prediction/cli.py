@@ -1,4 +1,4 @@
-"""``qflow predict``: what would have happened under other settings."""
+"""``qflow predict``: the recorded clients under other settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from qflow.arguments import add_columns, add_json, add_seed, add_several, named_number
+from qflow.arguments import add_columns, add_json, add_seed, add_several, named_number, named_rate
 from qflow.colour import paint_states
 from qflow.kit import RefusalError
 
@@ -18,16 +18,19 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser = rooms.add_parser(
         "predict",
         description="Run the workload behind a client log again. Prints, for each queue, producer and "
-        "consumer, what was recorded, what is predicted, and the difference.",
+        "consumer, the recorded measures, the predicted ones, and the difference.",
     )
-    parser.add_argument("workload", metavar="WORKLOAD.json", nargs="?", help="what was run")
+    parser.add_argument("workload", metavar="WORKLOAD.json", nargs="?", help="the recorded workload")
     parser.add_argument(
-        "log", metavar="LOG", nargs="?", help="what its clients saw: .parquet, .csv or .csv.gz"
+        "log", metavar="LOG", nargs="?", help="the log of its clients: .parquet, .csv or .csv.gz"
     )
     such = 'such as \'{"orders": {"qpid.flow_stop_count": 300}}\'; null removes an argument'
     add_several(parser, "--queue-arguments", "JSON", such)
     add_several(parser, "--capacity", "CLIENT=N", "messages, a producer's window", type=named_number)
     add_several(parser, "--prefetch", "CLIENT=N", "messages, a consumer's window", type=named_number)
+    add_several(
+        parser, "--demand", "CLIENT=N/s", "messages a second that a producer wants to send", type=named_rate
+    )
     parser.add_argument(
         "--settings",
         metavar="OTHER.json",
@@ -37,19 +40,19 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--infer", action="store_true", help="read the recorded thresholds from the log's held completions"
     )
     parser.add_argument(
-        "--model", choices=("open", "closed"), help="what blocked producers do; default: as the log shows"
+        "--model", choices=("open", "closed"), help="the behaviour of blocked producers; default: as the log shows"
     )
     parser.add_argument(
         "--detail",
         choices=("constants", "full"),
         default="full",
-        help="what of the clients' costs is estimated: constants only, or also how they vary (default)",
+        help="which of the clients' costs are estimated: constants only, or also how they vary (default)",
     )
     parser.add_argument(
         "--replays",
         type=int,
         metavar="N",
-        help="run it N times, each with another chance, and say between what each measure will lie; "
+        help="run it N times, each with another chance, and print the interval of each measure; "
         "default: 19, fewer of a very long log, up to 57 where a session ends in some of them only",
     )
     add_seed(parser, 0)
@@ -57,12 +60,12 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--processes", type=int, metavar="N", help="processes that share the replays; default: all cores"
     )
     add_columns(parser)
-    parser.add_argument("--receipt", metavar="FILE", help="write what is predicted, and from what, as JSON")
+    parser.add_argument("--receipt", metavar="FILE", help="write the prediction and its inputs, as JSON")
     parser.add_argument(
         "--score",
         nargs=2,
         metavar=("FILE", "LOG"),
-        help="say what came of a receipt: which measures of a log recorded since then lie inside",
+        help="score a receipt: print which measures of a log recorded since then lie inside",
     )
     add_json(parser)
 
@@ -70,8 +73,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Predict, and print the report; or score a receipt."""
     from qflow.logs.workload_file import unseen_capacities
-    from qflow.prediction.intervals import receipt_of
     from qflow.prediction.predict import report_text
+    from qflow.prediction.summary import receipt_of
     from qflow.workload import Workload
     from qflow.workload.cli import look_over
     from qflow.writing import require_apart, write_file
@@ -107,7 +110,7 @@ def _predict(namespace: argparse.Namespace, workload: Any, settings: Any) -> Any
 
     with progress("predicting", unit="s") as shown:
         log = ClientLog.load(namespace.log, namespace.map)
-        shown(0, round(workload.duration), f"looking at what the clients of {Path(namespace.log).name} did")
+        shown(0, round(workload.duration), f"reading the evidence in {Path(namespace.log).name}")
         return predict(
             workload,
             log,
@@ -115,6 +118,7 @@ def _predict(namespace: argparse.Namespace, workload: Any, settings: Any) -> Any
             namespace.model,
             infer=namespace.infer,
             detail=namespace.detail,
+            demand=dict(namespace.demand),
             replays=namespace.replays,
             seed=namespace.seed,
             processes=namespace.processes,
@@ -124,7 +128,7 @@ def _predict(namespace: argparse.Namespace, workload: Any, settings: Any) -> Any
 
 def _score(file: str, path: str, namespace: argparse.Namespace) -> int:
     from qflow.logs.client_log import ClientLog
-    from qflow.prediction.intervals import score, score_text
+    from qflow.prediction.summary import score, score_text
 
     try:
         receipt = json.loads(Path(file).read_text("utf-8"))
@@ -139,7 +143,7 @@ def _unseen_text(unseen: Mapping[str, str]) -> str:
     names = ", ".join(unseen)
     first, words = next(iter(unseen.items()))
     return (
-        f"capacity of {names}: not seen in the log, what is predicted of blocks is a guess; give it with "
+        f"capacity of {names}: not seen in the log, so the prediction of blocks is a guess; give it with "
         f"--capacity {first}=N ({words.partition(': ')[2]})"
     )
 

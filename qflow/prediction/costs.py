@@ -27,7 +27,6 @@ from typing import NamedTuple
 from qflow.logs.client_log import round_trips
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
-from qflow.workload.arrivals import Service
 from qflow.workload.model import Consumer, Workload
 from qflow.workload.network import Network
 
@@ -272,6 +271,39 @@ def noticeable(returns: Sequence[CreditReturn]) -> list[CreditReturn]:
     return [item for item in returns if item.delay >= _NOTICEABLE]
 
 
+# The way of a consumer
+
+
+def delivery_times(
+    rows: Mapping[str, Sequence[LogRow]], senders: Iterable[str], readers: Iterable[str]
+) -> dict[str, dict[str, int]]:
+    """Return of each consumer and producer the microseconds from a transfer to its delivery, at the least.
+
+    >>> sent, came = (LogRow(time, "", event, "q", "1", 9, "") for time, event in ((5, "transfer"), (9, "deliver")))
+    >>> delivery_times({"p": [sent], "c": [came]}, ["p"], ["c"])
+    {'c': {'p': 4}}
+    """
+    sent = {
+        row.label: (name, row.ts_us)
+        for name in senders
+        for row in rows.get(name, ())
+        if row.event == "transfer"
+    }
+    found: dict[str, dict[str, int]] = {name: {} for name in readers}
+    for name, least in found.items():
+        for row in rows.get(name, ()):
+            if row.event == "deliver" and row.label in sent:
+                producer, time = sent[row.label]
+                least[producer] = min(least.get(producer, ANSWERED), row.ts_us - time)
+    return found
+
+
+def delivery_latency(least: Mapping[str, int], works: Mapping[str, Work]) -> float:
+    """Return the seconds of a consumer's way to the broker, and back: of deliveries without the producers'."""
+    ways = [time - works[name].round_trip / 2 for name, time in least.items() if time < ANSWERED]
+    return max(0.0, median(ways)) / SECOND if ways else 0.0
+
+
 # All of it
 
 
@@ -279,6 +311,7 @@ def constant_networks(
     workload: Workload,
     rows: Mapping[str, Sequence[LogRow]],
     returns: Mapping[str, Sequence[CreditReturn]],
+    deliveries: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Network]:
     """Return the network of each client, in constants that hold throughout."""
     delays = [item.delay for own in returns.values() if is_delayed(own) for item in noticeable(own)]
@@ -288,5 +321,7 @@ def constant_networks(
     for consumer in workload.consumers:
         own = returns[consumer.name]
         is_prompt = len(own) >= FEW and not is_delayed(own)
-        found[consumer.name] = Network(ack_delay=0.0 if is_prompt else delay)
+        is_prompt = is_prompt or not delay
+        latency = delivery_latency(deliveries[consumer.name], costs) if is_prompt else 0.0
+        found[consumer.name] = Network(latency=latency, ack_delay=0.0 if is_prompt else delay)
     return found

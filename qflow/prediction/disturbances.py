@@ -44,6 +44,7 @@ from qflow.prediction.costs import (
     MANY,
     CreditReturn,
     Work,
+    delivery_latency,
     is_delayed,
     noticeable,
     typical,
@@ -365,10 +366,12 @@ def _slow_windows(returns: Sequence[CreditReturn], usual: float) -> Iterator[tup
             yield (window + 1) * _WINDOW, usual
 
 
-def _consumer_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load = ()) -> Network:
-    """Return how a consumer's settlements reach the broker."""
+def _consumer_network(
+    returns: Sequence[CreditReturn], system: AckDelay, load: Load = (), latency: float = 0.0
+) -> Network:
+    """Return the network of a consumer: the way of its settlements to the broker."""
     if (len(returns) >= FEW and not is_delayed(returns)) or not system.usual:
-        return Network(latencies=_latencies(load, 0.0))
+        return Network(latency=latency, latencies=_latencies(load, latency))
     if system.tick:
         return _ticking_network(returns, system, load)
     if len(returns) < FEW:
@@ -443,6 +446,7 @@ def full_networks(
     workload: Workload,
     rows: Mapping[str, Sequence[LogRow]],
     returns: Mapping[str, Sequence[CreditReturn]],
+    deliveries: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Network]:
     """Return the network of each client, with all terms."""
     load = _machine_load(rows)
@@ -457,6 +461,8 @@ def full_networks(
         )
         for name, work in costs.items()
     } | {
-        consumer.name: _consumer_network(returns[consumer.name], delay, load)
+        consumer.name: _consumer_network(
+            returns[consumer.name], delay, load, delivery_latency(deliveries[consumer.name], costs)
+        )
         for consumer in workload.consumers
     }

@@ -21,23 +21,23 @@ guess; only the user can say (``--demand``), or a spell of the log without block
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise, takewhile
 from math import expm1, inf
-from statistics import mean, median
+from statistics import mean
 from typing import Any, NamedTuple
 
 from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Producer, Workload
+from qflow.workload.model import Workload
 
 PROMPT = 1_000
 """Microseconds: a client that sends within that time of its previous act did not pause."""
 
 _WAKE = 10_000
-"""Microseconds within which a client that waited for its window sends, once it has room: recorded ones take 2."""
+"""Microseconds within which a client that waited for its window sends, once it has room."""
 
 _PAUSE = 30_000
 """Microseconds: a longer pause is no interruption of a client that has something to send."""

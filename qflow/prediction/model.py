@@ -27,9 +27,18 @@ from dataclasses import dataclass, replace
 from itertools import cycle, pairwise, takewhile
 
 from qflow.logs.client_log import ClientLog
-from qflow.prediction.costs import constant_networks, credit_returns, read_consumer
+from qflow.prediction.costs import constant_networks, credit_returns, delivery_times, read_consumer
 from qflow.prediction.disturbances import full_networks
-from qflow.prediction.evidence import Demand, Send, Sends, catches_up, demand_of, likely_due, read_sends, seen_rows
+from qflow.prediction.evidence import (
+    Demand,
+    Send,
+    Sends,
+    catches_up,
+    demand_of,
+    likely_due,
+    read_sends,
+    seen_rows,
+)
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
 from qflow.workload.attributes import require
@@ -57,7 +66,12 @@ class Extraction:
 
 
 def extract(
-    log: ClientLog, workload: Workload, model: str | None = None, *, bound: str = "likely", detail: str = "full"
+    log: ClientLog,
+    workload: Workload,
+    model: str | None = None,
+    *,
+    bound: str = "likely",
+    detail: str = "full",
 ) -> Extraction:
     """Return the workload behind a client log.
 
@@ -102,7 +116,8 @@ class LogModel:
             for consumer in workload.consumers
         }
         networks = full_networks if detail == "full" else constant_networks
-        self._networks = networks(workload, own, returns)
+        deliveries = delivery_times(rows, own, returns)
+        self._networks = networks(workload, own, returns, deliveries)
         self._consumers = tuple(
             replace(read_consumer(item, rows.get(item.name, [])), network=self._networks[item.name])
             for item in workload.consumers
@@ -148,7 +163,9 @@ class LogModel:
         else:
             times = _times_at(sends, bound)
         # Who catches up shows no thoughts meanwhile; without blocks they would be as long as its gaps.
-        return [max(0, time - before) for before, time in pairwise([0, *times])] if model == "closed" else times
+        return (
+            [max(0, time - before) for before, time in pairwise([0, *times])] if model == "closed" else times
+        )
 
 
 def _times_at(sends: Sends, bound: str) -> list[int]:

@@ -1,15 +1,16 @@
 """Predict: run the workload behind a log again, under the recorded settings or others, and compare.
 
-Steps: gather what the log shows (:class:`~qflow.prediction.extraction.Evidence`), apply the settings,
-simulate as often as chance asks for (:mod:`qflow.prediction.replays`), and report each measure of each queue
-and client as recorded, as predicted, and the difference.  The other producer model is run too, as no log can
-say for certain which one holds.
+One flow: the evidence of the log (:mod:`qflow.prediction.evidence`) makes a model of its clients
+(:mod:`qflow.prediction.model`), which is run under the settings as often as chance asks for
+(:mod:`qflow.prediction.replays`) and summed up (:mod:`qflow.prediction.summary`).  The report has each
+measure of each queue and client as recorded, as predicted, and the difference.  The other producer model is
+run too, as no log can show for certain which one holds.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,29 +20,30 @@ from qflow.broker.settings import Argument, QueueSettings
 from qflow.logs.audit import audit
 from qflow.logs.client_log import ClientLog
 from qflow.logs.workload_file import workload_json
-from qflow.prediction.extraction import Evidence, Extraction
 from qflow.prediction.inferred_thresholds import contradiction_of, infer_thresholds
-from qflow.prediction.intervals import (
-    branch_words,
-    branches,
-    course_interval,
-    deaths,
-    in_words,
-    queue_intervals,
-    why_near_critical,
-)
+from qflow.prediction.model import LogModel
 from qflow.prediction.replays import (
-    MeasuredReplay,
+    Answer,
     ReplayTask,
     Sections,
     account,
     count_in_a_round,
     longest_silence,
-    most_likely,
     polls_of,
     recorded_sections,
+    replay_model,
     replay_once,
-    replay_workload,
+)
+from qflow.prediction.summary import (
+    branch_words,
+    branches,
+    course_interval,
+    deaths,
+    demand_words,
+    in_words,
+    intervals,
+    kinds_of,
+    why_near_critical,
 )
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
@@ -82,7 +84,7 @@ class Settings:
 
     @classmethod
     def of(cls, other: Workload, workload: Workload) -> Settings:
-        """Return what must change in a workload so that it is set up as another one of the same clients.
+        """Return the changes that give a workload the settings of another one with the same clients.
 
         Queues and clients that only one of them has are left out, and named.
 
@@ -128,7 +130,7 @@ class Settings:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is changed, ready for JSON.
+        """Return the changes, ready for JSON.
 
         >>> Settings(capacity={"p": 5}).as_json()
         {'queue_arguments': {}, 'capacity': {'p': 5}, 'prefetch': {}, 'left_out': []}
@@ -174,7 +176,7 @@ class Prediction(Tabular, dict[str, Any]):
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the measures: of what, its name, the measure, recorded, predicted, and the difference.
 
-        Of queues also between what (``low``, ``high``) 80 of 100 recordings will lie.
+        For queues and producers also ``low`` and ``high``, between which 80 of 100 recordings will lie.
         """
         rows = [
             (
@@ -206,24 +208,27 @@ def predict(
     *,
     infer: bool = False,
     detail: str = "full",
+    demand: Mapping[str, float] | None = None,
     compare_models: bool = True,
     replays: int | None = None,
     seed: int = 0,
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> Prediction:
-    """Return what the broker and its clients would do, compared with what they did.
+    """Return the prediction for broker and clients, compared with what was recorded.
 
     Parameters:
-        workload: What was recorded.
-        log: What its clients saw.
-        settings: What is changed; None for the recorded settings.
+        workload: The recorded workload: queues, clients, windows and prefetch.
+        log: The rows of its clients.
+        settings: The changes; None for the recorded settings.
         model ({"open", "closed"} or None): What producers do while they are blocked: "open" ones keep a
             schedule and catch up, "closed" ones think after each message.  None for what the log shows.
         infer: Whether to read the recorded thresholds from the log, in place of those that the workload
             states (:mod:`qflow.prediction.inferred_thresholds`); settings come on top of them.
-        detail ({"constants", "full"}): What of the clients' costs is estimated: constants
+        detail ({"constants", "full"}): Which of the clients' costs are estimated: constants
             (:mod:`qflow.prediction.costs`), or also how they vary (:mod:`qflow.prediction.disturbances`).
+        demand: Producer name to the messages a second that it is known to want to send, on average.  The log
+            of a blocked producer does not show that.
         compare_models: Whether to run the other model too and say how far the two differ.
         replays: How many times to run it, each time with another chance; shown is one of those that ended as
             most did.  None for 19, or fewer of a very long log; up to three times as many where a session
@@ -234,19 +239,21 @@ def predict(
             being done.
 
     Returns:
-        A mapping, ready for JSON.  ``queues``, ``producers`` and ``consumers`` hold for each name what was
-        ``recorded`` (or None), what is ``predicted``, and the ``difference``.  Of each queue ``interval`` is
-        between what a measure will lie in 80 of 100 recordings (empty after a single replay),
-        ``near_critical`` why that is wide, ``near_limit`` the share of replays that came within 5 % of a
-        limit that ends a session, ``course`` its depth over time (:func:`qflow.labs.depth_chart` draws it)
-        and ``thresholds`` what that is held against.  Of each producer ``dies`` is the share of replays in
-        which its session ended, ``dies_at`` between which seconds; ``branches`` holds a prediction for each
-        way it can go (:mod:`qflow.prediction.intervals`).  ``sources`` says of each client whether its times
-        are the workload file's draws ("stated") or the log's ("recorded"); ``longest_silence`` for how many
-        seconds the broker reported nothing; ``model`` which one is used, ``models_differ`` by what the other
-        differs; ``replays`` how many there were and how they ended; ``contradiction`` what the log disproves
-        of the workload's thresholds, ``inferred`` what was read from the log instead; ``inputs`` what it is
-        made from.
+        A mapping, ready for JSON.  ``queues``, ``producers`` and ``consumers`` hold for each name the
+        measures ``recorded`` (or None), ``predicted``, and the ``difference``.  For each queue and producer
+        ``interval`` holds 80 of 100 recordings (empty after a single replay), and ``kinds`` tells of each
+        measure whether that is an "interval" or, as the log does not show the demand, a "bound": its ends are
+        those of the least and the most demand that fit the log.  For each queue ``near_critical`` is the
+        reason for a wide interval, ``near_limit`` the share of replays that came within 5 % of a limit that
+        ends a session, ``course`` its depth over time (:func:`qflow.labs.depth_chart` draws it) and
+        ``thresholds`` the levels beside it.  For each producer ``dies`` is the share of replays in which its
+        session ended, ``dies_at`` the first and last time; ``branches`` holds a prediction for each way it
+        can go (:mod:`qflow.prediction.summary`).  ``demand`` tells of each producer whether its demand is
+        ``known``, how many messages a second it is ``at_least``, and ``why``; ``is_bound`` whether any
+        measure is a bound; ``longest_silence`` for how many seconds the broker reported nothing; ``model``
+        which one is used, ``models_differ`` by how much the other differs; ``replays`` how many there were
+        and how they ended; ``contradiction`` which thresholds of the workload the log disproves, ``inferred``
+        those read from the log instead; ``inputs`` all that it is made from.
 
     Raises:
         WorkloadError: If the settings name something that is not there, or a value is not allowed.
@@ -264,66 +271,71 @@ def predict(
     """
     is_right = replays is None or is_whole(replays, 1, _MOST_REPLAYS)
     require(is_right, "predict", "replays", replays, f"a whole number from 1 to {_MOST_REPLAYS}, or None")
+    for name, rate in (demand or {}).items():
+        workload = workload.with_producer(name, demand=rate)
     inferred = infer_thresholds(log, workload, progress) if infer else None
     workload = inferred.workload if inferred else workload
     findings = inferred.after if inferred else audit(log, workload).findings
-    with pause_collector():
-        evidence = Evidence(log, workload, detail=detail)
-        extraction = evidence.extraction(model)
     settings = settings or Settings()
+    changed = settings.apply(workload)
+    with pause_collector():
+        behind = LogModel(log, workload, detail)
+    kind = behind.extraction(model).model
     end = round(workload.duration * SECOND)
     polls = polls_of(log, end)
-    what = f"{extraction.model} model"
-    changed = settings.apply(extraction.workload)
-    runs = replay_workload(changed, end, polls, replays, seed, processes, progress, what)
-    shown = most_likely(runs)
+    answer = replay_model(behind, settings.apply, kind, polls, replays, seed, processes, progress)
     report: dict[str, Any] = {
         "workload": workload.name,
         "contradiction": contradiction_of(findings),
-        "inputs": _inputs_of(settings.apply(workload), log, seed),
+        "inputs": _inputs_of(changed, log, seed),
         "inferred": inferred.as_json() if inferred else None,
         "seconds": workload.duration,
-        "model": extraction.model,
+        "model": kind,
         "detail": detail,
-        "model_chosen": "as asked" if model else "from the log: " + _why(extraction),
-        "sources": dict(extraction.sources),
+        "model_chosen": "as asked" if model else "from the log: " + _why(behind),
+        "demand": {name: found.as_json() for name, found in behind.demands.items()},
+        "is_bound": bool(answer.bounds),
         "longest_silence": longest_silence(polls),
         "settings": settings.as_json(),
-        **_compare(shown.sections, recorded_sections(workload, log, end)),
-        "errors": dict(shown.errors),
-        "replays": account(runs),
-        "branches": branches(runs),
+        **_compare(answer.shown.sections, recorded_sections(workload, log, end)),
+        "errors": dict(answer.shown.errors),
+        "replays": account(answer.runs),
+        "branches": branches(answer.runs),
     }
-    _add_intervals(report, settings.apply(workload), runs, shown)
+    _add_intervals(report, changed, answer)
     if compare_models:
-        (other,) = (name for name in MODELS if name != extraction.model)
-        changed = settings.apply(evidence.extraction(other).workload)
-        of = replays or count_in_a_round(runs[0])
-        task = ReplayTask(changed, end, runs.index(shown), of, seed)
+        (other,) = (name for name in MODELS if name != kind)
+        others_workload = settings.apply(behind.extraction(other).workload)
+        of = replays or count_in_a_round(answer.runs[0])
+        task = ReplayTask(others_workload, end, answer.runs.index(answer.shown), of, seed)
         others = replay_once(task, f"{other} model", progress)
-        report["models_differ"] = {"other": other, **_models_differ(others.sections, shown.sections)}
+        report["models_differ"] = {"other": other, **_models_differ(others.sections, answer.shown.sections)}
     return Prediction(report)
 
 
-def _add_intervals(
-    report: dict[str, Any], workload: Workload, runs: Sequence[MeasuredReplay], shown: MeasuredReplay
-) -> None:
-    """Add the intervals of all queues, their depth over time, and how often each session ended."""
-    found = queue_intervals(runs, shown)
+def _add_intervals(report: dict[str, Any], workload: Workload, answer: Answer) -> None:
+    """Add the intervals of queues and producers, depths over time, and how often each session ended."""
+    for section in ("queues", "producers"):
+        found = intervals(answer, section)
+        for name, entry in report[section].items():
+            entry["interval"] = found[name]
+            entry["kinds"] = kinds_of(answer, section, name)
+    runs = answer.runs
     for name, entry in report["queues"].items():
-        entry["interval"] = found.get(name, {})
-        entry["course"] = course_interval(runs, shown, name, workload.duration)
+        entry["course"] = course_interval(runs, answer.shown, name, workload.duration)
         entry["thresholds"] = _thresholds(workload, name)
-        entry["near_critical"] = why_near_critical(
-            workload, name, entry["predicted"], entry["interval"], runs
-        )
+        entry["near_critical"] = None
+        if not answer.bounds:
+            entry["near_critical"] = why_near_critical(
+                workload, name, entry["predicted"], entry["interval"], runs
+            )
         entry["near_limit"] = sum(name in run.near for run in runs) / len(runs)
     for name, entry in report["producers"].items():
         entry.update(deaths(runs, name))
 
 
 def _inputs_of(workload: Workload, log: ClientLog, seed: int) -> dict[str, Any]:
-    """Return what a prediction is made from: the workload as it will be, the log's hash, seed and version."""
+    """Return the inputs of a prediction: the workload as it will be, the log's hash, seed and version."""
     digest = hashlib.sha256()
     for row in log.rows:
         digest.update(repr(row).encode())
@@ -343,7 +355,7 @@ def _thresholds(workload: Workload, queue: str) -> dict[str, int]:
 
 
 def _compare(predicted: Sections, recorded: Sections) -> dict[str, Any]:
-    """Return what is predicted, with what was recorded and the difference."""
+    """Return the predicted measures beside the recorded ones, with the difference."""
     return {
         section: {
             name: {
@@ -371,11 +383,11 @@ def _less(measures: Measures, other: Measures | None) -> Measures | None:
     return {name: None if value is None or less is None else value - less for name, value, less in pairs}
 
 
-def _why(extraction: Extraction) -> str:
-    answers = [answer for answer in extraction.catches_up.values() if answer is not None]
+def _why(behind: LogModel) -> str:
+    answers = [answer for answer in behind.catches_up.values() if answer is not None]
     if not answers:
         return "no producer was blocked for long"
-    return f"{sum(answers)} of {len(answers)} producers that were blocked caught up afterwards"
+    return f"{sum(answers)} of {len(answers)} blocked producers sent overdue messages after a block"
 
 
 _LONG_SILENCE = 1.0
@@ -395,7 +407,7 @@ def report_text(report: Mapping[str, Any]) -> str:
     lines += [
         f"{report['workload']}: {report['seconds']:g} s, {report['model']} model ({report['model_chosen']})"
     ]
-    lines += _sources(report["sources"])
+    lines += demand_words(report)
     silence = report["longest_silence"] or 0
     if silence >= _LONG_SILENCE:
         lines.append(
@@ -417,7 +429,7 @@ def report_text(report: Mapping[str, Any]) -> str:
 
 
 def _replays_text(report: Mapping[str, Any]) -> list[str]:
-    """Return how sure it is, if there was more than one replay."""
+    """Return how sure a prediction is, if there was more than one replay."""
     number = report["replays"]["number"]
     if number == 1:
         return []
@@ -431,25 +443,13 @@ def _replays_text(report: Mapping[str, Any]) -> list[str]:
     return lines + [f"  {line}" for line in in_words(report)] + parts
 
 
-def _sources(sources: Mapping[str, str]) -> list[str]:
-    words = {
-        "stated": "times, sizes and groups: the workload file's own draws, confirmed by the log",
-        "recorded": "times, sizes and groups: the log's",
-    }
-    lines = []
-    for source, meaning in words.items():
-        names = [name for name, found in sources.items() if found == source]
-        if names:
-            whose = "all clients" if len(names) == len(sources) else ", ".join(names)
-            lines.append(f"{meaning} ({whose})")
-    return lines
-
-
 def _rows(entry: Mapping[str, Any]) -> list[str]:
-    recorded, difference = entry["recorded"] or {}, entry["difference"] or {}
+    recorded, difference, kinds = entry["recorded"] or {}, entry["difference"] or {}, entry.get("kinds", {})
     rows = []
     for key, value in entry["predicted"].items():
-        words = map(measure_text, (recorded.get(key), value, difference.get(key)))
+        words = [*map(measure_text, (recorded.get(key), value, difference.get(key)))]
+        if kinds.get(key) == "bound":
+            words[1:] = [f">= {measure_text(entry['interval'].get(key, [value])[0])}", "-"]
         rows.append(f"  {key:<22}{''.join(f'{word:>12}' for word in words)}  {unit_of(key)}".rstrip())
     return rows
 

@@ -1,25 +1,29 @@
 """Replays: the workload behind a log, run again and measured; more than once where chance decides.
 
 All measures are over the time the producers ran, from 0 to the workload's duration, and are the same for
-what was recorded and for what is predicted.  Depths and shares are averaged over time: recorded ones from
-what the broker reported of a queue now and then, predicted ones from every event.
+recorded and for predicted clients.  Depths and shares are averaged over time: recorded ones from the broker's
+reports of a queue, predicted ones from every event.
 
 One replay says little: recorded again the machine would be faster or slower and have more or less other
-work, at other instants, and of what happens at almost the same time something else would have been first.
-So a replay is repeated with another such machine each time (:func:`vary_chance`).  Of those that ended as
-most did the one in the middle is shown (:func:`most_likely`), and where they all lie says how sure that is
-(:mod:`qflow.prediction.intervals`).  :data:`REPLAYS` are enough for that; where a session ends in some of
-them only there are more, as its share of few is luck (:func:`_is_sure`).
+work, at other instants, and of two things at almost the same time the other would have been first.  So a
+replay is repeated with another such machine each time (:func:`vary_chance`).  Of those that ended as most did
+the one in the middle is shown (:func:`most_likely`), and the spread of all says how sure that is
+(:mod:`qflow.prediction.summary`).  :data:`REPLAYS` are enough for that; where a session ends in some of them
+only there are more, as its share of few is luck (:func:`_is_sure`).
+
+Where the log gives a lower bound of demand only, and the settings are not the recorded ones, half of the
+replays have the least demand that fits the log and half the most (:func:`replay_model`).  If these agree, the
+missing demand does not matter; if not, the answer is a bound.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import ceil, exp, sqrt
 from operator import itemgetter
 from random import Random
@@ -32,6 +36,8 @@ from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import USUAL, works_of
 from qflow.prediction.disturbances import add_spell
+from qflow.prediction.evidence import seen_rows
+from qflow.prediction.model import LogModel
 from qflow.progress import Progress
 from qflow.workload.agenda import SECOND
 from qflow.workload.many import run_many
@@ -63,7 +69,7 @@ def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str,
         measures = _recorded_queue(log, name, accepted[name], end)
         if measures is not None:
             queues[name] = measures
-    clients = _clients(workload, rows_by_client(log.rows), end, only_present=True)
+    clients = _clients(workload, seen_rows(log, workload), end, only_present=True)
     if not any(row.event == "complete" for row in log.rows):
         # Not that nothing was complete: such a log does not say.
         for measures in clients["producers"].values():
@@ -314,11 +320,10 @@ def vary_chance(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0
     pace = exp(PACE * _deviation("pace", place, of, seed, chance))
     seconds = ceil(workload.duration)
     moves = _moves(seconds, exp(BUSY * _deviation("busy", place, of, seed, chance)), chance)
+    producers = [_vary_demand(producer, turn) for producer in workload.producers]
     consumers = [_vary_services(consumer, turn, pace, moves, seconds) for consumer in workload.consumers]
     return workload.replace(
-        producers=tuple(
-            _vary_network(producer, turn, pace, moves, chance) for producer in workload.producers
-        ),
+        producers=tuple(_vary_network(producer, turn, pace, moves, chance) for producer in producers),
         consumers=tuple(_vary_network(consumer, turn, pace, moves, chance) for consumer in consumers),
     )
 
@@ -356,6 +361,17 @@ def _moves(seconds: int, busy: float, chance: Random) -> _Moves:
     for second in chance.choices(range(seconds), k=round(seconds * busy)):
         moves.setdefault(second, []).append(chance.randrange(seconds))
     return moves
+
+
+def _vary_demand(producer: Producer, turn: float) -> Producer:
+    """Return a producer of stated demand with its messages due at other times, as often."""
+    if producer.demand is None or producer.arrival != "recorded" or producer.model != "open":
+        return producer
+    times = [0.0, *(time for time, _, _ in producer.recorded)]
+    gaps = _rotate(tuple(after - time for time, after in pairwise(times)), turn)
+    due = zip(accumulate(gaps), producer.recorded, strict=True)
+    recorded = tuple((round(time, 6), size, group) for time, (_, size, group) in due)
+    return replace(producer, recorded=recorded)
 
 
 def _vary_services(consumer: Consumer, turn: float, pace: float, moves: _Moves, seconds: int) -> Consumer:
@@ -489,17 +505,84 @@ def replay_workload(
     processes: int | None = None,
     progress: Progress | None = None,
     what: str = "",
+    parts: int = 1,
 ) -> list[MeasuredReplay]:
-    """Return as many replays as asked for, or as are needed; long ones on all cores."""
+    """Return the replays of a workload, a part of the usual number if asked; long ones on all cores."""
     task = ReplayTask(workload, end, 0, 1, seed, polls or {})
     first = replay_once(task, what, progress)
-    of = number or count_in_a_round(first)
+    of = number or -(-count_in_a_round(first) // parts)
     if first.events * of < ALONE:
         processes = 1
     runs = _add_replays(task._replace(of=of), [first], of, processes, progress)
     while number is None and len(runs) < ROUNDS * of and not _is_sure(runs):
         runs = _add_replays(task._replace(of=of), runs, len(runs) + of, processes, progress)
     return runs
+
+
+class Answer(NamedTuple):
+    """All replays of one question, and the one to show."""
+
+    runs: list[MeasuredReplay]
+    shown: MeasuredReplay
+    # The replays of the least demand that fits the log and of the most; where it matters, else nothing.
+    bounds: tuple[list[MeasuredReplay], ...] = ()
+
+
+def replay_model(
+    model: LogModel,
+    change: Callable[[Workload], Workload],
+    kind: str | None = None,
+    polls: Polls | None = None,
+    number: int | None = None,
+    seed: int = 0,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Answer:
+    """Return the replays of the workload behind a log under other settings, with all demands that fit it."""
+    what = f"{kind or model.model} model"
+
+    def replay(workload: Workload, number: int | None, parts: int = 1) -> list[MeasuredReplay]:
+        end = round(workload.duration * SECOND)
+        return replay_workload(workload, end, polls, number, seed, processes, progress, what, parts)
+
+    likely = model.extraction(kind).workload
+    changed = change(likely)
+    if changed == likely or not model.unknown(kind):
+        runs = replay(changed, number)
+        return Answer(runs, most_likely(runs))
+    most, least = (
+        replay(change(model.extraction(kind, bound).workload), number and max(1, (number + more) // 2), 2)
+        for bound, more in (("most", 1), ("least", 0))
+    )
+    if _is_alike(least, most):
+        return Answer(most + least, most_likely(most))
+    return Answer(least + most, most_likely(least), (least, most))
+
+
+_ALIKE = 2
+"""How many times as much as a prediction's limits measures of two demands may differ and be alike."""
+
+
+def _is_alike(one: Sequence[MeasuredReplay], other: Sequence[MeasuredReplay]) -> bool:
+    """Return whether the demand makes little difference to the queues and to the time producers are blocked."""
+    found = [
+        {
+            **{place: median(run.measures()[place] for run in runs) for place in runs[0].measures()},
+            **{
+                (name, "blocked_share"): median(
+                    run.value("producers", name, "blocked_share") or 0 for run in runs
+                )
+                for name in runs[0].sections["producers"]
+            },
+        }
+        for runs in (one, other)
+    ]
+    for (name, measure), value in found[0].items():
+        share, least = CHANCE.get(measure, CHANCE["share_on"])
+        more = found[1][name, measure]
+        if abs(more - value) > _ALIKE * max(least, share * max(value, more)):
+            return False
+    return {run.ended for run in one} == {run.ended for run in other}
 
 
 def count_in_a_round(first: MeasuredReplay) -> int:

@@ -25,10 +25,10 @@ from qflow.design import DesignError, Limits, Recommendation, recommend
 from qflow.kit import RefusalError
 from qflow.logs.client_log import ClientLog
 from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow
-from qflow.prediction.extraction import extract
-from qflow.prediction.intervals import Interval, deaths, queue_intervals
+from qflow.prediction.model import LogModel, extract
 from qflow.prediction.predict import Settings
-from qflow.prediction.replays import most_likely, polls_of, recorded_sections, replay_workload
+from qflow.prediction.replays import polls_of, recorded_sections, replay_model
+from qflow.prediction.summary import Interval, deaths, intervals
 from qflow.progress import Progress
 from qflow.spark.lake import NO_END, in_order, read_lake, take_slices
 from qflow.spark.tables import (
@@ -242,22 +242,23 @@ def _measure_component(
     end = round(workload.duration * SECOND)
     died = {row.client for row in log.rows if row.event == "error"}
     recorded = _with_deaths(recorded_sections(workload, log, end), died)
-    extracted = extract(log, workload).workload
+    behind = LogModel(log, workload)
     polls = polls_of(log, end) if replays > 1 else None
     for setting in settings:
         try:
-            runs = replay_workload(setting.of(workload).apply(extracted), end, polls, replays, processes=1)
+            change = setting.of(workload).apply
+            answer = replay_model(behind, change, polls=polls, number=replays, processes=1)
         except (AmqpException, WorkloadError) as error:
             yield Measure(component, setting.name, note=f"refused: {error}")
             continue
-        shown = most_likely(runs)
+        shown = answer.shown
         sections = {name: {key: dict(found) for key, found in part.items()}
                     for name, part in shown.sections.items()}  # fmt: skip
         predicted = _with_deaths(sections, shown.errors)
         if replays > 1:
             for name, measures in predicted["producers"].items():
-                measures["dies"] = deaths(runs, name)["dies"]
-        yield from _rows(component, setting, recorded, predicted, queue_intervals(runs, shown))
+                measures["dies"] = deaths(answer.runs, name)["dies"]
+        yield from _rows(component, setting, recorded, predicted, intervals(answer, "queues"))
 
 
 def _with_deaths(sections: _Sections, died: Container[str]) -> _Sections:

@@ -1,41 +1,44 @@
-"""Intervals: how sure a prediction is; and receipts, by which one finds out.
+"""Summary: the answer of all replays, and how sure it is; receipts, by which one finds out.
 
 Two recordings of the same workload have two results.  What differs is chance: how fast the machine is that
 day, when and how often it has other work to do, which of two things that happen at almost the same time is
 first, in which order services of different length come.  Replays vary exactly that
 (:func:`qflow.prediction.replays.vary_chance`), so of n replays and one more recording each is as likely as
-any other to be the smallest, the second smallest, and so on.  Between the k-th smallest and the k-th largest
-of n lies the next one in n + 1 - 2 k of n + 1 cases; where k is no whole number, between two of them.
+any other to be the smallest, the second smallest, and so on.  The next one lies between the k-th smallest and
+the k-th largest of n in n + 1 - 2 k of n + 1 cases; where k is no whole number, the interval is interpolated.
 
-Depths are recorded by what the broker reports now and then, so in replays they are measured that way, too.
+Depths are recorded by the broker's reports, so in replays they are measured in the same way.
 
-Nothing is added for the model's own error.  Of the given recordings 82 of 100 values lie inside: 88 of those
-of the same day, 75 of another day and machine (``python -m pytest -m calibration``).
+Nothing is added for the model's own error.  ``python -m pytest -m calibration`` measures how many recorded
+values lie inside, and so does a test on logs of an independent simulator.
+
+A measure is a **bound** in place of an interval where the log does not show the demand, and it matters: its
+lower end is of the least demand that fits the log, its upper end of the most.
 
 A queue whose interval is wider than half the value is *near-critical*: no longer observation of the same kind
-makes such a prediction much better, because so little decides.  :func:`why_near_critical` says what that is.
+makes such a prediction much better, because so little decides.  :func:`why_near_critical` gives the reason.
 
 Where a session ends in some replays and lives in others, one interval over both says little: a queue whose
-producer died early is empty half of the time.  So replays are parted into **branches**, by the sessions that
+producer died early is empty half of the time.  So replays are split into **branches**, by the sessions that
 ended, and by when.  A session dies in a few instants only, those at which arrivals bring the queue near its
 limit, and its queue goes on as before until then: over the whole time a measure is nearly a straight line of
-when it died.  That line is drawn through all replays in which the same sessions ended; how far they lie from
-it, and the instant, give the interval of a branch, even of a rare one.
+the time of death.  That line is fitted to all replays in which the same sessions ended; their residuals, and
+the instant, give the interval of a branch, even of a rare one.
 
 A **receipt** is written before a change: a JSON file with the workload as it will be set up, the log by its
-hash, the intervals and the branches.  A log recorded afterwards is held against it (:func:`score`).
+hash, the intervals and the branches.  A log recorded afterwards is compared with it (:func:`score`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, inf
-from statistics import linear_regression
+from statistics import linear_regression, median
 from typing import Any
 
 from qflow.logs.client_log import ClientLog
 from qflow.logs.components import routes_of
-from qflow.prediction.replays import CHANCE, FEWEST, MeasuredReplay, recorded_sections
+from qflow.prediction.replays import CHANCE, FEWEST, Answer, MeasuredReplay, recorded_sections
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import require
 from qflow.workload.measures import Measures, measure_text
@@ -54,7 +57,7 @@ Interval = list[float]
 
 
 def interval(measure: str, values: Sequence[float], cover: float = _COVER) -> Interval:
-    """Return between what a measure will lie in such a share of cases, given replays."""
+    """Return the prediction interval of a measure at coverage ``cover``, given the values of replays."""
     ordered = sorted(values)
     # A share such as 0.8 is a little more or less than that in binary.
     place = max(1.0, round((1 - cover) / 2 * (len(ordered) + 1), 6))
@@ -67,25 +70,40 @@ def interval(measure: str, values: Sequence[float], cover: float = _COVER) -> In
     return [floor(low), ceil(high)] if measure in _COUNTS else [low, high]
 
 
-def queue_intervals(
-    replays: Sequence[MeasuredReplay], shown: MeasuredReplay
-) -> dict[str, dict[str, Interval]]:
-    """Return the interval of every measure of every queue; none of a single replay."""
-    if len(replays) < 2:
-        return {}
+def intervals(answer: Answer, section: str) -> dict[str, dict[str, Interval]]:
+    """Return the interval of every measure of every queue or producer; none of a single replay."""
     found: dict[str, dict[str, Interval]] = {}
-    for name, measures in shown.sections["queues"].items():
+    for name, measures in answer.shown.sections[section].items():
         found[name] = {}
         for measure, value in measures.items():
-            low, high = interval(measure, [replay.measure(name, measure) for replay in replays])
-            found[name][measure] = [min(low, value or 0), max(high, value or 0)]
+            values = [
+                [known for run in runs if (known := run.value(section, name, measure)) is not None]
+                for runs in answer.bounds or (answer.runs,)
+            ]
+            spans = [interval(measure, own) for own in values if own and len(answer.runs) > 1]
+            if spans:
+                low, high = min(low for low, _ in spans), max(high for _, high in spans)
+                found[name][measure] = [min(low, value or 0), max(high, value or 0)]
+    return found
+
+
+def kinds_of(answer: Answer, section: str, name: str) -> dict[str, str]:
+    """Return of each measure whether it is an interval or, as the demand decides, a bound."""
+    found: dict[str, str] = {}
+    for measure in answer.shown.sections[section][name]:
+        middles = [
+            median(run.value(section, name, measure) or 0 for run in runs) for runs in answer.bounds
+        ] or [0]
+        share, least = CHANCE.get(measure, (0.05, 0.01))
+        is_bound = max(middles) - min(middles) > max(least, share * max(middles))
+        found[measure] = "bound" if is_bound else "interval"
     return found
 
 
 def course_interval(
     replays: Sequence[MeasuredReplay], shown: MeasuredReplay, queue: str, seconds: float
 ) -> dict[str, list[float]]:
-    """Return a queue's depth over time: until which second, and the depth in the replay that is shown."""
+    """Return a queue's depth over time: the seconds, the depth in the replay shown, and its interval."""
     depth = [float(messages) for messages in shown.courses.get(queue, ())]
     bounds = [
         interval("depth", depths)
@@ -101,7 +119,7 @@ def course_interval(
 
 
 def deaths(replays: Sequence[MeasuredReplay], client: str) -> dict[str, Any]:
-    """Return in what share of replays a client's session ended, and when: ``dies``, ``dies_at``."""
+    """Return the share of replays in which a client's session ended, and the times: ``dies``, ``dies_at``."""
     times = sorted(replay.ended_at[client] for replay in replays if client in replay.ended_at)
     share = sum(client in replay.errors for replay in replays) / len(replays)
     return {"dies": share, "dies_at": [times[0], times[-1]] if times else None}
@@ -124,7 +142,7 @@ def why_near_critical(
     found: Mapping[str, Interval],
     replays: Sequence[MeasuredReplay],
 ) -> str | None:
-    """Return why a queue's intervals are wide; None if they are not."""
+    """Return the reason for a queue's wide intervals; None if they are not wide."""
     wide = [
         measure
         for measure in CHANCE
@@ -198,7 +216,7 @@ def _is_of_branch(branch: Mapping[str, Any], ended: Mapping[str, float]) -> bool
 
 
 def _end(replay: MeasuredReplay) -> float:
-    """Return when the first session ended."""
+    """Return the time at which the first session ended."""
     return min(replay.ended_at.values(), default=0.0)
 
 
@@ -217,7 +235,7 @@ def _branch_intervals(
 
 
 def _values_at(points: Sequence[tuple[float, float]], span: Interval) -> list[float]:
-    """Return what would be measured if the session ended at either end of a span.
+    """Return the measures expected if the session ended at either end of a span.
 
     >>> _values_at([(t, 2.0 * t) for t in (1.0, 2.0, 3.0, 4.0, 5.0)], [2.0, 2.5])[:2]
     [4.0, 5.0]
@@ -270,7 +288,8 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
     for name, entry in report["queues"].items():
         found = entry.get("interval") or {}
         if found:
-            lines.append(f"queue {name}: {_queue_words(found)}")
+            is_bound = "bound" in entry["kinds"].values()
+            lines.append(f"queue {name}: {(_bound_words if is_bound else _queue_words)(found)}")
         if entry.get("near_critical"):
             lines.append(f"queue {name} is near-critical in {entry['near_critical']}")
         if entry.get("near_limit"):
@@ -279,13 +298,35 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
                 f"{number} replays: a few messages more at once end a session"
             )
     for name, entry in report["producers"].items():
+        found = entry.get("interval") or {}
+        if "bound" in entry["kinds"].values() and found:
+            low, high = found["blocked_share"]
+            lines.append(f"producer {name}: blocked {_at_least_share(low, high)}")
         if entry.get("dies"):
             first, last = entry["dies_at"]
-            times = f"{first:.3g} s" if first == last else f"{first:.3g} to {last:.3g} s"
+            times = f"{first:.3g}" if first == last else f"{first:.3g} to {last:.3g}"
             lines.append(
                 f"producer {name}: its session dies in {round(entry['dies'] * number)} of {number} replays, "
-                f"after {times}"
+                f"after {times} s"
             )
+    return lines
+
+
+def demand_words(report: Mapping[str, Any]) -> list[str]:
+    """Return which demand the log does not show, and what would settle it, as sentences."""
+    lines = []
+    for name, demand in report["demand"].items():
+        if not demand["known"]:
+            lines.append(
+                f"demand of {name}: at least {demand['at_least']:.4g} messages/s; {demand['why']}: the log "
+                "does not show what it wanted to send meanwhile (censored demand)"
+            )
+    if lines and report["is_bound"]:
+        names = " ".join(f"--demand {name}=N/s" for name, one in report["demand"].items() if not one["known"])
+        lines.append(
+            f"what follows is a bound, for the demand decides: {names} settles it, or a log with a spell "
+            "without blocking"
+        )
     return lines
 
 
@@ -293,6 +334,25 @@ def _queue_words(found: Mapping[str, Interval]) -> str:
     """Return the intervals of a queue in words."""
     parts = [_part(measure, found[measure]) for measure in CHANCE if measure in found]
     return ", ".join(part for part in parts if part)
+
+
+def _bound_words(found: Mapping[str, Interval]) -> str:
+    """Return the bounds of a queue in words.
+
+    >>> print(_bound_words({"mean_depth": [12.0, 44.0], "share_on": [0.25, 0.9], "throughput": [30.0, 31.0]}))
+    on average at least 12 messages (at most 44), ON at least 25 % of the time (at most 90 %), 30 to 31 ...
+    """
+    low, high = found["mean_depth"]
+    parts = [f"on average at least {low:.4g} messages (at most {high:.4g})"]
+    parts.append(f"ON {_at_least_share(*found['share_on'])}")
+    rest = [
+        _part(measure, found[measure]) for measure in ("flowStoppedCount", "throughput") if measure in found
+    ]
+    return ", ".join([*parts, *filter(None, rest)])
+
+
+def _at_least_share(low: float, high: float) -> str:
+    return f"at least {100 * low:.3g} % of the time (at most {100 * high:.3g} %)"
 
 
 def _part(measure: str, found: Interval) -> str:
@@ -320,7 +380,7 @@ def receipt_of(prediction: Mapping[str, Any]) -> dict[str, Any]:
     >>> receipt_of(predict(Workload("w", 1, {"q": {}}), ClientLog("w", []), replays=1))["intervals"]
     {'q': {}}
     """
-    names = ("inputs", "settings", "model", "detail", "replays", "branches")
+    names = ("inputs", "settings", "model", "detail", "demand", "replays", "branches")
     return {
         "format": _FORMAT,
         **{name: prediction[name] for name in names},
@@ -330,7 +390,7 @@ def receipt_of(prediction: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def score(receipt: Mapping[str, Any], log: ClientLog) -> dict[str, Any]:
-    """Return what came: for each measure whether it lies in its interval, and which branch came.
+    """Return the score of a receipt: for each measure whether it lies inside, and the branch that came.
 
     Parameters:
         receipt: Of :func:`receipt_of`.
