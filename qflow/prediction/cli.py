@@ -40,7 +40,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--infer", action="store_true", help="read the recorded thresholds from the log's held completions"
     )
     parser.add_argument(
-        "--model", choices=("open", "closed"), help="the behaviour of blocked producers; default: as the log shows"
+        "--model",
+        choices=("open", "closed"),
+        help="the behaviour of blocked producers; default: as the log shows",
     )
     parser.add_argument(
         "--detail",

@@ -184,10 +184,19 @@ def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
     return works
 
 
-def read_consumer(model: Consumer, rows: Sequence[LogRow]) -> Consumer:
-    """Return a consumer with the services, verdicts and end that its log shows; without any, as it is."""
+_SUBSCRIBED_LATE = 200_000
+"""Microseconds: a first message that was on its way for longer found its consumer not subscribed."""
+
+
+def read_consumer(model: Consumer, rows: Sequence[LogRow], sent: Mapping[str, int]) -> Consumer:
+    """Return a consumer with the services, verdicts, start and end that its log shows; else as it is."""
     # No seed of the file may show in a prediction: its chance is not that of the clients.
     model = replace(model, seed=0)
+    first = next((row for row in rows if row.event == "deliver"), None)
+    if first is not None:
+        is_late = first.ts_us - sent.get(first.label, first.ts_us) > _SUBSCRIBED_LATE
+        if is_late or first.ts_us < model.start * SECOND:
+            model = replace(model, start=max(0, first.ts_us) / SECOND)
     works = works_of(rows)
     ends = [row.ts_us / SECOND for row in rows if row.event == "error"]
     if ends and model.crash is None:
@@ -279,7 +288,8 @@ def delivery_times(
 ) -> dict[str, dict[str, int]]:
     """Return of each consumer and producer the microseconds from a transfer to its delivery, at the least.
 
-    >>> sent, came = (LogRow(time, "", event, "q", "1", 9, "") for time, event in ((5, "transfer"), (9, "deliver")))
+    >>> sent = LogRow(5, "p", "transfer", "q", "1", 9, "")
+    >>> came = LogRow(9, "c", "deliver", "q", "1", 9, "")
     >>> delivery_times({"p": [sent], "c": [came]}, ["p"], ["c"])
     {'c': {'p': 4}}
     """
@@ -299,7 +309,7 @@ def delivery_times(
 
 
 def delivery_latency(least: Mapping[str, int], works: Mapping[str, Work]) -> float:
-    """Return the seconds of a consumer's way to the broker, and back: of deliveries without the producers'."""
+    """Return the seconds between the broker and a consumer: of a delivery, less its producer's way."""
     ways = [time - works[name].round_trip / 2 for name, time in least.items() if time < ANSWERED]
     return max(0.0, median(ways)) / SECOND if ways else 0.0
 

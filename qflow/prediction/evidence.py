@@ -103,7 +103,7 @@ def find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[F
 
 
 def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[FullWindow]:
-    """Return the times from a window's last place taken to the next completion, if a transfer follows that."""
+    """Return the times from the transfer that fills a window to the completion that another one follows."""
     if not any(row.event == "complete" for row in rows):
         return []
     most = _most_outstanding(rows)

@@ -119,7 +119,7 @@ class LogModel:
         deliveries = delivery_times(rows, own, returns)
         self._networks = networks(workload, own, returns, deliveries)
         self._consumers = tuple(
-            replace(read_consumer(item, rows.get(item.name, [])), network=self._networks[item.name])
+            replace(read_consumer(item, rows.get(item.name, []), times), network=self._networks[item.name])
             for item in workload.consumers
         )
 

@@ -564,23 +564,15 @@ _ALIKE = 2
 
 
 def _is_alike(one: Sequence[MeasuredReplay], other: Sequence[MeasuredReplay]) -> bool:
-    """Return whether the demand makes little difference to the queues and to the time producers are blocked."""
-    found = [
-        {
-            **{place: median(run.measures()[place] for run in runs) for place in runs[0].measures()},
-            **{
-                (name, "blocked_share"): median(
-                    run.value("producers", name, "blocked_share") or 0 for run in runs
-                )
-                for name in runs[0].sections["producers"]
-            },
-        }
-        for runs in (one, other)
-    ]
-    for (name, measure), value in found[0].items():
-        share, least = CHANCE.get(measure, CHANCE["share_on"])
-        more = found[1][name, measure]
-        if abs(more - value) > _ALIKE * max(least, share * max(value, more)):
+    """Return whether two demands make little difference to queues and to blocked producers."""
+    places = [("queues", *place) for place in one[0].measures()]
+    places += [("producers", name, "blocked_share") for name in one[0].sections["producers"]]
+    for section, name, measure in places:
+        least, most = (
+            median(run.value(section, name, measure) or 0 for run in runs) for runs in (one, other)
+        )
+        share, little = CHANCE.get(measure, CHANCE["share_on"])
+        if abs(most - least) > _ALIKE * max(little, share * max(least, most)):
             return False
     return {run.ended for run in one} == {run.ended for run in other}
 

@@ -27,8 +27,7 @@ from test_extract import logged
 from qflow.labs.charts import _chart, _draw_sampled
 from qflow.logs.client_log import ClientLog
 from qflow.prediction.costs import USUAL
-from qflow.prediction.extraction import extract
-from qflow.prediction.intervals import _ended_words, _is_wide, interval, receipt_of, score
+from qflow.prediction.model import extract
 from qflow.prediction.predict import Settings, predict
 from qflow.prediction.replays import (
     BUSY,
@@ -39,6 +38,7 @@ from qflow.prediction.replays import (
     replay_workload,
     vary_chance,
 )
+from qflow.prediction.summary import _ended_words, _is_wide, interval, receipt_of, score
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
 

@@ -13,9 +13,9 @@ from qflow.logs import ClientLog, LogRow
 from qflow.prediction import Settings, predict, receipt_of, replays, score
 from qflow.prediction.costs import CreditReturn
 from qflow.prediction.disturbances import _is_ticking
-from qflow.prediction.intervals import _branch_of, branches, interval, score_text, why_near_critical
 from qflow.prediction.predict import report_text
 from qflow.prediction.replays import MeasuredReplay, recorded_sections
+from qflow.prediction.summary import _branch_of, branches, interval, score_text, why_near_critical
 from qflow.workload import Consumer, Network, Producer, Workload
 
 SECONDS = 10
@@ -37,7 +37,8 @@ def test_releases_of_groups_are_predicted_since_all_that_is_read_at_once_goes_fi
     """CN-29, RF-08: with output after each accept a consumer would keep its group; recorded, it loses it."""
     found = predicted("groups-release", seconds=15, replays=1)["queues"]["q"]["predicted"]
     truth = recorded("groups-release", seconds=15)["q"]
-    assert found["throughput"] == pytest.approx(truth["throughput"], rel=0.01)
+    # A log shows how often messages were released; which ones, a replay draws.
+    assert found["throughput"] == pytest.approx(truth["throughput"], rel=0.02)
     assert found["mean_depth"] == pytest.approx(truth["mean_depth"], rel=0.01)
     assert abs(found["flowStoppedCount"] - truth["flowStoppedCount"]) <= 1
 

@@ -119,7 +119,7 @@ def test_slow_predictions_show_progress(monkeypatch, capsys, beginning):
     monkeypatch.setattr("qflow.progress.PATIENCE", 0.0)
     assert room_command(cli, "predict", *beginning, "--replays", "1") == 0
     error = capsys.readouterr().err
-    assert "looking at what the clients of capacity-165.csv did" in error
+    assert "reading the evidence in capacity-165.csv" in error
     assert "predicting, closed model: " in error
     assert " of 15 s" in error
 

@@ -24,14 +24,14 @@ def on_the_edge():
     return predict(source, log, Settings.of(target, source), compare_models=False, replays=5)
 
 
-def test_what_ends_most_often_is_shown_where_few_bytes_decide(on_the_edge):
-    assert set(on_the_edge["errors"]) == {"p1"}
+def test_a_bound_holds_the_recording_where_few_bytes_decide(on_the_edge):
+    assert on_the_edge["is_bound"] and "p1" in on_the_edge["errors"]
     log, _ = load("overflow-despite-flow-control")
     accepted = sum(row.event == "accept" and row.ts_us <= 15_000_000 for row in log.rows)
-    predicted = on_the_edge["queues"]["q"]["predicted"]
-    assert predicted["throughput"] == pytest.approx(accepted / 15, rel=0.01)
-    assert predicted["share_on"] == pytest.approx(0.0614, abs=0.02)
-    assert predicted["flowStoppedCount"] == 2
+    found = on_the_edge["queues"]["q"]["interval"]
+    for measure, recorded in (("throughput", accepted / 15), ("share_on", 0.0614), ("flowStoppedCount", 2)):
+        low, high = found[measure]
+        assert low <= recorded <= high
 
 
 def test_the_report_says_how_often_it_ended_so(on_the_edge):
@@ -62,8 +62,7 @@ def log_of(workload):
 def test_the_replay_in_the_middle_is_shown():
     """The log's own instants say nothing of another day."""
     log, workload = beginning("capacity-165", 10)
-    lower = Settings({"q": {"qpid.flow_resume_count": 80}})
-    report = predict(workload, log, lower, compare_models=False, replays=3)
+    report = predict(workload, log, compare_models=False, replays=3)
     assert report["replays"]["number"] == 3
     low, high = report["replays"]["spread"]["q"]["mean_depth"]
     assert low < report["queues"]["q"]["predicted"]["mean_depth"] < high
