@@ -10,8 +10,8 @@ it:
 
 - ``least``: each message was due when it met the window.  No demand that fits the log is later.
 - ``most``: all messages of a streak were due at its begin, and a producer that was still behind when the log
-  ended has as many more to send as it sent.  For settings under which it can send no more than that, no
-  demand that fits the log is larger.
+  ended has twice as many more to send, evenly from then on.  For settings under which it can send no more
+  than that, no demand that fits the log is larger.
 - ``likely``: messages of a streak fell due evenly over it; the rest is as ``most``.  Under the recorded
   settings it keeps producers as far behind as they were, whatever chance does.
 
@@ -49,6 +49,9 @@ DETAILS = ("constants", "full")
 
 BOUNDS = ("least", "likely", "most")
 """Demands that fit a log: the least, the likely one and the most."""
+
+_WITHOUT_END = 2
+"""How many times as many messages as it sent a producer that is behind at a log's end may still send."""
 
 _ROUNDING = 0.98
 """Share of the messages a second that a producer sent which a stated demand may not be below."""
@@ -174,7 +177,10 @@ def _times_at(sends: Sends, bound: str) -> list[int]:
         return [item.wanted for item in sends.sent]
     times = likely_due(sends) if bound == "likely" else [item.earliest for item in sends.sent]
     if sends.behind_since is not None:
-        times += [max(times[-1:] + [sends.behind_since])] * max(1, len(times))
+        # What is due while the window is full counts as soon as settings relieve the producer.  It comes
+        # evenly, as a ring would lose a burst and be empty after it.
+        begin, more = max(times[-1:] + [sends.behind_since]), _WITHOUT_END * max(1, len(times))
+        times += [begin + (sends.end - begin) * place // more for place in range(more)]
     return times
 
 
