@@ -186,7 +186,9 @@ def test_a_producer_still_behind_at_the_end_may_have_more_to_send():
         for bound in BOUNDS
     }
     assert due["least"] == [*(n / 100 for n in range(1, 50)), 0.5]
-    assert due["most"] == due["likely"] == [*due["least"], *(0.5 + n / 200 for n in range(100))]
+    assert (
+        due["most"] == due["likely"] == [*due["least"], *(pytest.approx(0.5 + n / 200) for n in range(100))]
+    )
 
 
 def test_late_messages_fell_due_evenly_if_their_producer_caught_up():
