@@ -169,7 +169,7 @@ def _workload(namespace: argparse.Namespace) -> Workload:
     workload = Workload.load(namespace.workload)
     if namespace.log:
         from qflow.logs.client_log import ClientLog
-        from qflow.prediction.model import extract
+        from qflow.prediction.client_model import extract
 
         workload = extract(ClientLog.load(namespace.log, namespace.map), workload).workload
     return workload if namespace.seed is None else workload.with_seed(namespace.seed)

@@ -96,7 +96,7 @@ def run(namespace: argparse.Namespace) -> int:
     inferred = seen.guess.collect_inferred() if given is None else {}
     if namespace.workload:
         from qflow.logs.workload_file import write_workload
-        from qflow.prediction.model import extract
+        from qflow.prediction.client_model import extract
 
         # The rows are let go before the file is written.
         behind = extract(ClientLog.read(path, namespace.map)[0], workload).workload

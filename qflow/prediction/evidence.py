@@ -6,8 +6,7 @@ room.  While the window is full the next message waits, and nothing in the log s
 
 - **Full windows.**  Logs with ``block`` and ``unblock`` rows state them.  In any other log a window is full
   while as many transfers are outstanding as its capacity allows, and its producer was waiting if it sends as
-  soon as one of them completes (:func:`find_full_windows`).  :func:`seen_rows` adds the missing rows, so that
-  everything after it reads both kinds of log alike.
+  soon as one of them completes (:func:`seen_rows` adds the missing rows for all that reads a log).
 - **Streaks.**  A producer that was blocked sends its overdue messages without a pause.  The first pause with
   room in the window ends the streak: then the producer has caught up, and from there on its pace is its
   demand.  Each message of a streak was due at some time from the streak's begin until it was sent.
@@ -59,25 +58,20 @@ _STILL_WAITING = 3
 # Full windows
 
 
-class FullWindow(NamedTuple):
+class _FullWindow(NamedTuple):
     """A time in which a producer waited for its window, in microseconds; ``until`` is None at a log's end."""
 
     since: int
     until: int | None
 
 
-def find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[FullWindow]:
-    """Return the times in which a producer waited for room in its window, by what was outstanding.
-
-    Parameters:
-        rows: The producer's own, in order.
-        capacity: Its window, in messages.
-        end: When the log ends, in microseconds.
+def _find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[_FullWindow]:
+    """Return the times in which a producer waited for its window, by its rows in order and its capacity.
 
     >>> rows = [LogRow(0, "p", "transfer", "q", "1", 9, ""), LogRow(5_000, "p", "transfer", "q", "2", 9, ""),
     ...     LogRow(90_000, "p", "complete", "", "1", 0, ""), LogRow(90_050, "p", "transfer", "q", "3", 9, "")]
-    >>> find_full_windows(rows, 2, 200_000)
-    [FullWindow(since=10000, until=90000), FullWindow(since=90050, until=None)]
+    >>> _find_full_windows(rows, 2, 200_000)
+    [_FullWindow(since=10000, until=90000), _FullWindow(since=90050, until=None)]
     """
     windows = _filled_windows(rows, capacity)
     if not windows:
@@ -86,13 +80,13 @@ def find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[F
     # that ended its messages fell due one after the other; the first one of a streak came a usual gap later.
     sends = read_sends(_with_windows(rows, windows), end)
     gap = _usual_gap(sends.sent)
-    found: list[FullWindow] = []
+    found: list[_FullWindow] = []
     waited = [pair for pair in zip(sends.sent, likely_due(sends), strict=True) if pair[0].is_blocked]
     for window, (send, due) in zip(windows, waited, strict=False):
         until = window.until or 0
         wait = _likely_wait(gap, until - window.since) if send.earliest == send.wanted else 0
         if max(due, window.since + wait) < until:
-            found.append(FullWindow(max(due, window.since + wait), until))
+            found.append(_FullWindow(max(due, window.since + wait), until))
     last = windows[-1]
     if last.until is None:
         # A window that is never free again holds a message back once the usual time for one has passed.
@@ -102,7 +96,7 @@ def find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[F
     return found
 
 
-def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[FullWindow]:
+def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[_FullWindow]:
     """Return the times from the transfer that fills a window to the completion that another one follows."""
     if not any(row.event == "complete" for row in rows):
         return []
@@ -110,7 +104,7 @@ def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[FullWindow]:
     # A completion may be logged a little after the transfer for which it made room.  A log in which far more
     # is outstanding than the workload file allows knows better.
     capacity = most if most > _LOGGED_LATE * capacity else capacity
-    found: list[FullWindow] = []
+    found: list[_FullWindow] = []
     outstanding = 0
     filled = released = before = -_WAKE
     for row in rows:
@@ -121,12 +115,12 @@ def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[FullWindow]:
             released = row.ts_us if released < filled else released
         elif row.event == "transfer":
             if 0 <= filled < released and pause < _WAKE:
-                found.append(FullWindow(filled, released))
+                found.append(_FullWindow(filled, released))
             outstanding += 1
             filled = row.ts_us if outstanding >= capacity else -1
         elif row.event == "error":
             filled = -1
-    return [*found, FullWindow(filled, None)] if released < filled else found
+    return [*found, _FullWindow(filled, None)] if released < filled else found
 
 
 def _likely_wait(gap: float, span: int) -> int:
@@ -143,22 +137,20 @@ def _most_outstanding(rows: Sequence[LogRow]) -> int:
 
 
 def seen_rows(log: ClientLog, workload: Workload) -> dict[str, list[LogRow]]:
-    """Return each client's rows, with ``block`` and ``unblock`` rows also where the log has none.
-
-    A producer that shares its session shares its window, too, and keeps the rows that it has.
-    """
+    """Return each client's rows, with ``block`` and ``unblock`` rows also where the log has none."""
+    # A producer that shares its session shares its window, too, and keeps the rows that it has.
     found = rows_by_client(log.rows)
     end = round(workload.duration * SECOND)
     for producer in workload.producers:
         own = found.get(producer.name, [])
         if not producer.session and not any(row.event == "block" for row in own):
-            windows = find_full_windows(own, producer.capacity, end)
+            windows = _find_full_windows(own, producer.capacity, end)
             if windows:
                 found[producer.name] = _with_windows(own, windows)
     return found
 
 
-def _with_windows(rows: Sequence[LogRow], windows: Sequence[FullWindow]) -> list[LogRow]:
+def _with_windows(rows: Sequence[LogRow], windows: Sequence[_FullWindow]) -> list[LogRow]:
     added = [
         LogRow(time, rows[0].client, event, "", "", 0, "")
         for window in windows
@@ -202,10 +194,8 @@ class Sends(NamedTuple):
 
 
 def read_sends(rows: Sequence[LogRow], end: int) -> Sends:
-    """Return a producer's transfers with the streaks of those that were late; ``end`` is when demand ends.
-
-    A log may go on after that: what is sent then was due before.
-    """
+    """Return a producer's transfers with their streaks; ``end`` is when its demand ends."""
+    # A log may go on after that: a message that is sent then was due before.
     wishes, blocked, last = _wishes(rows)
     sent: list[Send] = []
     streak: int | None = None
@@ -295,21 +285,16 @@ def catches_up(sends: Sequence[Send]) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is known of the messages that a producer wanted to send.
+    """The evidence of one producer's demand: of the messages that it wanted to send."""
 
-    Parameters:
-        at_least: Messages a second: what it sent, or what the user says that it wanted to send.
-        blocked_share: Share of the time in which its window was full.
-        caught_up: How many of its streaks of late messages ended before the log did.
-        streaks: How many there were.
-        is_behind: Whether it had more to send when the log ended.
-        is_stated: Whether the user says it.
-    """
-
+    # Messages a second that it sent, or that the user states.
     at_least: float
+    # The share of time in which its window was full.
     blocked_share: float = 0.0
+    # Streaks of late messages: those that ended before the log did, and all.
     caught_up: int = 0
     streaks: int = 0
+    # Whether it had more to send when the log ended.
     is_behind: bool = False
     is_stated: bool = False
 
@@ -362,19 +347,3 @@ def demand_of(rows: Sequence[LogRow], sends: Sends, end: int, stated: float | No
     return Demand(
         len(sends.sent) * SECOND / end, blocked / end, len(streaks), len(streaks) + is_behind, is_behind
     )
-
-
-def demands(log: ClientLog, workload: Workload) -> dict[str, Demand]:
-    """Return what a log shows of the demand of each producer.
-
-    >>> rows = [LogRow(0, "p", "transfer", "q", "1", 9, ""), LogRow(300_000, "p", "block", "", "", 0, "")]
-    >>> producer = Producer("p", ("", "q"), 10, 1, 9)
-    >>> demands(ClientLog("w", rows), Workload("w", 1, {"q": {}}, producers=(producer,)))["p"].why
-    'its window was full 70 % of the time, and it never caught up'
-    """
-    end, rows = round(workload.duration * SECOND), seen_rows(log, workload)
-    return {
-        producer.name: demand_of(own, read_sends(own, end), end)
-        for producer in workload.producers
-        for own in [rows.get(producer.name, [])]
-    }

@@ -1,7 +1,7 @@
 """Predict: run the workload behind a log again, under the recorded settings or others, and compare.
 
 One flow: the evidence of the log (:mod:`qflow.prediction.evidence`) makes a model of its clients
-(:mod:`qflow.prediction.model`), which is run under the settings as often as chance asks for
+(:mod:`qflow.prediction.client_model`), which is run under the settings as often as chance asks for
 (:mod:`qflow.prediction.replays`) and summed up (:mod:`qflow.prediction.summary`).  The report has each
 measure of each queue and client as recorded, as predicted, and the difference.  The other producer model is
 run too, as no log can show for certain which one holds.
@@ -20,8 +20,8 @@ from qflow.broker.settings import Argument, QueueSettings
 from qflow.logs.audit import audit
 from qflow.logs.client_log import ClientLog
 from qflow.logs.workload_file import workload_json
+from qflow.prediction.client_model import LogModel
 from qflow.prediction.inferred_thresholds import contradiction_of, infer_thresholds
-from qflow.prediction.model import LogModel
 from qflow.prediction.replays import (
     Answer,
     ReplayTask,

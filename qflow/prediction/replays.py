@@ -7,7 +7,7 @@ reports of a queue, predicted ones from every event.
 One replay says little: recorded again the machine would be faster or slower and have more or less other
 work, at other instants, and of two things at almost the same time the other would have been first.  So a
 replay is repeated with another such machine each time (:func:`vary_chance`).  Of those that ended as most did
-the one in the middle is shown (:func:`most_likely`), and the spread of all says how sure that is
+the one in the middle is shown (:func:`_most_likely`), and the spread of all says how sure that is
 (:mod:`qflow.prediction.summary`).  :data:`REPLAYS` are enough for that; where a session ends in some of them
 only there are more, as its share of few is luck (:func:`_is_sure`).
 
@@ -34,10 +34,10 @@ from qflow.broker.events import Event, of_kinds
 from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
+from qflow.prediction.client_model import LogModel
 from qflow.prediction.costs import USUAL, works_of
 from qflow.prediction.disturbances import add_spell
 from qflow.prediction.evidence import seen_rows
-from qflow.prediction.model import LogModel
 from qflow.progress import Progress
 from qflow.workload.agenda import SECOND
 from qflow.workload.many import run_many
@@ -496,7 +496,7 @@ class ReplayTask(NamedTuple):
     polls: Polls = {}
 
 
-def replay_workload(
+def _replay_workload(
     workload: Workload,
     end: int,
     polls: Polls | None = None,
@@ -543,20 +543,20 @@ def replay_model(
 
     def replay(workload: Workload, number: int | None, parts: int = 1) -> list[MeasuredReplay]:
         end = round(workload.duration * SECOND)
-        return replay_workload(workload, end, polls, number, seed, processes, progress, what, parts)
+        return _replay_workload(workload, end, polls, number, seed, processes, progress, what, parts)
 
     likely = model.extraction(kind).workload
     changed = change(likely)
     if changed == likely or not model.unknown(kind):
         runs = replay(changed, number)
-        return Answer(runs, most_likely(runs))
+        return Answer(runs, _most_likely(runs))
     most, least = (
         replay(change(model.extraction(kind, bound).workload), number and max(1, (number + more) // 2), 2)
         for bound, more in (("most", 1), ("least", 0))
     )
     if _is_alike(least, most):
-        return Answer(most + least, most_likely(most))
-    return Answer(least + most, most_likely(least), (least, most))
+        return Answer(most + least, _most_likely(most))
+    return Answer(least + most, _most_likely(least), (least, most))
 
 
 _ALIKE = 2
@@ -637,7 +637,7 @@ def _simulate(workload: Workload, what: str, progress: Progress | None) -> Run:
 # What is shown of them
 
 
-def most_likely(replays: Sequence[MeasuredReplay]) -> MeasuredReplay:
+def _most_likely(replays: Sequence[MeasuredReplay]) -> MeasuredReplay:
     """Return the replay to show: of those that ended as most did, the one in the middle."""
     # Counter keeps the order of the first ones, so that a tie goes to the log's own instants.
     ((ended, _),) = Counter(replay.ended for replay in replays).most_common(1)

@@ -25,7 +25,7 @@ from qflow.design import DesignError, Limits, Recommendation, recommend
 from qflow.kit import RefusalError
 from qflow.logs.client_log import ClientLog
 from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow
-from qflow.prediction.model import LogModel, extract
+from qflow.prediction.client_model import LogModel, extract
 from qflow.prediction.predict import Settings
 from qflow.prediction.replays import polls_of, recorded_sections, replay_model
 from qflow.prediction.summary import Interval, deaths, intervals

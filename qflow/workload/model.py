@@ -112,7 +112,7 @@ def _as_size(value: Any) -> Any:
     return (*drawn, *largest) if isinstance(drawn, tuple) else (drawn,)
 
 
-def as_rate(value: Any) -> Any:
+def _as_rate(value: Any) -> Any:
     """Return a rate as a number of messages a second; text such as ``400/s`` as well."""
     if isinstance(value, str):
         try:
@@ -272,7 +272,7 @@ class Producer:
         for attribute in ("to", "burst", "groups", "recorded"):
             object.__setattr__(self, attribute, as_tuple(getattr(self, attribute)))
         object.__setattr__(self, "size", _as_size(self.size))
-        object.__setattr__(self, "demand", as_rate(self.demand))
+        object.__setattr__(self, "demand", _as_rate(self.demand))
         require(is_name(self.name), "producer", "name", self.name, "text, not empty")
         where = f"producer {self.name!r}"
         require_all(where, self, _PRODUCER)

@@ -10,7 +10,7 @@ from recordings import beginning, load, write_beginning
 from qflow.logs.audit import audit
 from qflow.logs.tolerance import Tolerance
 from qflow.logs.workload_file import workload_json
-from qflow.prediction.model import extract
+from qflow.prediction.client_model import extract
 from qflow.qflow_error import QflowError
 from qflow.trace import ClientLog, LogRow, cli
 from qflow.trace.files import read_trace

@@ -26,16 +26,16 @@ from test_extract import logged
 
 from qflow.labs.charts import _chart, _draw_sampled
 from qflow.logs.client_log import ClientLog
+from qflow.prediction.client_model import extract
 from qflow.prediction.costs import USUAL
-from qflow.prediction.model import extract
 from qflow.prediction.predict import Settings, predict
 from qflow.prediction.replays import (
     BUSY,
     CHANCE,
     PACE,
+    _replay_workload,
     polls_of,
     recorded_sections,
-    replay_workload,
     vary_chance,
 )
 from qflow.prediction.summary import _ended_words, _is_wide, interval, receipt_of, score
@@ -230,7 +230,7 @@ def _with_fewer_costs(
     )
     for costs, world in zip(COSTS[1:], (free, constants, full), strict=True):
         changed = (settings or Settings()).apply(world)
-        (run,) = replay_workload(changed, end, polls_of(log, end), 1)
+        (run,) = _replay_workload(changed, end, polls_of(log, end), 1)
         yield costs, run.measure
 
 

@@ -6,6 +6,7 @@ import pytest
 from recordings import load
 
 from qflow.logs import ClientLog, LogRow
+from qflow.prediction.client_model import BOUNDS, LogModel, extract
 from qflow.prediction.costs import CreditReturn, Pieces, Work, works_of
 from qflow.prediction.disturbances import (
     AckDelay,
@@ -17,7 +18,6 @@ from qflow.prediction.disturbances import (
     _usual_pace,
 )
 from qflow.prediction.evidence import catches_up, likely_due, read_sends
-from qflow.prediction.model import BOUNDS, LogModel, extract
 from qflow.prediction.replays import _rows_of_run
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages

@@ -76,15 +76,7 @@ def extract(
     bound: str = "likely",
     detail: str = "full",
 ) -> Extraction:
-    """Return the workload behind a client log.
-
-    Parameters:
-        log: The rows of its clients.
-        workload: Queues, clients, windows and prefetch; rates, times of service and seeds play no part.
-        model ({"open", "closed"} or None): What producers do while they are blocked; None for what the log
-            shows.
-        bound ({"least", "likely", "most"}): Which of the demands that fit the log is taken.
-        detail ({"constants", "full"}): Which costs of the clients are estimated.
+    """Return the workload behind a client log, of one of the :data:`BOUNDS` of its demand.
 
     >>> from qflow.logs import LogRow
     >>> rows = [LogRow(n * 1000, "p", "transfer", "q", f"p-{n}", 100, "") for n in (1, 2, 3)]
