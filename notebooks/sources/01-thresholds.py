@@ -72,8 +72,8 @@ print("messages on the queue:     ", broker.queue("orders").statistics().msgDept
 # %% [markdown] id="mechanism-text"
 # ## The mechanism, one message at a time
 #
-# Flow control is the milder answer. It does not refuse messages. It makes the producer *wait for an answer
-# it would otherwise have at once*.
+# Flow control, which other products call *backpressure*, is the milder answer. It does not refuse
+# messages. It makes the producer *wait for an answer it would otherwise have at once*.
 #
 # Each time a producer sends a message, the broker tells it when it has processed the command. That is the
 # **completion** of the transfer. While a queue's flow control is ON, the queue **holds** the completions of

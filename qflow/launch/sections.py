@@ -17,6 +17,7 @@ from html import escape, unescape
 from pathlib import Path
 
 from qflow.labs.html_export import pack_text
+from qflow.teaching.glossary import synonyms
 from qflow.teaching.rules import rule_book
 
 _BARE_HEADING = re.compile(r"<h([1-4])>(.*?)</h\1>", re.DOTALL)
@@ -105,9 +106,10 @@ def link_sections(its: Sequence[PageSection]) -> str:
 
 
 def write_index(script: Path, found: Mapping[str, tuple[str, Sequence[PageSection]]]) -> None:
-    """Write the script that holds all sections: for each page its file, its title and the sections."""
+    """Write the script that holds the search's synonyms and, page by page, all sections."""
     rows = [[file, title, [astuple(section)[:3] for section in its]] for file, (title, its) in found.items()]
-    packed = pack_text(json.dumps(rows, ensure_ascii=False).encode())
+    index = {"synonyms": synonyms(), "pages": rows}
+    packed = pack_text(json.dumps(index, ensure_ascii=False).encode())
     script.write_text(f'globalThis.qflowIndex = "{packed}";\n', encoding="utf-8")
 
 

@@ -21,6 +21,8 @@ class _Term:
     kind: str  # word, setting, option or statistic
     meaning: str
     rules: tuple[str, ...]
+    # Words for it in other products, or of people who look for it.
+    asked: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         spelling = f" (the broker's: {self.broker})" if self.broker not in ("", self.term) else ""
@@ -32,9 +34,21 @@ def terms() -> list[_Term]:
     """Return all terms."""
     with open(kit_path("data") / "glossary.csv", encoding="utf-8", newline="") as file:
         return [
-            _Term(row["term"], row["broker"], row["kind"], row["meaning"], tuple(row["rules"].split()))
+            _Term(
+                *(row["term"], row["broker"], row["kind"], row["meaning"], tuple(row["rules"].split())),
+                tuple(row["asked"].split("; ")) if row["asked"] else (),
+            )
             for row in csv.DictReader(file)
         ]
+
+
+def synonyms() -> dict[str, list[str]]:
+    """Return the book's terms by the words that people look for them with, in lower case."""
+    found: dict[str, list[str]] = {}
+    for one in terms():
+        for word in one.asked:
+            found.setdefault(word.casefold(), []).append(one.term.casefold())
+    return found
 
 
 def look_up(term: str) -> _Term:
@@ -42,6 +56,9 @@ def look_up(term: str) -> _Term:
     known: dict[str, _Term] = {}
     for found in terms():
         for spelling in (found.term, found.broker):
+            known.setdefault(_plain(spelling), found)
+    for found in terms():
+        for spelling in found.asked:
             known.setdefault(_plain(spelling), found)
     if (plain := _plain(term)) in known and plain:
         return known[plain]

@@ -143,7 +143,7 @@ def test_the_first_page_leads_to_every_chapter_and_asks_nobody(folder, root):
 def index_of(site: Path) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """Read what a search looks through: for each page its file, its title and its sections."""
     script = (site / "book" / "search-index.js").read_text()
-    return json.loads(unpacked(re.fullmatch(r'globalThis.qflowIndex = "(.*)";\n', script)[1]))
+    return json.loads(unpacked(re.fullmatch(r'globalThis.qflowIndex = "(.*)";\n', script)[1]))["pages"]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 
 import { unpackedJson } from "../../labs/static/packed.js";
 import { html, write } from "../../labs/static/svg.js";
-import { findSections, placeOf, searchedWords } from "./search.js";
+import { findSections, placeOf, repairedWords, searchedWords } from "./search.js";
 
 const book = new URL(".", document.currentScript.src);
 
@@ -47,11 +47,11 @@ const list = html("ul", {}, panel);
 
 async function showFound() {
   const asked = input.value;
-  const words = searchedWords(asked);
-  panel.hidden = !words.length;
+  panel.hidden = !asked.trim();
   index ??= loadIndex();
-  const pages = await index.catch(() => null);
-  if (asked !== input.value || !words.length) return;
+  const { pages, synonyms } = await index.catch(() => ({}));
+  if (asked !== input.value || !asked.trim()) return;
+  const words = pages ? repairedWords(pages, searchedWords(asked, synonyms)) : [];
   const found = pages ? findSections(pages, words) : [];
   const many =
     found.length > MOST

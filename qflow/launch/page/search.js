@@ -1,11 +1,44 @@
 // Search: which sections of the book have all words of a question, and in which order.
 
-// Each word is found where one begins so.
-export const searchedWords = (asked) =>
-  asked
-    .split(/\s+/)
-    .filter(Boolean)
-    .map((word) => new RegExp(`(?<![a-z0-9])${word.replace(/\W/g, "\\$&")}`, "i"));
+// What people type around the word that they look for.
+const IDLE = new Set(
+  "a an and are do does for how i in is it my of on or the to what when where which who why".split(" "),
+);
+
+const begins = (ways) => new RegExp(`(?<![a-z0-9])(?:${ways.map((way) => way.replace(/\W/g, "\\$&")).join("|")})`, "i");
+
+// Each word is found where one begins so, or where a term of the book begins that the word is a synonym of.
+export function searchedWords(asked, synonyms = {}) {
+  const typed = asked.toLowerCase().split(/\s+/).filter(Boolean);
+  const telling = typed.filter((word) => !IDLE.has(word));
+  return (telling.length ? telling : typed).map((word) => {
+    const meant = Object.keys(synonyms).filter(
+      (known) => known === word || (word.length > 3 && known.startsWith(word)),
+    );
+    return Object.assign(begins([word, ...meant.flatMap((known) => synonyms[known])]), { word });
+  });
+}
+
+// Whether one letter more, less or another one makes a word of another.
+function isNear(one, other) {
+  if (Math.abs(one.length - other.length) > 1) return false;
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at += 1;
+  const [skip, miss] = [one.length >= other.length ? 1 : 0, one.length <= other.length ? 1 : 0];
+  return one.slice(at + skip) === other.slice(at + miss);
+}
+
+// A word that no section has is taken for the words of the book that are one letter away.
+export function repairedWords(pages, words) {
+  const all = pages.flatMap(([, title, sections]) => sections.map(([, , text]) => `${title} ${text}`)).join("\n");
+  let vocabulary = null;
+  return words.map((word) => {
+    if (word.test(all) || word.word.length < 4) return word;
+    vocabulary ??= new Set(all.toLowerCase().match(/[a-z]{3,}/g));
+    const near = [...vocabulary].filter((known) => isNear(word.word, known));
+    return near.length ? Object.assign(begins(near), { word: near[0] }) : word;
+  });
+}
 
 // Sections that have every word, or one that begins so: first those whose heading says little else, functions last.
 export function findSections(pages, words) {

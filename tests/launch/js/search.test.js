@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { findSections, placeOf, searchedWords } from "../../../qflow/launch/page/search.js";
+import { findSections, placeOf, repairedWords, searchedWords } from "../../../qflow/launch/page/search.js";
 
 const PAGES = [
   [
@@ -39,4 +39,24 @@ test("what is shown begins at a word, some before the one that was looked for", 
   const { start, end } = placeOf(text, searchedWords("threshold"));
   assert.ok(text.slice(start, end).includes("the threshold") && text[start - 1] === " " && text[end] === " ");
   assert.deepEqual(placeOf("short", searchedWords("none")), { start: 0, end: undefined });
+});
+
+const SYNONYMS = { backpressure: ["stop threshold"], "back-pressure": ["stop threshold"] };
+const found = (asked) =>
+  findSections(PAGES, repairedWords(PAGES, searchedWords(asked, SYNONYMS))).map(({ place }) => place);
+
+test("a word of other products finds the book's", () => {
+  assert.deepEqual(found("backpressure").sort(), ["01.html#fc-14", "01.html#stop", "functions.html#stop"]);
+  assert.deepEqual(found("backpres"), found("backpressure"), "while it is typed");
+});
+
+test("what is typed around a word does not count", () => {
+  assert.deepEqual(found("why does my queue stop"), found("queue stop"));
+  assert.deepEqual(searchedWords("what is").length, 2, "unless there is nothing else");
+});
+
+test("one wrong letter is forgiven, two are not", () => {
+  for (const typed of ["treshold", "thresshold", "threshald", "threshol"])
+    assert.deepEqual(found(typed), found("threshold"), typed);
+  assert.deepEqual(found("trehsold"), []);
 });
