@@ -274,7 +274,8 @@ predictions.compare(stop=got.stop_count, resume=got.resume_count, ring="yes" if 
 # ## Where next
 #
 # - In code: `qflow/broker/flow_limit.py` computes the levels, `qflow/configuration/` reads and explains them.
-# - In a terminal: `qflow config add queue NAME …`.
+# - In a terminal: `qflow config add queue NAME …`; a whole shell script of them: `qflow config script FILE`;
+#   a qpidd.conf: `qflow config --broker-config FILE`.
 
 # %% [markdown] id="exercises"
 # ## Exercises
