@@ -40,7 +40,28 @@ _SHOWING = frozenset(("exchanges", "queues", "list", "show", "", "-h", "--help")
 _WRAPPERS = frozenset(
     ("sudo", "time", "exec", "docker", "podman", "kubectl", "ssh", "nohup", "env", "then", "do")
 )
-_BLOCKS = frozenset(("if", "while", "until", "case", "select", "function"))
+_BLOCKS = frozenset(("if", "case", "elif"))
+_OPEN_LOOPS = frozenset(("while", "until", "select", "for"))
+_HARMLESS = frozenset(
+    (
+        "set",
+        "done",
+        "fi",
+        "esac",
+        "}",
+        "echo",
+        "exit",
+        "true",
+        ":",
+        "sleep",
+        "printf",
+        "return",
+        "shift",
+        "local",
+    )
+)
+_DEEPEST = 20
+"""Calls of functions within one another."""
 _SEPARATORS = frozenset((";", "&&", "||", "&", "|", "\n"))
 _MOST_WORDS = 20_000
 """Words that the loops of a script may come to."""
@@ -217,7 +238,17 @@ def _strip_comment(line: str) -> str:
     return line
 
 
-_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
+def _end_of_loop(commands: Sequence[_ShellCommand], place: int) -> int:
+    """Return the place behind the ``done`` of a loop whose body begins at a place."""
+    depth = 1
+    while place < len(commands) and depth:
+        first = next((word for word in commands[place].words if word not in ("do", "then", "else")), "")
+        depth += (first in _OPEN_LOOPS) - (first == "done")
+        place += 1
+    return place
+
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+|@)(?::?-([^}]*))?\}|(\d|\w+|@|\*))")
 _RANGE = re.compile(r"(.*)\{(\d+)\.\.(\d+)\}(.*)")
 _LIST = re.compile(r"([^{]*)\{([^{}]+,[^{}]*)\}([^{]*)")
 
@@ -230,7 +261,8 @@ class _ScriptReader:
         self.notes: list[str] = []
         self.brokers: dict[str, None] = {}
         self.stops = self.has_tool = False
-        self._words = 0
+        self._words = self._depth = 0
+        self._functions: dict[str, list[_ShellCommand]] = {}
 
     def read(self, commands: Sequence[_ShellCommand], variables: dict[str, str]) -> None:
         """Read commands in order; a loop's are read again for each of its words."""
@@ -242,9 +274,23 @@ class _ScriptReader:
                 words = words[1:]
                 if not words:
                     continue
+            function = re.match(r"(?:function )?([\w-]+) ?\(\)|function ([\w-]+)", " ".join(words))
             if words[0] == "for" and words[2:3] == ["in"]:
                 place = self._loop(line, words, commands, place, variables)
+            elif function:
+                end = next(
+                    (n for n in range(place, len(commands)) if commands[n].words == ["}"]), len(commands)
+                )
+                # What follows the brace on its line is the first command of the body.
+                rest = words[words.index("{") + 1 :] if "{" in words else []
+                first = [_ShellCommand(line, rest)] if rest else []
+                self._functions[function[1] or function[2]] = [*first, *commands[place:end]]
+                place = end + 1
+            elif words[0] in _OPEN_LOOPS:
+                place = _end_of_loop(commands, place)
+                self.notes.append(f"line {line}: the loop '{' '.join(words)}' is not done here")
             elif words[0] in _BLOCKS:
+                # Both branches: the test is not known here, and mostly asks whether a broker is there.
                 self.notes.append(
                     f"line {line}: '{words[0]}' is not read; the lines in it are taken as they stand"
                 )
@@ -260,12 +306,8 @@ class _ScriptReader:
         variables: dict[str, str],
     ) -> int:
         """Read the body of a loop for each of its words; return the place behind it."""
-        depth, end = 1, place
-        while end < len(commands) and depth:
-            first = [word for word in commands[end].words[:2] if word != "do"]
-            depth += (first[:1] == ["for"]) - (first[:1] == ["done"])
-            end += 1
-        body = commands[place : end - 1 if not depth else end]
+        end = _end_of_loop(commands, place)
+        body = commands[place : end - 1]
         items = [item for word in words[3:] for item in self._expand(line, word, variables)]
         for item in items:
             self._words += sum(len(command.words) for command in body)
@@ -290,6 +332,8 @@ class _ScriptReader:
             return match[2] or ""
 
         has_variable = "$" in word
+        if word in ("$@", "$*"):
+            return shlex.split(variables.get("@", ""))
         text = _VARIABLE.sub(value, word).replace("\0", "$")
         if unknown:
             self.notes.append(f"line {line}: the script does not set ${unknown[0]}, which is empty here")
@@ -311,23 +355,20 @@ class _ScriptReader:
                     variables[name] = " ".join(self._expand(line, text, variables))
             return
         expanded = [item for word in words for item in self._expand(line, word, variables)]
+        if not expanded:
+            return
+        if expanded[0] in self._functions and self._depth < _DEEPEST:
+            given = {str(number): word for number, word in enumerate(expanded[1:], 1)}
+            self._depth += 1
+            # As the shell does, a function shares the variables of its caller, but for its arguments.
+            self.read(self._functions[expanded[0]], variables | given | {"@": shlex.join(expanded[1:])})
+            self._depth -= 1
+            return
         place = next((n for n, word in enumerate(expanded) if Path(word).name in (TOOL, f"{TOOL}.py")), None)
         if place is None or (place and Path(expanded[0]).name not in _WRAPPERS):
             if expanded[0] == "set" and any(re.match(r"-\w*e", word) for word in expanded[1:]):
                 self.stops = True
-            elif expanded[0] not in (
-                "set",
-                "done",
-                "fi",
-                "esac",
-                "}",
-                "echo",
-                "exit",
-                "true",
-                ":",
-                "else",
-                "sleep",
-            ):
+            elif expanded[0] not in _HARMLESS:
                 self.notes.append(f"line {line}: '{expanded[0]}' is not done here")
             return
         self.has_tool = True

@@ -66,6 +66,12 @@ def held_by(text):
         ("qpid-config add queue a > /dev/null 2>&1", ["a"]),
         ("if true; then\n qpid-config add queue a\nfi", ["a"]),
         ("echo qpid-config add queue a\nqpid-config add queue b", ["b"]),
+        ('add() { qpid-config -a $B add queue "$1" $2; }\nB=h\nadd a; add b --durable', ["a", "b"]),
+        ('qc ()\n{\n  qpid-config -b h "$@"\n}\nfor n in 1 2; do qc add queue q$n; done', ["q1", "q2"]),
+        ("function make {\nfor n in a b; do\nqpid-config add queue $1.$n\ndone\n}\nmake x", ["x.a", "x.b"]),
+        ("f() { f; }\nf\nqpid-config add queue a", ["a"]),
+        ("while read n; do\n qpid-config add queue $n\ndone < list\nqpid-config add queue a", ["a"]),
+        ("$NOTHING\nqpid-config add queue a", ["a"]),
         ("qpid-config add queue a\r\nqpid-config add queue b\r\n", ["a", "b"]),
     ],
 )
