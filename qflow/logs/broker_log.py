@@ -231,7 +231,7 @@ class BrokerLog(Tabular):
             lines = _head(path)
             first = next(filter(None, map(clock.stamp, lines)), None)
             if first is not None:
-                heads.append(_Head(first.sort_key, lines, path))
+                heads.append(_Head(first.sort_key, path))
             elif lines:
                 bad.append(path.name)
         if bad:
@@ -245,17 +245,13 @@ class BrokerLog(Tabular):
         heads.sort(key=lambda head: head.begin_us)
         reader = _LogReader(clock)
         total, done = sum(head.path.stat().st_size for head in heads), 0
-        for before, head in zip([None, *heads], heads, strict=False):
-            path = head.path
-            if before and before.lines == head.lines:
-                reader.notes.append(f"{path.name} begins like {before.path.name}, and is read once.")
-            else:
-                reader.begin_file(path.name)
-                for block, read in _blocks(path, reader.notes):
-                    reader.take(block)
-                    if progress:
-                        progress(done + read, total)
-            done += path.stat().st_size
+        for head in heads:
+            reader.begin_file(head.path.name)
+            for block, read in _blocks(head.path, reader.notes):
+                reader.take(block)
+                if progress:
+                    progress(done + read, total)
+            done += head.path.stat().st_size
         return reader.finish(heads[0].path.name)
 
     @classmethod
@@ -630,6 +626,8 @@ def _zone(name: str | None) -> tzinfo | None:
 
 # Files
 
+_MOST_KEPT = 100_000
+"""Lines of a file that are remembered, to be known again in the next one."""
 _BLOCK = 1 << 22
 """Bytes that are read at once."""
 _PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
@@ -640,7 +638,6 @@ class _Head(NamedTuple):
     """How a file begins."""
 
     begin_us: int
-    lines: list[bytes]
     path: Path
 
 
@@ -750,6 +747,8 @@ class _LogReader:
         self._observed = 0
         self._has_levels = self._has_info = self._has_other_info = False
         self._file = ""
+        # Lines that matter, of this file and of earlier ones: copytruncate leaves some in two files.
+        self._here, self._earlier = set[bytes](), set[bytes]()
         self._rules = (
             (_ON, self._turn_on),
             (_OFF, self._turn_off),
@@ -765,6 +764,8 @@ class _LogReader:
     def begin_file(self, name: str) -> None:
         """Note the name of the next file."""
         self._file = name
+        self._earlier |= self._here
+        self._here = set()
 
     def take(self, block: bytes) -> None:
         """Read some whole lines."""
@@ -787,6 +788,13 @@ class _LogReader:
                 break
 
     def _read(self, line: bytes, following: bytes) -> None:
+        if line in self._earlier:
+            self._note(
+                f"{self._file} has lines of an earlier file, such as {line[:60].decode(errors='replace')!r}."
+            )
+            return
+        if len(self._here) < _MOST_KEPT:
+            self._here.add(line)
         text = line.decode("utf-8", "replace").rstrip("\r")
         for pattern, fold in self._rules:
             match = pattern.search(text)
