@@ -1,27 +1,27 @@
-"""Auditor: a component's log in; out, what was ON, held, blocked and owned, from when to when, and findings.
+"""Auditor: from a component's log to intervals (ON, held, blocked, owned) and findings.
 
 The rows go through :class:`~qflow.logs.client_log.LogPlayer` to the engine, and through
 :class:`~qflow.logs.checks.RuleChecks`; the engine's events are folded into intervals here.  Rows come in the
 order of ``seq``: the first is ``begin`` with the component's workload, the last is ``end``.  One that was
 seen already is a duplicate and changes nothing, as a stream delivers at least once; where one is missing,
-what follows is not certain any more, so that a finding says so and the rules are no longer asked.
+the rest is not certain any more, so that a finding says so and the rules are no longer checked.
 
-It holds what goes on at the moment and not what has been, and between two rows its state is text.  A whole
-file in memory (:func:`audit`), a partition of a lake, a stream and a piece between two checkpoints are the
-same code.
+Its memory holds the present and not the past, and between two rows its state is text.  A whole file in memory
+(:func:`audit`), a partition of a lake, a stream and a piece between two checkpoints are the same code.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import astuple, dataclass, field, replace
+from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event, EventTable
 from qflow.logs.checks import RuleChecks
+from qflow.logs.cleaning import AUTO, Cleaning, CleanLog, Skew, clean_rows
 from qflow.logs.client_log import ClientLog, LogPlayer
 from qflow.logs.findings import Finding, Result, finding_of, result_of
 from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow, sample_values
@@ -33,37 +33,83 @@ from qflow.workload.model import Senders, Workload
 from qflow.workload.simulate import Run
 from qflow.workload.stage import pause_collector
 
-FORMAT = "qflow auditor 4"
+FORMAT = "qflow auditor 5"
+
+_NEVER = 1 << 62
+"""Microseconds: later than any row."""
+
+
+class _On(NamedTuple):
+    """A queue that is ON: its start, the message that turned it ON, its depth and bytes then."""
+
+    since: int
+    message: str
+    depth: int
+    bytes: int
+
+
+class _Held(NamedTuple):
+    """A transfer that a queue holds: its start, the queue's times ON, its bytes on the queue, its label."""
+
+    since: int
+    stops: int
+    size: int
+    message: str
+
+
+class _Owned(NamedTuple):
+    """A group that a consumer owns."""
+
+    since: int
+    owner: str
+
+
+class _Blocked(NamedTuple):
+    """A producer whose window is full: its start, the queues that hold its transfers, and their number."""
+
+    since: int
+    queues: str
+    held: int
+
+
+@dataclass(slots=True)
+class _Reports:
+    """The broker's reports of a queue beside the engine: how many, and the differences."""
+
+    number: int = 0
+    agreeing: int = 0
+    depth_off: int = 0
+    depth_off_most: int = 0
+    recorded_stops: int = 0
+    engine_stops: int = 0
 
 
 class Intervals:
-    """Folds the engine's events; what has ended is in :attr:`results` until it is taken away."""
+    """Folds the engine's events into intervals; finished ones are in :attr:`results` until they are taken."""
 
     def __init__(self, component: str, number: int = 0, state: dict[str, Any] | None = None) -> None:
         self.results: list[Result] = []
         # The component, and how many results there were.
         self._component, self.number = component, number
-        # Whose what is held is, where producers share a session.
+        # The producer of a held transfer, where producers share a session.
         self.senders = Senders(())
         self._sender = ""
-        # Of a queue: since when it is ON, of which message, count, bytes.
-        self._flow: dict[str, list[Any]] = {}
+        # By queue.
+        self._flow: dict[str, _On] = {}
         # Measures of a queue (:mod:`qflow.workload.measures`).
         self._flowStoppedCount: dict[str, int] = {}
         self._max_depth: dict[str, int] = {}
         self._max_bytes: dict[str, int] = {}
-        # Of a producer: command: queue: since when, which ON, bytes, message (a log may send a label twice).
-        self._held: dict[str, dict[str, dict[str, list[Any]]]] = {}
-        # Of a queue: group: since when, and whose.
-        self._groups: dict[str, dict[str, list[Any]]] = {}
-        self._blocked: dict[str, list[Any]] = {}
+        # By producer, command (a log may send a label twice) and queue.
+        self._held: dict[str, dict[str, dict[str, _Held]]] = {}
+        # By queue and group.
+        self._groups: dict[str, dict[str, _Owned]] = {}
+        self._blocked: dict[str, _Blocked] = {}
         self._depth: dict[str, int] = {}
-        # Of a queue: by reason, how many messages.
+        # Messages by queue and reason.
         self._drops: dict[str, dict[str, int]] = {}
         self._differs: dict[str, dict[str, int]] = {}
-        # Of a queue: reports, those whose flowStopped agrees, sum and most of the depths' differences, and
-        # flowStoppedCount at the last report, the broker's and the engine's.
-        self._samples: dict[str, list[int]] = {}
+        self._samples: dict[str, _Reports] = {}
         self.handlers: dict[str, Callable[[Event], None]] = {
             "message.transfer": self._on_transfer,
             "enqueued": self._on_enqueued,
@@ -79,8 +125,22 @@ class Intervals:
             "client.unblock": lambda event: self._end_block(event.session, event.time),
             "client.differs": self._on_differs,
         }
-        for name, value in (state or {}).items():
+        if state is not None:
+            self._restore(state)
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
             setattr(self, f"_{name}", value)
+        self._flow = {queue: _On(*on) for queue, on in self._flow.items()}
+        self._blocked = {client: _Blocked(*blocked) for client, blocked in self._blocked.items()}
+        self._samples = {queue: _Reports(*reports) for queue, reports in state["samples"].items()}
+        self._groups = {
+            queue: {group: _Owned(*owned) for group, owned in groups.items()}
+            for queue, groups in self._groups.items()
+        }
+        for commands in self._held.values():
+            for command, holds in commands.items():
+                commands[command] = {queue: _Held(*held) for queue, held in holds.items()}
 
     # Events
 
@@ -100,18 +160,18 @@ class Intervals:
         detail: Any = event.detail
         self._depth[event.queue] = detail["depth"]
         if detail["reason"] not in ("accept", "acquire"):
-            _count(self._drops, event.queue, detail["reason"])
+            _add_count(self._drops, event.queue, detail["reason"])
 
     def _on_dropped(self, event: Event) -> None:
         detail: Any = event.detail
-        _count(self._drops, event.queue, detail["reason"])
+        _add_count(self._drops, event.queue, detail["reason"])
 
     def _on_held(self, event: Event) -> None:
         detail: Any = event.detail
         sender = self.senders.of(event.session, event.message) or event.session
         commands = self._held.setdefault(sender, {})
-        since = [event.time, self._flowStoppedCount.get(event.queue, 0), event.size, event.message]
-        commands.setdefault(str(detail["command"]), {})[event.queue] = since
+        held = _Held(event.time, self._flowStoppedCount.get(event.queue, 0), event.size, event.message)
+        commands.setdefault(str(detail["command"]), {})[event.queue] = held
 
     def _on_let_go(self, event: Event) -> None:
         detail: Any = event.detail
@@ -120,41 +180,41 @@ class Intervals:
 
     def _on_stopped(self, event: Event) -> None:
         detail: Any = event.detail
-        self._flow[event.queue] = [event.time, self._sender, detail["count"], detail["size"]]
+        self._flow[event.queue] = _On(event.time, self._sender, detail["count"], detail["size"])
         self._flowStoppedCount[event.queue] = self._flowStoppedCount.get(event.queue, 0) + 1
 
     def _on_owned(self, event: Event) -> None:
-        self._groups.setdefault(event.queue, {})[event.group] = [event.time, event.link]
+        self._groups.setdefault(event.queue, {})[event.group] = _Owned(event.time, event.link)
 
     def _on_block(self, event: Event) -> None:
-        """A producer's window is full: what holds it is what holds its transfers now."""
+        """Note that a producer's window is full, and the queues that hold its transfers now."""
         held = self._held.get(event.session, {})
         queues = sorted({queue for holds in held.values() for queue in holds})
-        self._blocked[event.session] = [event.time, ",".join(queues), len(held)]
+        self._blocked[event.session] = _Blocked(event.time, ",".join(queues), len(held))
 
     def _on_differs(self, event: Event) -> None:
         detail: Any = event.detail
         how = detail["engine"]
         name = "delivered to another consumer" if how.startswith("delivered to ") else how
-        _count(self._differs, event.queue, name)
+        _add_count(self._differs, event.queue, name)
 
     def sample(self, queue: str, label: str) -> None:
-        """Compare what the broker reported of a queue with what the engine has."""
+        """Compare a report of the broker with the engine's queue."""
         values = sample_values(label)
         if values is None:
             return
         depth_off = abs(values[0] - self._depth.get(queue, 0))
-        sample = self._samples.setdefault(queue, [0, 0, 0, 0, 0, 0])
-        sample[0] += 1
-        sample[1] += values[2] == (queue in self._flow)
-        sample[2] += depth_off
-        sample[3] = max(sample[3], depth_off)
-        sample[4:] = values[3], self._flowStoppedCount.get(queue, 0)
+        reports = self._samples.setdefault(queue, _Reports())
+        reports.number += 1
+        reports.agreeing += values[2] == (queue in self._flow)
+        reports.depth_off += depth_off
+        reports.depth_off_most = max(reports.depth_off_most, depth_off)
+        reports.recorded_stops, reports.engine_stops = values[3], self._flowStoppedCount.get(queue, 0)
 
     # The end
 
     def finish(self, time: int) -> None:
-        """Give what still goes on, with no end, and what was counted."""
+        """Add the intervals that last to the end, without an end, and the counts."""
         for queue in sorted(self._flow):
             self._end_flow(queue, None)
         for session in sorted(self._held):
@@ -173,15 +233,23 @@ class Intervals:
             for queue, names in sorted(counts.items()):
                 for name, number in sorted(names.items()):
                     self.find(Finding(0, time, kind, queue=queue, name=name, number=number))
-        for queue, (reports, agreeing, total, most, *_) in sorted(self._samples.items()):
-            self.find(Finding(0, time, "reports", queue=queue, seen=agreeing, expected=reports,
-                              number=reports, depth_off=total, depth_off_most=most))  # fmt: skip
+        for queue, reports in sorted(self._samples.items()):
+            self.find(Finding(0, time, "reports", queue=queue, seen=reports.agreeing, expected=reports.number,
+                              number=reports.number, depth_off=reports.depth_off,
+                              depth_off_most=reports.depth_off_most))  # fmt: skip
 
     def agreements(self) -> dict[str, Agreement]:
-        """Return for each queue that was reported how far the engine agrees."""
+        """Return the agreement of the engine with the reports, by queue."""
         return {
-            queue: Agreement(reports, total / reports, most, 1 - agreeing / reports, recorded, engine)
-            for queue, (reports, agreeing, total, most, recorded, engine) in self._samples.items()
+            queue: Agreement(
+                reports.number,
+                reports.depth_off / reports.number,
+                reports.depth_off_most,
+                1 - reports.agreeing / reports.number,
+                reports.recorded_stops,
+                reports.engine_stops,
+            )
+            for queue, reports in self._samples.items()
         }
 
     def _end(self, kind: str, queue: str, client: str, since: int, time: int | None, **of_kind: Any) -> None:
@@ -194,32 +262,33 @@ class Intervals:
         self.number += 1
 
     def _end_flow(self, queue: str, time: int | None) -> None:
-        since, message, count, size = self._flow.pop(queue)
-        self._end("flow_on", queue, "", since, time, message=message, depth=count, bytes=size)
+        on = self._flow.pop(queue)
+        self._end("flow_on", queue, "", on.since, time, message=on.message, depth=on.depth, bytes=on.bytes)
 
     def _let_go(self, session: str, command: str, queue: str, time: int | None) -> None:
         commands = self._held[session]
-        since, which, size, label = commands[command].pop(queue)
+        held = commands[command].pop(queue)
         if not commands[command]:
             del commands[command]
             if not commands:
                 del self._held[session]
         cause = None if time is None else "dequeued" if queue in self._flow else "resumed"
-        self._end("held", queue, session, since, time, message=label, cause=cause, size=size,
-                  flowStoppedCount=which)  # fmt: skip
+        self._end("held", queue, session, held.since, time, message=held.message, cause=cause, size=held.size,
+                  flowStoppedCount=held.stops)  # fmt: skip
 
     def _end_group(self, queue: str, group: str, time: int | None) -> None:
-        since, owner = self._groups[queue].pop(group)
+        owned = self._groups[queue].pop(group)
         if not self._groups[queue]:
             del self._groups[queue]
-        self._end("group_owned", queue, owner, since, time, group=group)
+        self._end("group_owned", queue, owned.owner, owned.since, time, group=group)
 
     def _end_block(self, client: str, time: int | None) -> None:
-        begun = self._blocked.pop(client, None)
-        if begun is not None:
-            since, queues, held = begun
-            cause = "held" if held else "round trip"
-            self._end("blocked", queues, client, since, time, cause=cause, transfers=held)
+        blocked = self._blocked.pop(client, None)
+        if blocked is not None:
+            cause = "held" if blocked.held else "round trip"
+            self._end(
+                "blocked", blocked.queues, client, blocked.since, time, cause=cause, transfers=blocked.held
+            )
 
     def is_at_rest(self) -> bool:
         """Return whether all queues are empty and OFF, and nothing is held, owned or blocked."""
@@ -227,27 +296,27 @@ class Intervals:
         return not any(going_on) and not any(self._depth.values())
 
     def join(self, before: Intervals) -> None:
-        """Add what was counted before these began at rest."""
+        """Add the counts of the intervals before these, which began at rest."""
         self.number += before.number
         for counts, had in ((self._drops, before._drops), (self._differs, before._differs)):
             for queue, names in had.items():
                 for name, number in names.items():
-                    _count(counts, queue, name, number)
+                    _add_count(counts, queue, name, number)
         for mine, earlier in ((self._max_depth, before._max_depth), (self._max_bytes, before._max_bytes)):
             for queue, most in earlier.items():
                 mine[queue] = max(most, mine.get(queue, 0))
-        for queue, sample in before._samples.items():
-            if queue not in self._samples:
-                self._samples[queue] = sample
-                continue
-            *summed, most, recorded, engine = self._samples[queue]
-            summed = [a + b for a, b in zip(sample[:3], summed, strict=True)]
-            engine += before._flowStoppedCount.get(queue, 0)
-            self._samples[queue] = [*summed, max(sample[3], most), recorded, engine]
+        for queue, reports in before._samples.items():
+            own = self._samples.setdefault(queue, reports)
+            if own is not reports:
+                own.number += reports.number
+                own.agreeing += reports.agreeing
+                own.depth_off += reports.depth_off
+                own.depth_off_most = max(own.depth_off_most, reports.depth_off_most)
+                own.engine_stops += before._flowStoppedCount.get(queue, 0)
         # What is held at the end says which time ON holds it.
         for holds in (holds for commands in self._held.values() for holds in commands.values()):
-            for queue, since in holds.items():
-                since[1] += before._flowStoppedCount.get(queue, 0)
+            for queue, held in holds.items():
+                holds[queue] = held._replace(stops=held.stops + before._flowStoppedCount.get(queue, 0))
         for queue, times in before._flowStoppedCount.items():
             self._flowStoppedCount[queue] = self._flowStoppedCount.get(queue, 0) + times
 
@@ -255,16 +324,17 @@ class Intervals:
         """Return the state as a plain value that JSON can hold; results must have been taken away."""
         names = ("sender", "flow", "flowStoppedCount", "held", "groups", "blocked", "depth", "max_depth",
                  "max_bytes", "drops", "differs", "samples")  # fmt: skip
-        return {name: getattr(self, f"_{name}") for name in names}
+        state = {name: getattr(self, f"_{name}") for name in names}
+        return state | {"samples": {queue: astuple(reports) for queue, reports in self._samples.items()}}
 
 
-def _count(counts: dict[str, dict[str, int]], queue: str, name: str, number: int = 1) -> None:
+def _add_count(counts: dict[str, dict[str, int]], queue: str, name: str, number: int = 1) -> None:
     names = counts.setdefault(queue, {})
     names[name] = names.get(name, 0) + number
 
 
 class Agreement(NamedTuple):
-    """How far the engine and the broker's own reports of a queue agree."""
+    """The agreement of the engine with the broker's own reports of a queue."""
 
     samples: int
     mean_depth_difference: float
@@ -313,8 +383,9 @@ class Auditor:
         self.player: LogPlayer | None = None
         self._checks: RuleChecks | None = None
         self._observer = observer
-        # What the checks cannot decide yet, the earliest first.
-        self._pending: list[list[Any]] = []
+        # A heap of the checks: completions that are not decided yet.
+        self._pending: list[Any] = []
+        self._next_gap = _NEVER
         if state is not None:
             self._continue(json.loads(state))
 
@@ -328,6 +399,9 @@ class Auditor:
         pending = self._pending
         for row in rows:
             seq, time, client, event, queue, label, _, _, text = row
+            if time > self._next_gap and self._checks is not None:
+                self._checks.pass_gap()
+                self._next_gap = self._checks.next_gap()
             if seq != self.next_seq and not self._is_next(seq, time):
                 continue
             self.next_seq = seq + 1
@@ -338,7 +412,7 @@ class Auditor:
             elif event == END:
                 self._finish()
             elif checks is not None and player is not None:
-                if pending and pending[0][0] < time:
+                if pending and pending[0].due < time:
                     checks.due(time)
                 if event == "stats":
                     player.pass_time(time)
@@ -366,6 +440,7 @@ class Auditor:
         intervals, observer = self.intervals, self._observer
         intervals.senders = Senders(workload.producers)
         self._checks = checks = RuleChecks(workload, self.tolerance, intervals.find, self._pending, state[1])
+        self._next_gap = checks.next_gap()
         handlers, checked = intervals.handlers, checks.events
 
         def observe(event: Event) -> None:
@@ -409,7 +484,7 @@ class Auditor:
             self.player.pass_time(time)
 
     def cut_off(self) -> list[Result]:
-        """Return what is known of a component whose end never came."""
+        """Return the results of a component whose end never came."""
         if self.is_finished:
             return []
         self.intervals.find(Finding(0, self._time, "cut-off", seen=self.next_seq - 1))
@@ -423,18 +498,18 @@ class Auditor:
     # Pieces
 
     def rest_key(self) -> str:
-        """Return what decides what follows, as text; empty if something is under way."""
+        """Return the state that decides the rest of the audit, as text; empty if something is under way."""
         if self.player is None or self._checks is None or not self._is_whole:
             return ""
         is_at_rest = self._checks.is_at_rest() and self.intervals.is_at_rest()
         return self.player.rest_key() if is_at_rest else ""
 
     def counts(self) -> tuple[int, dict[str, int]]:
-        """Return how many results were given so far, and how often each queue turned ON."""
+        """Return the number of results so far, and each queue's times ON."""
         return self.intervals.number, self.intervals.state()["flowStoppedCount"]
 
     def join(self, before: Auditor) -> bool:
-        """Add what was seen before this began at rest; return whether no message was seen by both."""
+        """Add the audit before this one, which began at rest; return whether no message is in both."""
         assert self._checks is not None and before._checks is not None
         if not self._checks.join(before._checks):
             return False
@@ -449,7 +524,7 @@ class Auditor:
             "format": FORMAT,
             "counts": [self.next_seq, self.intervals.number, self.duplicates, self._time],
             "flags": [self.is_finished, self._is_whole, self._cannot],
-            "tolerance": [self.tolerance.skew, self.tolerance.lag],
+            "tolerance": self.tolerance.plain(),
             "intervals": self.intervals.state(),
             "workload": None if self.player is None else workload_text(self.player.workload),
             "player": None if self.player is None else self.player.state(),
@@ -463,7 +538,7 @@ class Auditor:
             raise ValueError(f"an auditor's state has the format {FORMAT!r}, got {got!r}")
         self.next_seq, number, self.duplicates, self._time = value["counts"]
         self.is_finished, self._is_whole, self._cannot = value["flags"]
-        self.tolerance = Tolerance(*value["tolerance"])
+        self.tolerance = Tolerance.of_plain(value["tolerance"])
         self.intervals = Intervals(self.component, number, value["intervals"])
         if value["workload"] is not None:
             workload = Workload.from_json(json.loads(value["workload"]), name=self.component)
@@ -475,19 +550,21 @@ class Auditor:
 
 @dataclass(frozen=True, slots=True)
 class Audit(Tabular):
-    """What an audit gives: a table of its findings, and the run.
+    """The findings of an audit as a table, with the run that the engine reconstructed.
 
     Parameters:
         run: The log with the broker's inner events, as the engine reconstructs them.
-        findings: What the rules do not allow, in the order of the rows; empty for an honest log.
+        findings: Contradictions to the rules, in the order of the rows; empty for an honest log.
         tolerance: What was not counted as a finding.
-        agreements: Queue name to how far the engine agrees with what the broker reported of it.
+        agreements: The engine's agreement with the broker's reports, by queue.
+        cleaning: What was done to the log's rows before, and what is missing of them.
     """
 
     run: Run
     findings: list[Finding]
     tolerance: Tolerance
     agreements: dict[str, Agreement]
+    cleaning: Cleaning = field(default_factory=Cleaning)
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the findings column by column, or a slice of them."""
@@ -497,15 +574,17 @@ class Audit(Tabular):
         return f"Audit({self.run.workload.name!r}, {len(self.findings)} findings)"
 
 
-def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None) -> Audit:
-    """Play a log through the engine and hold what the clients saw against the rules.
+def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None, skew: Skew = AUTO) -> Audit:
+    """Play a log through the engine and check it against the rules.
 
     Parameters:
-        workload: What was run: queues, bindings, and who reads what.
-        tolerance: How far clocks and chance may go; None to estimate that from the log.
+        workload: What was run: queues, bindings, and consumers.
+        tolerance: The limits of clocks and chance; None to estimate them from the log.
+        skew: The offsets of the clients' clocks in microseconds, to be taken off; ``auto`` to estimate them.
 
     Returns:
-        Rows of clients that the workload has not are findings, and left out of the run.
+        Rows of clients that the workload has not are findings, and left out of the run.  A log that was read
+        from a file is clean; rows that were not are sorted first, and exact duplicates dropped.
 
     Raises:
         AmqpException: The broker's own refusal of a queue.
@@ -519,9 +598,67 @@ def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None
     >>> audit(ClientLog("small", rows), workload).findings[0].text()
     'row 2, 3e-06 s: never sent (CM-01), p, q, p-2: complete; allowed: what a producer sent before'
     """
-    tolerance = tolerance or Tolerance.estimate(log.rows)
-    events = EventTable()
-    return audit_parts(log.name, [log.rows], workload, tolerance, events)
+    events, clean = EventTable(), None
+    cleaning, estimated, rows = log.cleaning, log.tolerance, log.rows
+    if cleaning is None or estimated is None:
+        clean = clean_rows(rows, skew if tolerance is None else tolerance.skew)
+        cleaning, estimated, rows = clean.cleaning, clean.tolerance, clean.rows()
+    audited = audit_parts(log.name, [rows], workload, tolerance or estimated, events)
+    if tolerance is None and skew == AUTO and is_about_flow(audited.findings):
+        clean = clean or clean_rows(rows)
+        corrected = correct_clocks(clean, workload)
+        if corrected is not clean:
+            events = EventTable()
+            audited = audit_parts(log.name, corrected.parts(), workload, corrected.tolerance, events)
+            offsets = {**cleaning.offsets, **corrected.cleaning.offsets}
+            cleaning = replace(cleaning, offsets=offsets)
+    return replace(audited, cleaning=cleaning)
+
+
+_OF_FLOW = {"completed while held", "withheld without cause", "thresholds differ", "completed late"}
+"""Findings that an engine makes, too, if settlements reach it too late, as by a clock that is ahead."""
+
+_TRIAL_ROWS = 20_000
+"""Rows of a log that show whether its clocks are to be corrected."""
+
+
+def is_about_flow(findings: Iterable[Finding]) -> bool:
+    """Return whether findings are of a kind that a clock ahead of the others brings about."""
+    return any(found.kind in _OF_FLOW for found in findings)
+
+
+def correct_clocks(clean: CleanLog, workload: Workload, most: int = _TRIAL_ROWS) -> CleanLog:
+    """Return a log with the clocks corrected that may be ahead, if that takes nine of ten findings away.
+
+    A queue that is never empty and a clock that is ahead look the same: no message arrives at once.  But only
+    the clock makes the broker break its rules.
+
+    Parameters:
+        most: Rows of the log's beginning that are audited for that.
+    """
+    candidates = dict(clean.may_be_ahead)
+    if not candidates:
+        return clean
+
+    def find(log: CleanLog) -> list[Finding]:
+        rows = list(islice(chain.from_iterable(log.parts()), most))
+        return audit_parts("", [rows], workload, log.tolerance, EventTable()).findings
+
+    before = find(clean)
+    alone = [{client: offset} for client, offset in candidates.items()]
+    for offsets in [candidates, *alone[: _MOST_TRIALS * (len(alone) > 1)]] if is_about_flow(before) else []:
+        corrected = clean.with_clocks(offsets)
+        if _count(find(corrected)) * 10 <= _count(before):
+            return corrected
+    return clean
+
+
+def _count(findings: Iterable[Finding]) -> int:
+    return sum(found.number if found.kind == "thresholds differ" else 1 for found in findings)
+
+
+_MOST_TRIALS = 4
+"""Clocks that are corrected alone where all together explain nothing."""
 
 
 def audit_parts(
@@ -532,7 +669,7 @@ def audit_parts(
     events: EventTable,
     tell: Callable[[int], None] | None = None,
 ) -> Audit:
-    """Audit a log that is given part by part; `events` gets the engine's, and may be emptied in between."""
+    """Audit a clean log part by part; `events` gets the engine's events, and may be emptied in between."""
     auditor = Auditor(name, None, tolerance, events)
     auditor.begin(workload)
     auditor.next_seq = 1
@@ -553,4 +690,5 @@ def audit_parts(
     assert player is not None
     player.dissolve()
     run = Run(workload, events, end, player.errors)
-    return Audit(run, sorted(one for one in found if one.rule), tolerance, auditor.intervals.agreements())
+    needed = sorted(one for one in found if one.needs_reader)
+    return Audit(run, needed, tolerance, auditor.intervals.agreements())

@@ -1,10 +1,11 @@
-"""``qflow trace import LOG``: a client log becomes a trace and the workload behind it, and is audited."""
+"""``qflow trace import LOG``: audit a client log, and make a trace and a workload of it."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,14 +19,11 @@ from qflow.workload.agenda import SECOND
 from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from qflow.logs.audit import Audit
-    from qflow.logs.foreign_columns import Recognised
-    from qflow.logs.log_file import LogRow
-    from qflow.logs.tolerance import Tolerance
+    from qflow.logs.cleaning import CleanLog, Skew
     from qflow.logs.workload_file import Guess
-    from qflow.trace.files import Quarantine
+    from qflow.trace.files import LongTrace
+    from qflow.workload.measures import QueueMeters
     from qflow.workload.model import Workload
 
 _SHOWN = 20
@@ -40,23 +38,36 @@ def add_arguments(actions: Any) -> None:
     """Add ``import`` to the actions of ``qflow trace``."""
     parser = actions.add_parser(
         "import",
-        help="make a trace and a workload out of a client log, and say what in it the rules do not allow",
-        description="Replay what clients logged through the engine. Status 0 if the rules allow all of it, "
-        "1 if there are findings or rows that make no sense.",
+        help="audit a client log against the rules, and make a trace and a workload of it",
+        description="Replay a client log through the engine. Late rows are sorted in, exact duplicates "
+        "dropped, clocks that are ahead or behind corrected. Status 0 if the rules allow all of it, 1 if "
+        "there are findings or rows that make no sense (--fail-on).",
     )
-    parser.add_argument("log", metavar="LOG", help="what clients saw: .parquet, .csv(.gz) or .jsonl(.gz)")
     parser.add_argument(
-        "given",
-        nargs="?",
-        metavar="WORKLOAD.json",
-        help="what was run; without it the file of the log's name beside it, else a guess from the log",
+        "log",
+        nargs="+",
+        metavar="LOG",
+        help="a client log: .csv, .tsv, .jsonl, .json, .log, .parquet, also .gz; a folder of parts; several "
+        "files that are one log. A last WORKLOAD.json is the workload that was run; without it the file of "
+        "the log's name beside it, else a guess from the log",
     )
     parser.add_argument(
         "--map",
         metavar="MEANING=COLUMN,…",
-        help="what foreign columns mean: time, client, event, queue, label, size, group or seq; what is left "
-        "out is guessed from the names. time=COLUMN:ms gives the unit (s, ms, us, ns, iso), "
-        "event=COLUMN:{sent=transfer,…} what words mean; '' guesses all",
+        help="the meaning of foreign columns: time, client, event, queue, label, size, group or seq; others "
+        "are guessed from the names. time=COLUMN:ms gives the unit (s, ms, us, ns, iso), time=DATE+TIME two "
+        "columns, event=COLUMN:{sent=transfer,…} the words of events, label=value.id a path into a column of "
+        "JSON text; '' guesses all",
+    )
+    parser.add_argument(
+        "--separator",
+        default="",
+        metavar="CHAR",
+        help="between the values of text: a character, or comma, semicolon, tab, bar; default: as the header "
+        "has it",
+    )
+    parser.add_argument(
+        "--zone", default="", metavar="ZONE", help="the zone of times without one, such as Europe/Berlin"
     )
     parser.add_argument(
         "--like",
@@ -67,30 +78,39 @@ def add_arguments(actions: Any) -> None:
     parser.add_argument("--workload", metavar="OUT.json", help="write the workload behind the log")
     parser.add_argument(
         "--skew",
-        type=float,
-        metavar="MS",
-        help="milliseconds that clocks may differ by; default: as the log shows",
+        default="auto",
+        metavar="auto|HOST=MS,…|MS",
+        help="correct the clocks: as the log shows (auto, the default), or by the milliseconds that each "
+        "host's clock is ahead; a number alone corrects nothing and tolerates that difference",
+    )
+    parser.add_argument(
+        "--fail-on",
+        default="findings,rows",
+        metavar="WHAT,…",
+        help="status 1 if there are findings, quarantined rows (rows), or over 5 % of them (many-rows); "
+        "default: findings,rows; '' for never",
     )
     add_json(parser)
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Import the log, and print what was found."""
+    """Import the log, and print the findings."""
     from qflow.logs.client_log import ClientLog
 
-    path, given = namespace.log, _find_workload(namespace)
+    logs, given = _find_workload(namespace.log)
+    fails = _fails(namespace.fail_on)
     kept = Path(namespace.like) if namespace.like else None
     if kept is not None and namespace.map is None:
         namespace.map = _kept_mapping(kept)
         kept = None
-    require_apart([namespace.out, namespace.workload, kept], [path, given])
+    require_apart([namespace.out, namespace.workload, kept], [*logs, given])
     if namespace.out:
         from qflow.trace.files import check_target
 
         check_target(namespace.out)
-    seen = _look_through(path, namespace.map)
-    workload, source = _workload(path, given, seen)
-    audited, events, depths = _audit_log(namespace, seen, workload)
+    seen = _look_through(logs, namespace)
+    workload, source = _workload(logs, given, seen)
+    clean, audited, events, depths = _audit_log(namespace, logs, seen, workload)
     if kept is not None:
         write_file(kept, json.dumps({"map": namespace.map}) + "\n")
     inferred = seen.guess.collect_inferred() if given is None else {}
@@ -98,15 +118,15 @@ def run(namespace: argparse.Namespace) -> int:
         from qflow.logs.workload_file import write_workload
         from qflow.prediction.client_model import extract
 
-        # The rows are let go before the file is written.
-        behind = extract(ClientLog.read(path, namespace.map)[0], workload).workload
+        # The rows are released before the file is written.
+        behind = extract(ClientLog(workload.name, clean.rows()), workload).workload
         write_workload(behind, namespace.workload, inferred)
-    advice = _thresholds(namespace, audited, workload)
+    advice = _thresholds(clean, audited, workload)
     if namespace.json:
-        facts = _facts(path, source, seen, audited, events)
+        facts = _facts(logs, source, seen, audited, events)
         print(json.dumps(facts | {"depths": depths, "inferred": inferred, "thresholds": advice}))
     else:
-        _print(path, source, seen, audited, events)
+        _print(logs, source, seen, audited, events)
         for queue, found in depths.items():
             print(
                 f"  queue {queue}: no reports; in the replay at most {found['max_depth']} messages, "
@@ -116,55 +136,86 @@ def run(namespace: argparse.Namespace) -> int:
             print(f"  {value}: {words}")
         for sentence in advice:
             print(f"  {sentence} (qflow predict --infer)")
-    return 1 if audited.findings or seen.quarantine else 0
+    there = {
+        "findings": bool(audited.findings),
+        "rows": bool(seen.clean.quarantine),
+        "many-rows": audited.cleaning.is_partial,
+    }
+    return int(any(there[what] for what in fails))
+
+
+_FAILURES = ("findings", "rows", "many-rows")
+
+
+def _fails(text: str) -> list[str]:
+    """Return what makes the status 1."""
+    fails = [word.strip() for word in text.split(",") if word.strip()]
+    for word in fails:
+        if word not in _FAILURES:
+            raise RefusalError(f"--fail-on: must be some of {', '.join(_FAILURES)}, got {word!r}")
+    return fails
 
 
 class _Seen(NamedTuple):
-    """What one look through a log shows: all that has to be known before it is played."""
+    """A log that was looked through before it is played: its clean rows, and the guess of its workload."""
 
-    rows: int
-    is_ordered: bool
-    tolerance: Tolerance
+    clean: CleanLog
     guess: Guess
-    quarantine: Quarantine
-    recognised: Recognised | None
-    first: int
-    last: int
+
+    @property
+    def rows(self) -> int:
+        return self.clean.cleaning.rows
 
     def recognition(self) -> list[str]:
-        """Return how the file was read, and what of its workload no row shows."""
-        if self.recognised is not None:
-            return self.recognised.sentences(self.last)
-        if self.first < _LATE:
+        """Return the recognised columns and times, or a warning about times that begin late."""
+        first, last = self.guess.first or 0, self.guess.last
+        if self.clean.recognised is not None:
+            return self.clean.recognised.sentences(last)
+        if first < _LATE:
             return []
-        late = f"{self.first / SECOND:g} s after the start, which is played too"
+        late = f"{first / SECOND:g} s after the start, which is played too"
         return [f"times: the first row is {late}; --map time=ts_us makes it the start, and looks at the unit"]
 
 
-def _look_through(path: str, columns: str | None) -> _Seen:
+def _look_through(logs: list[str], namespace: argparse.Namespace) -> _Seen:
+    from qflow.logs.cleaning import CleanLog
     from qflow.logs.log_file import LogError, read_log
-    from qflow.logs.tolerance import Ways
     from qflow.logs.workload_file import Guess
-    from qflow.trace.files import Quarantine
 
-    ways, guess, quarantine = Ways(), Guess(), Quarantine()
-    recognised, count, first, end = None, 0, None, 0
+    name = _name(logs)
+    clean = CleanLog(
+        lambda: read_log(logs, namespace.map, namespace.separator, namespace.zone), _skew(namespace.skew)
+    )
     try:
-        with progress(f"reading {Path(path).name}") as shown:
-            for bit in read_log(path, columns):
-                quarantine += bit.problems
-                recognised = bit.recognised
-                ways.take_numbered(bit.numbers, bit.rows)
-                for row in bit.rows:
-                    guess.take(row)
-                    count += 1
-                    end = max(end, row.ts_us)
-                    first = row.ts_us if first is None else first
-                shown(count)
+        with progress(f"reading {name}") as shown:
+            guess = clean.look(Guess, shown)
     except LogError as error:
-        raise LogError(f"{Path(path).name}: {error}") from None
-    tolerance = ways.tolerance()
-    return _Seen(count, ways.is_ordered, tolerance, guess, quarantine, recognised, first or 0, end)
+        raise LogError(f"{name}: {error}") from None
+    return _Seen(clean, guess)
+
+
+def _name(logs: list[str]) -> str:
+    more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
+    return Path(logs[0]).name + more
+
+
+def _skew(text: str) -> Skew:
+    from qflow.workload.attributes import LARGEST_NUMBER
+
+    def milliseconds(number: str) -> int:
+        # No number at all is out of the range, too.
+        with suppress(ValueError, OverflowError):
+            if abs(float(number)) <= LARGEST_NUMBER:
+                return round(float(number) * _MILLISECOND)
+        allowed = f"auto, HOST=MS,…, or a number of milliseconds from 0, up to {LARGEST_NUMBER}"
+        raise RefusalError(f"--skew: must be {allowed}, got {text}")
+
+    if text == "auto":
+        return "auto"
+    if "=" in text:
+        pairs = (part.rpartition("=") for part in text.split(",") if part.strip())
+        return {host.strip(): milliseconds(number) for host, _, number in pairs}
+    return milliseconds("inf" if text.strip().startswith("-") else text)
 
 
 def _kept_mapping(path: Path) -> str:
@@ -177,50 +228,89 @@ def _kept_mapping(path: Path) -> str:
         raise RefusalError(f"--like: {path} is no mapping that an import has kept") from None
 
 
-def _workload(log: str, path: str | Path | None, seen: _Seen) -> tuple[Workload, str]:
+def _workload(logs: list[str], path: str | Path | None, seen: _Seen) -> tuple[Workload, str]:
     from qflow.logs.log_file import source_of
     from qflow.workload.model import Workload
 
     if path is not None:
         return Workload.load(path), Path(path).name
-    if not seen.rows and seen.quarantine:
-        raise RefusalError(f"{Path(log).name}: {seen.quarantine.summary()}")
-    guessed = seen.guess.workload(source_of(log))
+    if not seen.rows and seen.clean.quarantine:
+        raise RefusalError(f"{_name(logs)}: {seen.clean.quarantine.summary()}")
+    guessed = seen.guess.workload(source_of(logs))
     return guessed, "guessed from the log; thresholds unknown, as no log says how its queues were declared"
 
 
-def _find_workload(namespace: argparse.Namespace) -> str | Path | None:
-    """Return the workload file that is read: the one asked for, or the one beside the log."""
+def _find_workload(given: list[str]) -> tuple[list[str], str | Path | None]:
+    """Return the logs, and the workload file: a last one that holds a workload, or the one beside the log."""
     from qflow.logs.log_file import source_of
 
-    beside = Path(namespace.log).with_name(f"{source_of(namespace.log)}.json")
-    given: str | None = namespace.given
-    return given or (beside if beside.is_file() else None)
+    if len(given) > 1 and given[-1].endswith(".json") and _is_workload(Path(given[-1])):
+        return given[:-1], given[-1]
+    beside = Path(given[0]).with_name(f"{source_of(given)}.json")
+    is_other = not any(beside.exists() and beside.samefile(log) for log in given if Path(log).exists())
+    return given, beside if beside.is_file() and is_other else None
+
+
+def _is_workload(path: Path) -> bool:
+    """Return whether a .json file is no log: it holds one object without a time."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        # A file that is not there or not readable is a workload that the reader meant.
+        return True
+    return isinstance(held, dict) and "ts_us" not in held
 
 
 def _audit_log(
-    namespace: argparse.Namespace, seen: _Seen, workload: Workload
-) -> tuple[Audit, int, dict[str, Any]]:
-    """Audit the log and write the trace; return also the number of events, and the depths not reported."""
+    namespace: argparse.Namespace, logs: list[str], seen: _Seen, workload: Workload
+) -> tuple[CleanLog, Audit, int, dict[str, Any]]:
+    """Audit the log and write the trace; return also the log, the number of events, derived depths."""
+    from qflow.logs.audit import correct_clocks, is_about_flow
+    from qflow.trace.files import write_trace
+
+    clean = seen.clean
+    played = _play(namespace, logs, clean, workload, seen.guess.last)
+    if is_about_flow(played.audited.findings):
+        corrected = correct_clocks(clean, workload)
+        if corrected is not clean:
+            clean = corrected
+            played = _play(namespace, logs, clean, workload, seen.guess.last)
+    if played.trace is not None:
+        with progress(f"writing {Path(namespace.out).name}", len(played.trace)) as shown:
+            write_trace(played.trace, namespace.out, shown)
+    depths = {
+        queue: {"max_depth": found["max_depth"], "mean_depth": found["mean_depth"], "derived": True}
+        for queue, found in played.meters.measures().items()
+        if queue not in played.audited.agreements
+    }
+    return clean, played.audited, played.events, depths
+
+
+class _Played(NamedTuple):
+    """A log's audit, and the engine's events: their number, their trace if asked for, and their meters."""
+
+    audited: Audit
+    events: int
+    trace: LongTrace | None
+    meters: QueueMeters
+
+
+def _play(
+    namespace: argparse.Namespace, logs: list[str], clean: CleanLog, workload: Workload, last: int
+) -> _Played:
+    from dataclasses import replace
+
     from qflow.broker.events import EventTable
     from qflow.logs.audit import audit_parts
-    from qflow.logs.client_log import ClientLog
-    from qflow.logs.log_file import read_log, source_of
-    from qflow.logs.tolerance import Tolerance
-    from qflow.trace.files import LongTrace, write_trace
+    from qflow.logs.log_file import source_of
+    from qflow.trace.files import LongTrace
     from qflow.workload.measures import QueueMeters
 
-    trace, meters = None, QueueMeters(workload, max(1, seen.last))
+    trace, meters = None, QueueMeters(workload, max(1, last))
     if namespace.out:
         folder = Path(namespace.out).resolve().parent
         beside = folder if folder.is_dir() else None
         trace = LongTrace(workload.name, workload.options, workload, beside)
-    # Rows that their own numbers put in another order have to be sorted first, all of them.
-    columns, estimated = namespace.map, seen.tolerance
-    parts: Iterator[list[LogRow]] = (bit.rows for bit in read_log(namespace.log, columns))
-    if not seen.is_ordered:
-        ordered = ClientLog.read(namespace.log, columns)[0].rows
-        parts, estimated = iter([ordered]), Tolerance.estimate(ordered)
     table, count = EventTable(), 0
 
     def take(done: int) -> None:
@@ -232,25 +322,17 @@ def _audit_log(
         del table[:]
         shown(done)
 
-    tolerance = _tolerance(namespace.skew, estimated)
-    with progress("replaying", seen.rows) as shown:
-        audited = audit_parts(source_of(namespace.log), parts, workload, tolerance, table, take)
-        take(seen.rows)
-    if trace is not None:
-        with progress(f"writing {Path(namespace.out).name}", len(trace)) as shown:
-            write_trace(trace, namespace.out, shown)
-    depths = {
-        queue: {"max_depth": found["max_depth"], "mean_depth": found["mean_depth"], "derived": True}
-        for queue, found in meters.measures().items()
-        if queue not in audited.agreements
-    }
-    return audited, count, depths
+    rows = clean.cleaning.rows
+    with progress("replaying", rows) as shown:
+        audited = audit_parts(source_of(logs), clean.parts(), workload, clean.tolerance, table, take)
+        take(rows)
+    return _Played(replace(audited, cleaning=clean.cleaning), count, trace, meters)
 
 
-def _thresholds(namespace: argparse.Namespace, audited: Audit, workload: Workload) -> list[str]:
-    """Return which thresholds the log shows, where those of the workload are disproved or unknown."""
+def _thresholds(clean: CleanLog, audited: Audit, workload: Workload) -> list[str]:
+    """Return the thresholds that the log shows, where those of the workload are disproved or unknown."""
     from qflow.logs.client_log import ClientLog
-    from qflow.logs.log_file import LogError, read_log
+    from qflow.logs.log_file import LogError
     from qflow.prediction.inferred_thresholds import contradiction_of, infer_thresholds
     from qflow.workload.model import is_unseen
 
@@ -258,7 +340,7 @@ def _thresholds(namespace: argparse.Namespace, audited: Audit, workload: Workloa
         return []
     try:
         with progress("reading thresholds") as shown:
-            rows = (row for bit in read_log(namespace.log, namespace.map) for row in bit.rows)
+            rows = (row for part in clean.parts() for row in part)
             inferred = infer_thresholds(ClientLog("", list(islice(rows, _MOST))), workload, shown)
     except LogError:
         # Of a client that the workload has not there are findings.
@@ -266,47 +348,46 @@ def _thresholds(namespace: argparse.Namespace, audited: Audit, workload: Workloa
     return inferred.sentences()[:1] if inferred.levels else []
 
 
-def _tolerance(skew: float | None, estimated: Tolerance) -> Tolerance:
-    from qflow.logs.tolerance import Tolerance
-    from qflow.workload.attributes import LARGEST_NUMBER
-
-    if skew is None:
-        return estimated
-    if not 0 <= skew <= LARGEST_NUMBER:
-        allowed = f"a number of milliseconds from 0, up to {LARGEST_NUMBER}"
-        raise RefusalError(f"--skew: must be {allowed}, got {skew:g}")
-    return Tolerance(round(skew * _MILLISECOND), estimated.lag)
-
-
-def _facts(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> dict[str, Any]:
+def _facts(logs: list[str], source: str, seen: _Seen, audited: Audit, events: int) -> dict[str, Any]:
+    cleaning, recognised = audited.cleaning, seen.clean.recognised
     return {
-        "file": Path(file).name,
+        "file": _name(logs),
         "workload": source,
         "rows": seen.rows,
         "events": events,
-        "recognised": seen.recognised.as_json() if seen.recognised else None,
+        "recognised": recognised.as_json() if recognised else None,
+        "cleaning": {
+            "late": cleaning.late,
+            "late_by_us": cleaning.latest_us,
+            "duplicates": cleaning.duplicates,
+            "clocks_us": dict(cleaning.offsets),
+            "gaps": [gap._asdict() for gap in cleaning.doubt.gaps],
+            "is_partial": cleaning.is_partial,
+            "sentences": [*filter(None, [cleaning.headline()]), *cleaning.sentences()],
+        },
         "tolerance": {"skew_us": audited.tolerance.skew, "lag_us": audited.tolerance.lag},
         "findings": [
             {**finding._asdict(), "rule": finding.rule, "sentence": finding.sentence()}
             for finding in audited.findings
         ],
         "statistics": {name: agreement._asdict() for name, agreement in audited.agreements.items()},
-        "quarantine": [entry._asdict() for entry in seen.quarantine],
+        "quarantine": [entry._asdict() for entry in seen.clean.quarantine],
     }
 
 
-def _print(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> None:
+def _print(logs: list[str], source: str, seen: _Seen, audited: Audit, events: int) -> None:
     from qflow.workload.model import is_unseen
 
-    name = Path(file).name
+    name, cleaning = _name(logs), audited.cleaning
     print(f"{name}: {seen.rows} rows became {events} events; workload: {source}")
-    for sentence in seen.recognition():
+    for sentence in (*filter(None, [cleaning.headline()]), *seen.recognition(), *cleaning.sentences()):
         print(f"  {sentence}")
-    if seen.quarantine:
-        print(f"{name}: {seen.quarantine.summary()}", file=sys.stderr)
+    if seen.clean.quarantine:
+        print(f"{name}: {seen.clean.quarantine.summary()}", file=sys.stderr)
     skew, lag = audited.tolerance.skew / _MILLISECOND, audited.tolerance.lag / _MILLISECOND
     count = format_count(len(audited.findings), "finding") if audited.findings else "no findings"
-    print(f"  {count} (tolerated: clocks {skew:g} ms apart, ways of {lag:g} ms)")
+    apart = f"{skew:g} ms between corrected clocks" if cleaning.offsets else f"clocks {skew:g} ms apart"
+    print(f"  {count} (tolerated: {apart}, ways of {lag:g} ms)")
     for finding in audited.findings[:_SHOWN]:
         print(f"    {paint_states(finding.text())}")
     if len(audited.findings) > _SHOWN:

@@ -26,7 +26,6 @@ what the stream gives.  Between two rows its state is a plain value that JSON ca
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +38,7 @@ from qflow.broker.errors import AmqpException, SessionException
 from qflow.broker.events import Event, EventTable
 from qflow.broker.session import Session
 from qflow.broker.snapshot import ONLY_COUNT
+from qflow.logs.cleaning import AUTO, Cleaning, CleanLog, Nobody, Skew
 from qflow.logs.log_file import (
     SAMPLE_FIELDS,
     SETTLEMENTS,
@@ -47,10 +47,12 @@ from qflow.logs.log_file import (
     LogRow,
     QueueSample,
     forget_oldest,
+    name_of,
     read_log,
     sample_values,
     source_of,
 )
+from qflow.logs.tolerance import Tolerance
 from qflow.table import Tabular, columns_of
 from qflow.trace.files import Quarantine
 from qflow.workload.agenda import SECOND
@@ -73,17 +75,33 @@ class ClientLog(Tabular):
     rows: list[LogRow]
     start_us: int | None = field(default=None, compare=False)
     """Microseconds from 1970 to the time 0 of the rows; None if the log has no date."""
+    cleaning: Cleaning | None = field(default=None, compare=False, repr=False)
+    tolerance: Tolerance | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def load(cls, path: str | Path, columns: str | Mapping[str, str] | None = None) -> ClientLog:
-        r"""Read a log from a ``.csv``, ``.jsonl`` (also ``.gz``) or ``.parquet`` file.
+    def load(
+        cls,
+        path: str | Path | Sequence[str | Path],
+        columns: str | Mapping[str, str] | None = None,
+        *,
+        separator: str = "",
+        zone: str = "",
+        skew: Skew = AUTO,
+    ) -> ClientLog:
+        r"""Read a log from text, JSON or Parquet, also gzipped; from several files or a folder of parts.
+
+        Late rows are sorted in, exact duplicates are dropped, and clocks that are ahead or behind are
+        corrected; :attr:`cleaning` tells of it.
 
         Parameters:
-            path: A file with the columns of :class:`LogRow`, in that order; or with any, of which ``columns``
-                says what they mean.  Times since 1970 become times since the first row.
-            columns: Meaning to column, such as ``{"time": "@timestamp", "client": "host"}``; what is left out
-                is guessed from the names.  The time's unit and the words of events may be added, as
+            path: Files with the columns of :class:`LogRow`; or with any, whose meanings are in ``columns``.
+                Times since 1970 become times since the first row.
+            columns: Meaning to column, such as ``{"time": "@timestamp", "client": "host"}``; the others are
+                guessed from the names.  The time's unit and the words of events may be added, as
                 :meth:`qflow.logs.foreign_columns.ColumnMap.of` says.
+            separator: The character between the values of text, or its name; empty to see it in the header.
+            zone: The time zone of times without one, such as ``Europe/Berlin``; empty for UTC.
+            skew: The offset of each host's clock in microseconds; ``auto`` to estimate them.
 
         Raises:
             LogError: One sentence that names the file, the row and the column.
@@ -97,39 +115,40 @@ class ClientLog(Tabular):
         ...     ClientLog.load(path, columns={"time": "when", "event": "action:{sent=transfer}"}).rows
         [LogRow(ts_us=0, client='shop', event='transfer', queue='orders', label='7', size=0, group='')]
         """
-        log, quarantine = cls.read(path, columns)
+        log, quarantine = cls.read(path, columns, separator=separator, zone=zone, skew=skew)
         for entry in quarantine:
             is_cut_off = entry.reason.startswith("the file ")
-            raise LogError(f"{Path(path).name}: {entry.reason if is_cut_off else entry.text()}")
+            raise LogError(f"{name_of(path)}: {entry.reason if is_cut_off else entry.text()}")
         return log
 
     @classmethod
     def read(
-        cls, path: str | Path, columns: str | Mapping[str, str] | None = None
+        cls,
+        path: str | Path | Sequence[str | Path],
+        columns: str | Mapping[str, str] | None = None,
+        *,
+        separator: str = "",
+        zone: str = "",
+        skew: Skew = AUTO,
     ) -> tuple[ClientLog, Quarantine]:
-        """Read a log from anywhere: good rows are kept, bad ones set aside with the reason.
+        """Read a log from anywhere: good rows are kept, bad ones quarantined with the reason.
+
+        Parameters:
+            path, columns, separator, zone, skew: As :meth:`load` takes them.
 
         Raises:
             LogError: If no row can be read: one sentence that names the file and says why.
             OSError: If the file cannot be opened.
         """
-        numbers = array("q")
-        rows: list[LogRow] = []
-        quarantine = Quarantine()
-        start_us: int | None = None
         try:
-            for bit in read_log(path, columns):
-                if bit.recognised and bit.recognised.clock.is_epoch:
-                    start_us = bit.recognised.clock.start
-                numbers.extend(bit.numbers)
-                rows += bit.rows
-                quarantine += bit.problems
+            bits = list(read_log(path, columns, separator, zone))
         except LogError as error:
-            raise LogError(f"{Path(path).name}: {error}") from None
-        if any(after <= before for before, after in zip(numbers, numbers[1:], strict=False)):
-            # Its own numbers say the order, and what is there twice.
-            rows = [row for _, row in sorted(dict(zip(numbers, rows, strict=True)).items())]
-        return cls(source_of(path), rows, start_us), quarantine
+            raise LogError(f"{name_of(path)}: {error}") from None
+        clean = CleanLog(lambda: bits, skew)
+        clean.look(Nobody)
+        rows = [row for part in clean.parts() for row in part]
+        log = cls(source_of(path), rows, clean.start_us, clean.cleaning, clean.tolerance)
+        return log, clean.quarantine
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the columns, or a slice of their rows, by name."""

@@ -1,8 +1,8 @@
-"""Components: which clients and queues can ever influence one another, and a log split accordingly.
+"""Components: clients and queues that can influence one another, and a log split by them.
 
-A queue's history is a sequence, which cannot be split; but what no client joins has nothing to do with one
-another. Two queues that one client touches belong together: a transfer is complete only when each of its
-queues has let go of it (CM-03), so that a producer carries what one queue does over to the next.
+A queue's history is a sequence, which cannot be split; but queues without a common client are independent.
+Two queues that one client touches belong together: a transfer is complete only when each of its queues has
+released it (CM-03), so that a producer carries the state of one queue over to the next.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import suppress
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
 from qflow.logs.audit import Auditor
+from qflow.logs.cleaning import clean_rows
 from qflow.logs.findings import Result
 from qflow.logs.log_file import LakeRow, LogRow
 from qflow.logs.tolerance import Tolerance
@@ -27,7 +28,7 @@ _Touch = tuple[str, str, str]
 
 
 def touches_of(source: str, workload: Workload) -> list[_Touch]:
-    """Return who touches what according to a workload; where messages go, the engine is asked."""
+    """Return the pairs of client and queue in a workload; the engine routes the messages."""
     pairs = {(queue, queue) for queue in workload.queues}
     pairs |= {(consumer.name, consumer.queue) for consumer in workload.consumers}
     try:
@@ -122,10 +123,14 @@ class Splitter:
         # A log may only add what a workload knows: others belong to no component.
         touches += [(source, *pair) for pair in shown if pair[0] in clients and pair[1] in queues]
         self._components = components_of(touches)
-        label = tolerance.text() if tolerance is not None else ""
+        parts = parts_of(workload, self._components)
+        first = next(iter(parts), "")
+        # A gap is one finding, though it is in the log of each component.
+        labels = {"": ""}
+        if tolerance is not None:
+            labels = dict.fromkeys(parts, tolerance.unreported().text()) | {first: tolerance.text()}
         self._begins = {
-            name: LakeRow.begin(workload_text(part), label)
-            for name, part in parts_of(workload, self._components).items()
+            name: LakeRow.begin(workload_text(part), labels.get(name, "")) for name, part in parts.items()
         }
         self._next = dict.fromkeys(self._begins, 1)
 
@@ -158,7 +163,9 @@ class Splitter:
 
 def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str, list[LakeRow]]:
     """Split a log by components, in memory."""
-    splitter = Splitter(source, workload, Tolerance.estimate(rows))
+    clean = clean_rows(rows)
+    rows = clean.rows()
+    splitter = Splitter(source, workload, clean.tolerance)
     lake: dict[str, list[LakeRow]] = {}
     for component, row in (*splitter.split(rows), *splitter.end()):
         lake.setdefault(component, []).append(row)

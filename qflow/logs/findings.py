@@ -1,7 +1,7 @@
-"""Findings and results: what an audit gives, and the sentence of each kind of finding.
+"""Findings and results: the rows of an audit, and the sentence of each kind of finding.
 
-A finding says in columns what a log shows that needs a reader.  A result is a row of the audit's table: a
-finding, or an interval in which a queue was ON, a transfer held, a producer blocked or a group owned.
+A finding is a contradiction between a log and the rules, in columns.  A result is a row of the audit's table:
+a finding, or an interval in which a queue was ON, a transfer held, a producer blocked or a group owned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from qflow.workload.agenda import SECOND
 
 
 class Finding(NamedTuple):
-    """One thing that a log shows and that needs a reader: in columns, the sentence is made from them.
+    """One contradiction between a log and the rules, in columns of which its sentence is made.
 
     Fields:
         row: Of the log, from 1, the header not counted; 0 if it is of none.
@@ -52,12 +52,21 @@ class Finding(NamedTuple):
         """The rule that it breaks, such as ``FC-15``; empty if it breaks none."""
         return SENTENCES[self.kind][0]
 
+    @property
+    def needs_reader(self) -> bool:
+        """Whether a reader of the audit has to see it: it breaks a rule, or rows of the log are missing."""
+        return bool(self.rule) or self.kind == "rows missing"
+
     def sentence(self) -> str:
-        """Return what was seen, in words; of what breaks a rule, also what is allowed."""
-        return SENTENCES[self.kind][1].format(**self._asdict(), mean=self._mean_off())
+        """Return the observation in words, and if it breaks a rule, the allowed one."""
+        begin, end = self.time / SECOND, (self.time + self.gap) / SECOND
+        more = {"mean": self._mean_off(), "begin": f"{begin:g}", "end": f"{end:g}"}
+        return SENTENCES[self.kind][1].format(**self._asdict(), **more, late=f"{self.gap / SECOND:.3g}")
 
     def text(self) -> str:
-        """Return one line: where, what, whose, and the sentence."""
+        """Return one line: place, kind, names and the sentence."""
+        if self.kind == "rows missing":
+            return self.sentence()
         what = ", ".join(part for part in (self.client, self.queue, self.message) if part)
         rule = f" ({self.rule})" if self.rule else ""
         gap = f"; gap {self.gap}" if self.gap else ""
@@ -80,13 +89,26 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "completed twice": ("CM-02", "complete again; allowed: once"),
     "completed while held": (
         "FC-15",
-        "complete, {queue} is ON; allowed: not before {queue} lets go of it, {gap} us later",
+        "complete, {queue} is ON; allowed: not before {queue} releases it, {gap} us later",
     ),
     "withheld without cause": (
         "CM-02",
-        "complete after {gap} us; allowed: at once, no queue of the message can be ON",
+        "complete {gap} us after any queue could hold it; allowed: at once",
     ),
-    "delivered twice": ("CN-10", "delivered again, {name} has it; allowed: once, unless it is given back"),
+    "completed late": (
+        "CM-02",
+        "complete {late} s late, after a later transfer to the same queues; allowed: at once",
+    ),
+    "never completed": (
+        "CM-02",
+        "never complete, {late} s long no queue can hold it; allowed: complete as soon as no queue holds it",
+    ),
+    "thresholds differ": (
+        "CM-02",
+        "{number} completions are withheld for up to {late} s, though {queue} is OFF by the thresholds of the "
+        "workload; allowed: complete at once while OFF (the broker's are lower, or clients are slow)",
+    ),
+    "delivered twice": ("CN-10", "delivered again, {name} has it; allowed: once, unless it is released"),
     "credit exceeded": ("CN-04", "{seen} at a time; allowed: {expected}"),
     "order": ("CN-27", "delivered after {name}; allowed: the one sent first, first"),
     "group order": ("MG-06", "delivered after {name}; allowed: the one sent first, first"),
@@ -99,6 +121,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
     ),
     "discarded": ("LP-05", "never delivered, later ones are; allowed: policy {name} drops nothing it took"),
     # What makes a result uncertain.
+    "rows missing": (
+        "",
+        "rows are missing between {begin} s and {end} s (about {number}); consequences are not judged",
+    ),
     "gap": ("", "events {expected} to {seen} are missing; what follows is not certain"),
     "cut-off": ("", "the log breaks off after event {seen}: its end is missing"),
     "no-begin": ("", "its workload is missing; nothing audited"),

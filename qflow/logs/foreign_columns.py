@@ -1,25 +1,33 @@
-"""Foreign columns: what the columns of a log that another program wrote mean, and how its times are read.
+"""Foreign columns: the meaning of the columns of a log that another program wrote, and the unit of its times.
 
 A log has seven columns (:class:`qflow.logs.log_file.LogRow`), and few programs write exactly these.  A *map*
 says which column has which meaning: ``time=@timestamp,client=host``.  A meaning that the map leaves out is
-the column of its own name, or of a usual one (``timestamp``, ``message_id``); that is a guess, and is said.
+the column of its own name, or of a usual one (``timestamp``, ``message_id``); the import prints such guesses.
+A column may be a path into JSON text, ``value.id`` of a column ``value``, as Kafka's connectors write one;
+and the time may be in two columns, ``date+time``.
 
 Times are numbers since 1970 in seconds, milliseconds, microseconds or nanoseconds, which their size shows:
 from 2000 to 2100 the four have no number in common.  Or they are ISO text, or numbers that count from
 anywhere: whole ones are microseconds then, others seconds.  All are made relative to the earliest of the
 first rows.  The unit is that of the first two rows that agree; a row in another unit, or more than
-:data:`FAR` from the one before, is set aside, as no workload pauses so long and a clock that was set does.
+:data:`FAR` from the one before, is quarantined, as no workload pauses so long and a clock that was set does.
+
+ISO text without a zone is read in the zone that is given, else as UTC.  At the end of summer time a local
+hour comes twice: of its two instants the one nearer to the row before is taken.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import ROUND_FLOOR, Decimal
+from functools import lru_cache
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 _USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "seq": (),
@@ -77,7 +85,18 @@ def _unit_of(number: int | Decimal) -> str:
     return next(fitting, "")
 
 
-def _time_of(value: object) -> tuple[str, int | Decimal] | None:
+@lru_cache(16)
+def _zone_of(name: str) -> tzinfo:
+    """Return a time zone by its name; ValueError if the machine has none of that name."""
+    if not name:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise ValueError(f"--zone: must be a name such as Europe/Berlin or UTC, got {name!r}") from None
+
+
+def _time_of(value: object, zone: str = "", fold: int = 0) -> tuple[str, int | Decimal] | None:
     """Return a time's unit, "" of a number that is in none, and the number; None for what is no time."""
     number = _number(value)
     if number is not None:
@@ -85,7 +104,7 @@ def _time_of(value: object) -> tuple[str, int | Decimal] | None:
     try:
         date = datetime.fromisoformat(value.strip()) if isinstance(value, str) else None
         # A zone can lead beyond the years that there are.
-        known = date and date.replace(tzinfo=date.tzinfo or UTC).astimezone(UTC)
+        known = date and date.replace(tzinfo=date.tzinfo or _zone_of(zone), fold=fold).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
     if date is None or known is None:
@@ -102,17 +121,22 @@ def _microseconds(number: int | Decimal, unit: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How the times of a log are read."""
+    """The unit, zone and start of a log's times."""
 
     unit: str
     start: int
     is_epoch: bool
     is_guess: bool = True
+    zone: str = ""
+    # A time that a spreadsheet rounded, as it is in the file.
+    rounded: str = ""
 
     @classmethod
-    def of(cls, values: Sequence[object], unit: str = "") -> Clock:
+    def of(cls, values: Sequence[object], unit: str = "", zone: str = "") -> Clock:
         """Return the clock of a column's first values."""
-        found = [time for time in map(_time_of, values) if time is not None]
+        if zone:
+            _zone_of(zone)
+        found = [time for time in (_time_of(value, zone) for value in values) if time is not None]
         if unit:
             found = [(kind, number) for kind, number in found if kind.startswith("iso") == (unit == "iso")]
         if not found:
@@ -129,14 +153,18 @@ class Clock:
         is_of_it = (lambda own: own == kind) if is_epoch else (lambda own: not own.startswith("iso"))
         times = (_microseconds(number, kind) for own, number in found if is_of_it(own))
         base = _microseconds(first, kind)
-        return cls(kind, min(time for time in times if abs(time - base) <= FAR), is_epoch, not unit)
+        start = min(time for time in times if abs(time - base) <= FAR)
+        return cls(kind, start, is_epoch, not unit, zone, next(filter(None, map(_rounded, values)), ""))
 
-    def read(self, value: object) -> int:
-        """Return a time in microseconds since the start."""
-        kind, number = _time_of(value) or (None, 0)
+    def read(self, value: object, near: int | None = None) -> int:
+        """Return a time in microseconds since the start; of a local hour that comes twice, the nearer one."""
+        kind, number = _time_of(value, self.zone) or (None, 0)
+        if kind == "iso" and self.zone and near is not None:
+            _, later = _time_of(value, self.zone, fold=1) or (None, number)
+            number = min(number, later, key=lambda time: abs(int(time) - self.start - near))
         is_foreign = kind != self.unit and (kind or self.unit.startswith("iso"))
         if kind is None or (is_foreign and (self.is_epoch or kind.startswith("iso"))):
-            shown = f", which is {self._words(kind, bool(kind))}" if kind else ""
+            shown = f", which is {self._words(kind)}" if kind else ""
             raise ValueError(f"must be {self.words()} as in the first rows, got {str(value)[:40]!r}{shown}")
         return _microseconds(number, self.unit) - self.start
 
@@ -144,9 +172,9 @@ class Clock:
         """Return the unit in words."""
         return self._words(self.unit, self.is_epoch)
 
-    @staticmethod
-    def _words(unit: str, is_epoch: bool) -> str:
-        return _UNITS[unit] + " since 1970" * (unit in _A_SECOND and is_epoch)
+    def _words(self, unit: str, is_epoch: bool = True) -> str:
+        words = _UNITS[unit] + " since 1970" * (unit in _A_SECOND and is_epoch)
+        return words.replace("UTC", self.zone or "UTC")
 
     def start_text(self) -> str:
         """Return the instant that became 0: a date if it is known, else the number of microseconds."""
@@ -155,7 +183,7 @@ class Clock:
         return (_EPOCH + timedelta(microseconds=self.start)).isoformat()
 
     def sentence(self, last: int) -> str:
-        """Return how the times were read, and what another unit would change."""
+        """Return the unit of the times, and the length of the log in the other units."""
         seconds = last / _A_SECOND["us"]
         text = f"times: {self.words()}{' (guessed)' * self.is_guess}; 0 is {self.start_text()}, "
         text += f"and the log lasts {seconds:g} s"
@@ -166,11 +194,29 @@ class Clock:
                 if unit != self.unit
             ]
             text += f" (it would be {', '.join(others)}: time=COLUMN:UNIT says which)"
-        elif self.unit == "iso":
+        elif self.unit == "iso" and not self.zone:
             text += (
-                " (a change to or from summer time inside the log would be an hour too much or too little)"
+                " (a change to or from summer time inside the log would be an hour too much or too little; "
+                "--zone says which zone it is)"
+            )
+        if self.rounded:
+            text += (
+                f"; warning: {self.rounded} is a rounded time, rows within its last digit are of one instant"
             )
         return text
+
+
+OWN_CLOCK = Clock("us", 0, is_epoch=False, is_guess=False)
+"""The clock of a log's own column ``ts_us``, whose times count from the start."""
+
+
+def _rounded(value: object) -> str:
+    """Return a number with an exponent whose last digit is over a second, as spreadsheets round; or ""."""
+    text = str(value).strip() if isinstance(value, str) else ""
+    if not _NUMBER.fullmatch(text) or "E" not in text.upper():
+        return ""
+    exponent = Decimal(text).as_tuple().exponent
+    return text if isinstance(exponent, int) and exponent > 3 else ""
 
 
 # Columns
@@ -178,7 +224,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """Which columns of a foreign log mean what, as far as it was said.
+    """The columns of a foreign log by their meaning, as far as the reader gave them.
 
     >>> made = ColumnMap.of("time=@timestamp:ms,event=action:{sent=transfer,acked=complete}")
     >>> made.columns, made.unit, made.words["acked"]
@@ -216,30 +262,70 @@ class ColumnMap:
         return cls(columns, unit, words)
 
     def found_in(self, header: Sequence[str]) -> Columns:
-        """Return where each meaning is, in a file of these columns."""
+        """Return the place of each meaning in a file of these columns."""
         there = f"the columns are {', '.join(header) or 'none'}"
+        places: dict[str, _Place] = {}
         for meaning, column in self.columns.items():
-            if column not in header:
+            place = _place_of(column, header)
+            if place is None:
                 raise ValueError(f"there is no column {column!r} for {meaning}; {there}")
-        free = [name for name in header if name not in self.columns.values()]
+            places[meaning] = place
+        used = {index for place in places.values() for index in place.indexes}
+        free = [name for index, name in enumerate(header) if index not in used]
         columns, guessed = dict(self.columns), set()
         for meaning, usual in _USUAL_NAMES.items():
             if meaning in columns:
                 continue
             likely = [name for name in free if name == meaning]
             likely = likely or [name for name in free if name.lower() in (meaning, *usual)]
+            if meaning == "time" and (dates := [name for name in free if name.lower() == "date"]):
+                times = [name for name in free if name.lower() == "time"]
+                likely = [f"{dates[0]}+{times[0]}"] if times else likely
             if len(likely) > 1:
                 both = " and ".join(map(repr, likely))
                 raise ValueError(f"two columns for {meaning}: {both}; say which, {meaning}={likely[0]}")
             if likely:
                 columns[meaning] = likely[0]
                 guessed.add(meaning)
+                place = _place_of(likely[0], header)
+                assert place is not None
+                places[meaning] = place
             elif meaning in _REQUIRED:
                 raise ValueError(f"no column is known to be the {meaning}, say {meaning}=COLUMN; {there}")
-        unused = tuple(name for name in header if name not in columns.values())
+        used = {index for place in places.values() for index in place.indexes}
+        unused = tuple(name for index, name in enumerate(header) if index not in used)
         ordered = {meaning: columns[meaning] for meaning in _USUAL_NAMES if meaning in columns}
-        places = {meaning: list(header).index(name) for meaning, name in ordered.items()}
         return Columns(ordered, places, frozenset(guessed), unused, self.words)
+
+
+class _Place(NamedTuple):
+    """The columns that hold a value, and the keys that lead to it in a column of JSON text."""
+
+    indexes: tuple[int, ...]
+    path: tuple[str, ...] = ()
+
+
+def _place_of(column: str, header: Sequence[str]) -> _Place | None:
+    """Return the place of a column, of two columns ``date+time``, or of a key in a column of JSON text."""
+    if column in header:
+        return _Place((list(header).index(column),))
+    parts = [part.strip() for part in column.split("+")]
+    if len(parts) == 2 and all(part in header for part in parts):
+        return _Place(tuple(list(header).index(part) for part in parts))
+    name, *path = column.split(".")
+    while path:
+        if name in header:
+            return _Place((list(header).index(name),), tuple(path))
+        name = f"{name}.{path.pop(0)}"
+    return None
+
+
+@lru_cache(4)
+def _parsed(text: object) -> Any:
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _words_of(text: str) -> dict[str, str]:
@@ -252,42 +338,58 @@ def _words_of(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where each meaning is in a foreign log."""
+    """The place of each meaning in a foreign log."""
 
     names: Mapping[str, str]
-    places: Mapping[str, int]
+    places: Mapping[str, _Place]
     guessed: frozenset[str]
     unused: tuple[str, ...]
     words: Mapping[str, str]
 
-    def clock_of(self, rows: Sequence[Sequence[object]], unit: str) -> Clock:
+    def times_of(self, rows: Sequence[Sequence[object]]) -> list[object]:
+        """Return the times of some rows, as they are in the file."""
+        return [self.value(row, "time") for row in rows]
+
+    def clock_of(self, rows: Sequence[Sequence[object]], unit: str, zone: str = "") -> Clock:
         """Return the clock of a log's first rows."""
+        if zone:
+            _zone_of(zone)
         try:
-            return Clock.of([row[self.places["time"]] for row in rows], unit)
+            return Clock.of(self.times_of(rows), unit, zone)
         except ValueError as error:
             raise ValueError(f"column {self.names['time']}: times {error}") from None
 
     def values(self, row: Sequence[object], read: Callable[[object], int]) -> list[object]:
         """Return a row's values in the order of ``LogRow``, numbers and names as a log has them."""
-        event = self._value(row, "event")
-        size = self._value(row, "size")
+        event = self.value(row, "event")
+        size = self.value(row, "size")
         number = 0 if size in (None, "") else _number(size)
         return [
-            read(self._value(row, "time")),
-            _name(self._value(row, "client")),
+            read(self.value(row, "time")),
+            _name(self.value(row, "client")),
             self.words.get(str(event), event),
-            _name(self._value(row, "queue")),
-            _name(self._value(row, "label")),
+            _name(self.value(row, "queue")),
+            _name(self.value(row, "label")),
             size if number is None or isinstance(number, Decimal) else number,
-            _name(self._value(row, "group")),
+            _name(self.value(row, "group")),
         ]
 
-    def _value(self, row: Sequence[object], meaning: str) -> object:
+    def value(self, row: Sequence[object], meaning: str) -> object:
+        """Return a row's value by its meaning, as it is in the file; None if no column has it."""
         place = self.places.get(meaning)
-        return None if place is None else row[place]
+        if place is None:
+            return None
+        if len(place.indexes) > 1:
+            return " ".join(str(row[index]).strip() for index in place.indexes)
+        value = row[place.indexes[0]]
+        if place.path:
+            value = _parsed(value)
+            for key in place.path:
+                value = value.get(key) if isinstance(value, dict) else None
+        return value
 
     def sentence(self) -> str:
-        """Return which column was taken for what, and what was guessed of it."""
+        """Return the columns by their meaning, with a mark at each guess."""
         taken = ", ".join(
             f"{meaning} is {name!r}{' (guessed)' * (meaning in self.guessed)}"
             for meaning, name in self.names.items()
@@ -305,13 +407,13 @@ def _name(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """How a log was read that is not exactly one: its columns, its times, or both."""
+    """The columns and the clock of a log that has not the kit's own ones."""
 
     columns: Columns | None
     clock: Clock
 
     def sentences(self, last: int) -> list[str]:
-        """Return what was recognised and guessed; ``last`` is the last row's time in microseconds."""
+        """Return the recognised columns and times in words; ``last`` is the last row's time, in us."""
         columns = [self.columns.sentence()] if self.columns else []
         return [*columns, self.clock.sentence(last)]
 
@@ -328,10 +430,14 @@ class Recognised:
         }
 
 
-def own_clock(times: Sequence[object]) -> Clock | None:
+def own_clock(times: Sequence[object], zone: str = "") -> Clock | None:
     """Return the clock of a log's own column ``ts_us``, if its times count from 1970; else None."""
     # As microseconds such times are decades, which no log lasts.  Milliseconds or seconds since 1970 may as
-    # well be microseconds since a machine was started, and are left as they are.
-    kinds = [time and time[0] for time in map(_time_of, islice(times, 100))]
+    # well be microseconds since a machine was started, and are left as they are: unless they are no whole
+    # numbers, which that column never holds.
+    given = list(islice(times, 100))
+    kinds = [time and time[0] for time in (_time_of(value, zone) for value in given)]
     is_epoch = sum(kind in ("us", "ns") for kind in kinds) > len(kinds) / 2
-    return Clock.of(times) if is_epoch else None
+    is_text = sum(kind is not None and (kind.startswith("iso") or bool(_rounded(value)))
+                  for kind, value in zip(kinds, given, strict=True)) > len(kinds) / 2  # fmt: skip
+    return Clock.of(times, "", zone) if is_epoch or is_text else None

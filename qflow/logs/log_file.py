@@ -1,39 +1,33 @@
-"""Client logs as files: the columns of a log, and the one reader of all its kinds.
+"""The rows of client logs: the columns of a log, and the check of every value.
 
-A log is a table with one row for each thing that a client did or saw, in order of time.  It is a ``.csv`` or
-a ``.jsonl`` file, either also packed (``.gz``), or a ``.parquet`` file, or a folder ``.parquet`` with such
-files as its parts, as Spark and ``qflow record`` write one.  It may number its rows itself, in a first column
-``seq``; they may then be shuffled, and what is missing shows.
+A log is a table with one row for each thing that a client did or saw.  The files it comes in are read by
+:mod:`qflow.logs.file_formats`; the meaning of foreign columns and times is found by
+:mod:`qflow.logs.foreign_columns`; the order of the rows is made by :mod:`qflow.logs.cleaning`.  A log may
+number its rows itself, in a column ``seq``: its numbers are then their order, and a missing row shows.
 
-A line that cannot be read (bytes that are no UTF-8, a quotation mark that is never closed) is one row
-set aside, and what follows it is read; a file that is cut off gives what comes before the cut, and a problem.
-
-Every row is checked before anything is made of it: good rows are kept, and a bad one is set aside with the
-column and the reason, so that one damaged line does not cost a day's recording.
-
-A log that another program wrote has other columns, and its times may count from 1970; what they mean
-:mod:`qflow.logs.foreign_columns` says, and the rows come out as any others.
+Every row is checked before anything is made of it: good rows are kept, and a bad one is quarantined with its
+column and the reason, so that one damaged line does not cost a day's recording.  What can still be read of a
+quarantined row, its label, is kept too: the audit judges no message whose rows are missing.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-import sys
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple, get_type_hints
 
-from qflow.kit import explain_missing
-from qflow.logs.foreign_columns import FAR, ColumnMap, Recognised, own_clock
+from qflow.logs.file_formats import LOG_ENDINGS as LOG_ENDINGS
+from qflow.logs.file_formats import MOST_ROWS as MOST_ROWS
+from qflow.logs.file_formats import SEPARATORS, BadRowError, Table, is_utf8, log_files, open_table
+from qflow.logs.foreign_columns import FAR, OWN_CLOCK, ColumnMap, Recognised, own_clock
 from qflow.qflow_error import QflowError
-from qflow.trace.files import DAMAGE, QuarantinedRow, open_unpacked
+from qflow.trace.files import QuarantinedRow
+from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import LARGEST_NUMBER, LONGEST_NAME, is_text
 
 OF_PRODUCERS = ("transfer", "complete", "block", "unblock", "refused")
@@ -42,13 +36,8 @@ OF_CONSUMERS = ("deliver", *SETTLEMENTS)
 LOG_EVENTS = (*OF_PRODUCERS, "error", *OF_CONSUMERS, "stats")
 """What a row of a client log may be about."""
 
-LOG_ENDINGS = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".parquet")
-
 PART = "part-{:05d}.parquet"
 """The name of a part of a log that is a folder; the parts are in order of their names."""
-
-MOST_ROWS = 10_000
-"""Rows that are read at once."""
 
 _LARGEST = 10**18
 """Of times in microseconds, of counts and of sums of bytes: so much a 64-bit column of a trace holds."""
@@ -150,12 +139,20 @@ _SAMPLE_TYPES = tuple(get_type_hints(QueueSample).values())[1:]
 
 
 class Bit(NamedTuple):
-    """Some rows of a log, in the file's order."""
+    """Some rows of a log, in the file's order.
+
+    Fields:
+        problems: Quarantined rows.
+        unread: The labels of those that are about a message; empty where the label cannot be read.
+        is_numbered: Whether the numbers are the log's own, and say the order.
+    """
 
     numbers: list[int]
     rows: list[LogRow]
     problems: list[QuarantinedRow]
     recognised: Recognised | None = None
+    unread: Sequence[str] = ()
+    is_numbered: bool = False
 
 
 def forget_oldest(memory: dict[Any, Any], most: int) -> Any:
@@ -167,9 +164,15 @@ def forget_oldest(memory: dict[Any, Any], most: int) -> Any:
     return oldest
 
 
-def source_of(path: str | Path) -> str:
+def name_of(path: str | Path | Sequence[str | Path]) -> str:
+    """Return the name of a log's file or folder; of several, the first one's."""
+    first = path if isinstance(path, str | Path) else path[0]
+    return str(first).rstrip("/").rsplit("/", 1)[-1]
+
+
+def source_of(path: str | Path | Sequence[str | Path]) -> str:
     """Return the name of a log: its file's, up to the first dot."""
-    return str(path).rstrip("/").rsplit("/", 1)[-1].split(".")[0]
+    return name_of(path).split(".")[0]
 
 
 def sample_values(label: str) -> list[Any] | None:
@@ -183,131 +186,198 @@ def sample_values(label: str) -> list[Any] | None:
     return values if all(0 <= value <= _LARGEST for value in values) else None
 
 
-def read_log(path: str | Path, columns: str | Mapping[str, str] | None = None) -> Iterator[Bit]:
-    """Yield the rows of a log, bit by bit; every row is in one of the two lists of one bit."""
-    path = Path(path)
+def read_log(
+    path: str | Path | Sequence[str | Path],
+    columns: str | Mapping[str, str] | None = None,
+    separator: str = "",
+    zone: str = "",
+) -> Iterator[Bit]:
+    """Yield the rows of a log bit by bit, in the files' order; each row is good or quarantined.
+
+    Parameters:
+        path: A file, a folder of parts, or several files that are one log.
+        columns: Meaning to column of a foreign log, as :meth:`ClientLog.load` takes it.
+        separator: Between the values of text: a character or a name; empty to see it in the header.
+        zone: The time zone of times without one, such as ``Europe/Berlin``; empty for UTC.
+
+    Raises:
+        LogError: If the columns or the zone make no sense, or no row can be read.
+    """
     try:
-        reader = _Reader(None if columns is None else ColumnMap.of(columns))
+        files = log_files(path)
+        reader = _Reader(None if columns is None else ColumnMap.of(columns), zone)
     except ValueError as error:
         raise LogError(str(error)) from None
-    if path.name.endswith(".parquet"):
-        return _parquet_bits(path, reader)
-    if path.name.endswith(LOG_ENDINGS):
-        return _text_bits(path, reader)
-    raise LogError(f"a client log is a {', '.join(LOG_ENDINGS[:-1])} or {LOG_ENDINGS[-1]} file")
+    return _bits(files, reader, SEPARATORS.get(separator, separator))
 
 
-class _BadRowError(Exception):
-    """A row that makes no sense: the column, if it is one, and what is allowed and was got."""
+def _bits(files: Sequence[Path], reader: _Reader, separator: str) -> Iterator[Bit]:
+    for file in files:
+        try:
+            with open_table(file, reader.choose_columns, separator) as table:
+                part = list(islice(table.rows, MOST_ROWS))
+                if table.header or not table.damage:
+                    reader.begin(table, part, file.name if len(files) > 1 else "")
+                while part:
+                    yield reader.take(part)
+                    part = list(islice(table.rows, MOST_ROWS))
+        except BadRowError as bad:
+            raise LogError(bad.args[1]) from None
+        for reason in table.damage:
+            after = f"after row {reader.number}" if reader.number else "at its beginning"
+            if not reader.number:
+                raise LogError(reason.replace("{after}", after))
+            yield reader.cut_off(reason.replace("{after}", after))
+
+
+_NAMED = {"client", "event", "queue", "label"}
+"""Columns without which a log is not told to be one by its own names."""
+
+
+def names_own_columns(header: Sequence[str]) -> bool:
+    """Return whether a header names a log's own columns, in any order, with others or without some."""
+    return set(header) >= _NAMED and not {"ts_us", "time"}.isdisjoint(header)
 
 
 class _Reader:
     """Checks rows in the file's order, and remembers where in the file it is."""
 
-    def __init__(self, map_: ColumnMap | None = None) -> None:
+    def __init__(self, map_: ColumnMap | None = None, zone: str = "") -> None:
         self.number = 0
         self.map = map_
         self.recognised: Recognised | None = None
-        self._time: int | None = None
-        self._near = 0
+        self._zone, self._file, self._before = zone, "", 0
+        # The time of the row before, for what a clock that was set does; unknown where a further file begins.
+        self._near: int | None = 0
         self._wanted = len(COLUMNS)
         self._is_numbered = False
+        # Extremes of the times so far, and whether the last row is far ahead of all others.
+        self._low = self._high = self._high_before = 0
+        self._is_far = False
 
-    def begin(self, header: Sequence[object], first: Sequence[Any], instants: Collection[str] = ()) -> None:
+    def choose_columns(self, keys: Sequence[str]) -> Sequence[str] | None:
+        """Return the columns of JSON objects; None where objects may lack some."""
+        own = NUMBERED if "seq" in keys else COLUMNS
+        is_foreign = self.map is not None or (set(keys) != set(own) and names_own_columns(keys))
+        return None if is_foreign else own
+
+    def begin(self, table: Table, first: Sequence[Any], file: str = "") -> None:
         """Look at the names of the columns, and at the first rows for how their times are to be read."""
+        header = [str(name).strip() for name in table.header]
         self._wanted = len(header)
+        self._file, self._before = file, self.number
+        self._near = None if self.number else 0
         clock = self.recognised and self.recognised.clock
-        good = [row for row in first if not isinstance(row, _BadRowError) and len(row) == self._wanted]
-        if self.map is None:
+        good = [row for row in first if not isinstance(row, BadRowError) and len(row) == self._wanted]
+        map_ = self.map
+        if map_ is None:
+            if tuple(header) in (COLUMNS, NUMBERED):
+                self._is_numbered = tuple(header) == NUMBERED
+                clock = clock or own_clock([row[self._is_numbered] for row in good], self._zone)
+                self.recognised = Recognised(None, clock) if clock else None
+                return
             self._require_own(header)
-            self._is_numbered = tuple(header) == NUMBERED
-            clock = clock or own_clock([row[self._is_numbered] for row in good])
-            self.recognised = Recognised(None, clock) if clock else None
-            return
+            map_ = ColumnMap({})
         try:
-            columns = self.map.found_in([str(name) for name in header])
-            unit = "us" if columns.names["time"] in instants else self.map.unit
-            clock = clock or columns.clock_of(good, unit)
+            columns = map_.found_in(header)
+            unit = "us" if columns.names["time"] in table.instants else map_.unit
+            is_own = self.map is None and columns.names["time"] == "ts_us"
+            if is_own and clock is None:
+                # As in a log of its own columns in their order, such times count from the start.
+                clock = own_clock(columns.times_of(good), self._zone) or OWN_CLOCK
+            clock = clock or columns.clock_of(good, unit, self._zone)
         except ValueError as error:
             raise LogError(str(error)) from None
         self._is_numbered = "seq" in columns.places
         self.recognised = Recognised(columns, clock)
 
-    def _require_own(self, header: Sequence[object]) -> None:
-        if tuple(header) not in (COLUMNS, NUMBERED):
+    def _require_own(self, header: Sequence[str]) -> None:
+        if not names_own_columns(header):
             missing = [name for name in COLUMNS if name not in header]
             what = f"; the column {missing[0]} is missing" if header and missing else ""
-            got = ", ".join(map(str, header)) or "none"
+            got = ", ".join(header) or "none"
             hint = "; what foreign columns mean is said by --map, in code by columns=" if header else ""
             raise LogError(f"the columns must be {', '.join(COLUMNS)}, got {got}{hint}{what}")
 
     def cut_off(self, reason: str) -> Bit:
-        return Bit([], [], [QuarantinedRow(self.number + 1, "", reason)], self.recognised)
+        """Return the problem of a file that ends early."""
+        problem = QuarantinedRow(self.number + 1, "", reason)
+        return Bit([], [], [problem], self.recognised, (), self._is_numbered)
 
-    def take(self, rows: Sequence[Sequence[object] | _BadRowError]) -> Bit:
-        bit = Bit([], [], [], self.recognised)
-        for place, values in enumerate(rows):
+    def take(self, rows: Sequence[Sequence[object] | BadRowError]) -> Bit:
+        """Return rows checked: the good ones, and the quarantined ones with their labels."""
+        unread: list[str] = []
+        bit = Bit([], [], [], self.recognised, unread, self._is_numbered)
+        for values in rows:
             self.number += 1
             try:
                 number, row = self._row(values)
-                if not self._is_numbered:
-                    self._keep_time(row, bit, rows[place + 1 : place + 2])
-            except _BadRowError as bad:
+            except BadRowError as bad:
                 bit.problems.append(self._quarantine(self.number, bad, values))
+                unread += self._labels_of(values, bad)
                 continue
-            self._near = row.ts_us
+            time = self._near = row.ts_us
+            if time > self._high:
+                self._note_high(time)
+            elif self._is_far:
+                self._is_far = False
+                if bit.rows and bit.rows[-1].ts_us == self._high and not self._is_numbered:
+                    unread += self._take_back(bit, time)
             bit.numbers.append(number)
             bit.rows.append(row)
         return bit
 
-    def _keep_time(self, row: LogRow, bit: Bit, ahead: Sequence[Any]) -> None:
-        """Set aside a row of a time before the last one's; or the last one, if it is the one out of line."""
-        last = self._time
-        self._time = row.ts_us
-        if last is None or row.ts_us >= last:
-            return
-        hint = f"the rows must be in order of time, sort them by {self._name('ts_us')}"
-        if len(bit.rows) > 1 and bit.rows[-2].ts_us <= row.ts_us and self._comes_next(row, last, ahead):
-            late, number = bit.rows.pop(), bit.numbers.pop() + 1
-            reason = f"time must not go ahead and back, got {last}, later rows have {row.ts_us}; {hint}"
-            bit.problems.append(self._quarantine(number, _BadRowError("ts_us", reason), late))
-            return
-        self._time = last
-        raise _BadRowError("ts_us", f"time must not go back, got {row.ts_us} after {last}; {hint}")
+    def _note_high(self, time: int) -> None:
+        """Note the latest time so far, and whether it is out of all proportion to the times before it."""
+        span = max(SECOND, 10 * (self._high - self._low))
+        self._is_far = self.number > _ENOUGH and time - self._high > span
+        if self.number == 1:
+            self._low = time
+        self._high_before, self._high = self._high, time
 
-    def _comes_next(self, row: LogRow, last: int, ahead: Sequence[Any]) -> bool:
-        """Return whether the row after this one goes on from it, and not from the one before it."""
-        try:
-            return any(row.ts_us <= self._row(values)[1].ts_us < last for values in ahead)
-        except _BadRowError:
-            return False
+    def _take_back(self, bit: Bit, time: int) -> list[str]:
+        """Quarantine the last row, whose time is far ahead of all before it and of the next one."""
+        # A late row is sorted in; but a time with a damaged digit would make minutes of a log of seconds.
+        far, number = bit.rows.pop(), bit.numbers.pop() + 1
+        self._high = self._high_before
+        reason = f"time must not go ahead and back, got {far.ts_us}, later rows have {time}"
+        bit.problems.append(self._quarantine(number, BadRowError("ts_us", reason), far))
+        return [far.label]
 
-    def _row(self, values: Sequence[object] | _BadRowError) -> tuple[int, LogRow]:
-        if isinstance(values, _BadRowError):
+    def _row(self, values: Sequence[object] | BadRowError) -> tuple[int, LogRow]:
+        if isinstance(values, BadRowError):
             raise values
         if len(values) != self._wanted:
-            raise _BadRowError("", f"must have {self._wanted} values, got {len(values)}")
-        number, columns = self.number - 1, self.recognised and self.recognised.columns
+            raise BadRowError("", f"must have {self._wanted} values, got {len(values)}")
+        number, recognised = self.number - 1, self.recognised
+        columns = recognised and recognised.columns
         if self._is_numbered:
-            number = _whole("seq", values[columns.places["seq"] if columns else 0])
+            number = _whole("seq", columns.value(values, "seq") if columns else values[0])
             values = values if columns else values[1:]
             if number < 0:
-                raise _BadRowError("seq", f"must not be negative, got {number}")
+                raise BadRowError("seq", f"must not be negative, got {number}")
         if columns:
             values = columns.values(values, self._since_start)
-        elif self.recognised:
+        elif recognised:
             values = [self._since_start(values[0]), *values[1:]]
-        return number, _check_row(values)
+        try:
+            return number, _check_row(values, recognised is not None and recognised.clock is not OWN_CLOCK)
+        except BadRowError:
+            # Columns of a fixed width end in blanks.
+            padded = [value.strip() if isinstance(value, str) else value for value in values]
+            if padded == list(values):
+                raise
+            return number, _check_row(padded)
 
     def _since_start(self, value: object) -> int:
         assert self.recognised is not None
         try:
-            time = self.recognised.clock.read(value)
+            time = self.recognised.clock.read(value, self._near)
         except ValueError as error:
-            raise _BadRowError("ts_us", str(error)) from None
-        if abs(time - self._near) > FAR:
+            raise BadRowError("ts_us", str(error)) from None
+        if self._near is not None and abs(time - self._near) > FAR:
             days = abs(time - self._near) / FAR * 7
-            raise _BadRowError(
+            raise BadRowError(
                 "ts_us",
                 f"must be at most 7 days from the row before, got {str(value)[:40]!r}, {days:.0f} days",
             )
@@ -319,40 +389,65 @@ class _Reader:
         return columns.names.get(meaning, column) if columns else column
 
     def _quarantine(
-        self, number: int, bad: _BadRowError, values: Sequence[object] | _BadRowError
+        self, number: int, bad: BadRowError, values: Sequence[object] | BadRowError
     ) -> QuarantinedRow:
-        shown = "" if isinstance(values, _BadRowError) else json.dumps(list(values), default=str)
+        shown = "" if isinstance(values, BadRowError) else json.dumps(list(values), default=str)
         column, reason = bad.args
         if column == "event" and self.map is not None:
             reason += "; --map 'event=COLUMN:{WORD=EVENT,…}' says what a word means"
+        if self._file:
+            reason += f" (row {number - self._before} of {self._file})"
         return QuarantinedRow(number, self._name(column), reason, shown[:500])
+
+    def _labels_of(self, values: Sequence[object] | BadRowError, bad: BadRowError) -> list[str]:
+        """Return the label of a quarantined row, empty if it cannot be read; none if it is of no message."""
+        if isinstance(values, BadRowError) or len(values) != self._wanted:
+            return [""]
+        columns = self.recognised and self.recognised.columns
+        event, label = (
+            (columns.value(values, name) for name in ("event", "label"))
+            if columns
+            else values[2 + self._is_numbered : 5 + self._is_numbered : 2]
+        )
+        if event in _OF_NO_MESSAGE:
+            return []
+        return ["" if bad.args[0] in ("label", "") or label is None else str(label).strip()]
+
+
+_ENOUGH = 30
+"""Rows after which a time can be out of all proportion to those before it."""
+
+_OF_NO_MESSAGE = ("block", "unblock", "error", "stats")
+"""Events whose label is no message's."""
 
 
 # One row
 
 
-def _check_row(values: Sequence[object]) -> LogRow:
+def _check_row(values: Sequence[object], is_relative: bool = False) -> LogRow:
     ts_us, client, event, queue, label, size, group = values
     if event not in LOG_EVENTS:
-        raise _BadRowError("event", f"must be one of {', '.join(LOG_EVENTS)}, got {event!r}")
+        raise BadRowError("event", f"must be one of {', '.join(LOG_EVENTS)}, got {event!r}")
     if not client or not isinstance(client, str):
-        raise _BadRowError("client", f"must be a name, got {client!r}")
+        raise BadRowError("client", f"must be a name, got {client!r}")
     for column, name in (("client", client), ("queue", queue)):
         if isinstance(name, str) and not _is_name(name):
-            raise _BadRowError(
+            raise BadRowError(
                 column, f"must be a name of at most {LONGEST_NAME} bytes of UTF-8, got {name[:40]!r}"
             )
-    time, length = _whole("ts_us", ts_us), _whole("size", size, LARGEST_NUMBER)
-    if time < 0 and event != "stats":
+    time = _whole("ts_us", ts_us)
+    # Only of what is sent a size is needed; tools write nothing where they have nothing.
+    length = 0 if size in ("", None) and event != "transfer" else _whole("size", size, LARGEST_NUMBER)
+    if time < 0 and event != "stats" and not is_relative:
         allowed = "must not be negative, only the broker reports before the start"
-        raise _BadRowError("ts_us", f"{allowed}; got {time}")
+        raise BadRowError("ts_us", f"{allowed}; got {time}")
     if length < 0:
-        raise _BadRowError("size", f"must not be negative, got {length}")
+        raise BadRowError("size", f"must not be negative, got {length}")
     # Empty text is kept as null by some writers.
     texts = [_text(column, value) for column, value in (("queue", queue), ("label", label), ("group", group))]
     if event == "stats" and sample_values(texts[1]) is None:
         names = ", ".join(SAMPLE_FIELDS)
-        raise _BadRowError("label", f"must be a JSON list of {names}, got {texts[1]!r}")
+        raise BadRowError("label", f"must be a JSON list of {names}, got {texts[1]!r}")
     # Of each text that comes again there is one object, which saves memory.
     queue, label, group = map(intern, texts)
     return LogRow(time, intern(client), intern(str(event)), queue, label, length, group)
@@ -367,10 +462,10 @@ def _whole(column: str, value: object, largest: int = _LARGEST) -> int:
     if isinstance(value, str) and _WHOLE.fullmatch(value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _BadRowError(column, f"must be a whole number, got {value!r}")
+        raise BadRowError(column, f"must be a whole number, got {value!r}")
     if abs(value) > largest:
         shown = value if abs(value) < 1 << 64 else "a longer one"
-        raise _BadRowError(column, f"must be at most {largest}, got {shown}")
+        raise BadRowError(column, f"must be at most {largest}, got {shown}")
     return value
 
 
@@ -378,170 +473,7 @@ def _text(column: str, value: object) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise _BadRowError(column, f"must be text, got {value!r}")
-    if not _is_utf8(value):
-        raise _BadRowError(column, f"must be text that UTF-8 can hold, got {value!r}")
+        raise BadRowError(column, f"must be text, got {value!r}")
+    if not is_utf8(value):
+        raise BadRowError(column, f"must be text that UTF-8 can hold, got {value!r}")
     return value
-
-
-def _is_utf8(text: str) -> bool:
-    return text.isascii() or is_text(text, sys.maxsize)
-
-
-# Files
-
-
-def _text_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
-    damage: list[Exception] = []
-    # What is no UTF-8 becomes surrogates, by which its line is known.
-    with (
-        open_unpacked(path) as binary,
-        io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="") as text,
-    ):
-        is_json = ".jsonl" in path.name
-        rows = _json_rows(text, reader.map is not None) if is_json else _csv_rows(text)
-        given = _until_damage(rows, damage)
-        header = next(given, ())
-        if isinstance(header, _BadRowError):
-            raise LogError(f"the first line {header.args[1]}")
-        part = list(islice(given, MOST_ROWS))
-        if header or not damage:
-            reader.begin(header, part)
-        while part:
-            yield reader.take(part)
-            part = list(islice(given, MOST_ROWS))
-    if damage:
-        after = f"after row {reader.number}" if reader.number else "at its beginning"
-        reason = f"the file is cut off or damaged {after} ({damage[0]})"
-        if not reader.number:
-            raise LogError(reason)
-        yield reader.cut_off(reason)
-
-
-def _until_damage(rows: Iterator[Any], damage: list[Exception]) -> Iterator[Any]:
-    try:
-        yield from rows
-    except (*DAMAGE, csv.Error) as error:
-        damage.append(error)
-
-
-def _csv_rows(text: io.TextIOWrapper) -> Iterator[Sequence[str] | _BadRowError]:
-    """Yield the rows; of one that cannot be read the first line is given up, its others are read again."""
-    # The lines of the row that is read, and those to be read before the file's next.
-    taken: list[str] = []
-    again: deque[str] = deque()
-
-    def lines() -> Iterator[str]:
-        while again or (line := next(text, "")):
-            taken.append(again.popleft() if again else line)
-            yield taken[-1]
-
-    reader = csv.reader(lines(), strict=True)
-    wanted = 0
-    while True:
-        taken.clear()
-        problem = ""
-        try:
-            row = next(reader)
-            # A quotation mark that was left open may be closed by chance, rows later.
-            if len(taken) > 1 and len(row) != wanted:
-                problem = "a quotation mark is left open"
-        except StopIteration:
-            return
-        except csv.Error as error:
-            if len(taken) == 1 and not taken[0].endswith(("\n", "\r")):
-                # The file's last line, which is not whole.
-                raise
-            problem = str(error)
-        if problem:
-            again.extendleft(reversed(taken[1:]))
-            reader = csv.reader(lines(), strict=True)
-            yield _BadRowError("", f"must be a line of CSV, got {taken[0][:40].strip()!a}: {problem}")
-        else:
-            wanted = wanted or len(row)
-            yield row if all(map(_is_utf8, taken)) else _no_utf8(taken)
-
-
-def _no_utf8(lines: Sequence[str]) -> _BadRowError:
-    return _BadRowError("", f"must be UTF-8, got {''.join(lines)[:40].strip()!a}")
-
-
-def _json_line(line: str) -> Any:
-    try:
-        return json.loads(line) if _is_utf8(line) else _no_utf8([line])
-    except (ValueError, RecursionError):
-        return _BadRowError("", f"must be a JSON object, got {line[:40].strip()!r}")
-
-
-def _json_rows(text: io.TextIOWrapper, is_foreign: bool) -> Iterator[Sequence[object] | _BadRowError]:
-    """Yield the columns, of a foreign log those of its first objects, and then the rows."""
-    given = map(_json_line, text)
-    first = list(islice(given, MOST_ROWS if is_foreign else 1))
-    objects = [item for item in first if isinstance(item, dict)]
-    names: Sequence[str] = NUMBERED if objects and "seq" in objects[0] else COLUMNS
-    if is_foreign:
-        names = list(dict.fromkeys(name for item in objects for name in _flat(item)))
-    yield names
-    for item in chain(first, given):
-        if isinstance(item, _BadRowError):
-            yield item
-        elif isinstance(item, dict) and (is_foreign or set(item) == set(names)):
-            # What a foreign object lacks is null.
-            row = _flat(item) if is_foreign else item
-            yield [row.get(name) for name in names]
-        else:
-            what = "" if is_foreign else f" of {', '.join(names)}"
-            got = ", ".join(item) if isinstance(item, dict) else repr(item)[:40]
-            yield _BadRowError("", f"must be a JSON object{what}, got {got}")
-
-
-def _flat(item: Mapping[str, Any], depth: int = 3) -> dict[str, Any]:
-    """Return an object whose own objects are columns such as ``host.name``."""
-    flat: dict[str, Any] = {}
-    for name, value in item.items():
-        inner = _flat(value, depth - 1) if depth and isinstance(value, dict) else {}
-        flat |= {f"{name}.{key}": inside for key, inside in inner.items()} or {name: value}
-    return flat
-
-
-def _parquet_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        words = explain_missing("Parquet", "pyarrow", "trace")
-        raise LogError(f"{words}, or give the log as .csv.gz") from None
-    parts = sorted(path.glob("part-*.parquet")) if path.is_dir() else [path]
-    if not parts:
-        raise LogError("a folder that is a log holds parts, part-*.parquet; this one holds none")
-    try:
-        for part in parts:
-            with parquet.ParquetFile(part) as file:
-                schema = file.schema_arrow
-                given = map(_rows_of_batch, file.iter_batches(batch_size=MOST_ROWS))
-                first = next(filter(None, given), [])
-                instants = {field.name for field in schema if pyarrow.types.is_timestamp(field.type)}
-                reader.begin(schema.names, first, instants)
-                for rows in chain([first], given):
-                    yield reader.take(rows)
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
-        words = str(error).strip().splitlines()[0]
-        reason = f"the file is cut off or damaged, or no Parquet ({words})"
-        if not reader.number:
-            raise LogError(reason) from None
-        yield reader.cut_off(reason)
-
-
-def _rows_of_batch(batch: Any) -> list[tuple[object, ...]]:
-    """Return the rows of an Arrow batch; its instants, of whatever unit, as microseconds since 1970."""
-    import pyarrow
-
-    columns = [
-        column.cast(pyarrow.timestamp("us", column.type.tz), safe=False).cast(pyarrow.int64())
-        if pyarrow.types.is_timestamp(column.type)
-        else column
-        for column in batch.columns
-    ]
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))

@@ -52,10 +52,17 @@ class Guess:
         self._clients: dict[str, _Client] = {}
         self._queues: set[str] = set()
         self._last = 0
+        # The first row's time, and the latest.
+        self.first: int | None = None
+        self.last = 0
 
     def take(self, row: LogRow) -> None:
         """Take a row, in the order of the log."""
         time, name, event, queue, _, size, _ = row
+        if time > self.last:
+            self.last = time
+        if self.first is None:
+            self.first = time
         if event == "stats":
             self._queues.add(queue)
             return

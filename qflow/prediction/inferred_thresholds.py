@@ -47,7 +47,7 @@ _ARGUMENTS = tuple(f"qpid.flow_{name}" for name in ("stop_count", "resume_count"
 def contradiction_of(findings: Iterable[Finding]) -> str:
     """Return in words which completions a workload's thresholds do not allow; empty if there are none."""
     kinds = [finding.kind for finding in findings]
-    asked = ("withheld without cause", "completed while held")
+    asked = ("withheld without cause", "completed while held", "thresholds differ")
     parts = [f"{kinds.count(kind):,} {kind}" for kind in asked if kind in kinds]
     return f"completions: {' and '.join(parts)}" if parts else ""
 

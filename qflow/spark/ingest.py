@@ -13,10 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
+from qflow.logs.audit import correct_clocks
+from qflow.logs.cleaning import CleanLog
 from qflow.logs.client_log import client_rows
 from qflow.logs.components import Splitter
 from qflow.logs.log_file import (
@@ -31,7 +34,6 @@ from qflow.logs.log_file import (
     read_log,
     source_of,
 )
-from qflow.logs.tolerance import Tolerance, Ways
 from qflow.logs.workload_file import workload_of, workload_text
 from qflow.spark.lake import count_events, write_lake
 from qflow.spark.tables import (
@@ -179,21 +181,34 @@ def _split(
     path: str, workload: Workload, columns: Columns = None
 ) -> Iterator[tuple[str, LakeRow] | QuarantinedRow]:
     """Yield a log's rows with their components, first to last, and the quarantined ones."""
-    bits, tolerance, shown = _look_through(path, columns)
-    splitter = Splitter(source_of(path), workload, tolerance, shown)
+    clean = CleanLog(lambda: _bits(path, columns))
+    shown = clean.look(_Shown)
+    clean = correct_clocks(clean, workload, _TRIAL_ROWS)
+    splitter = Splitter(source_of(path), workload, clean.tolerance, shown.pairs)
     yield from splitter.begin()
-    seen = aside = after = 0
-    for bit in bits:
-        yield from bit.problems
-        aside += sum(problem.row > 0 for problem in bit.problems)
-        for number, row in zip(bit.numbers, bit.rows, strict=True):
-            yield splitter.place(row) or _set_aside(number, row)
-            after = number + 1
-        seen += len(bit.rows)
+    yield from clean.quarantine
+    for number, row in enumerate(chain.from_iterable(clean.parts()), 1):
+        yield splitter.place(row) or _set_aside(number, row)
     yield from splitter.end()
-    missing = after - seen - aside
-    if missing > 0:
-        yield QuarantinedRow(0, "seq", f"{missing} events are missing between 0 and {after - 1}")
+    missing = clean.cleaning.missing
+    if missing:
+        yield QuarantinedRow(0, "seq", f"{missing} events are missing between 0 and {clean.order.end - 1}")
+
+
+_TRIAL_ROWS = 5_000
+"""Rows of each log that show whether its clocks are to be corrected: few, as an honest log waits for it."""
+
+
+class _Shown:
+    """Takes the rows of a log; knows its consumers and their queues."""
+
+    def __init__(self) -> None:
+        self.pairs = set[tuple[str, str]]()
+
+    def take(self, row: LogRow) -> None:
+        """Take a row."""
+        if row.event in OF_CONSUMERS:
+            self.pairs.add((row.client, row.queue))
 
 
 _STRANGER = "must be a client or queue of the workload, got "
@@ -202,24 +217,7 @@ _STRANGER = "must be a client or queue of the workload, got "
 def _set_aside(number: int, row: LogRow) -> QuarantinedRow:
     reason = _STRANGER + row.client
     values = json.dumps(row._asdict(), separators=(",", ":"), ensure_ascii=False)
-    return QuarantinedRow(number + 1, "client", reason, values[:500])
-
-
-def _look_through(path: str, columns: Columns) -> tuple[Iterable[Bit], Tolerance, set[tuple[str, str]]]:
-    """Return a log's sorted rows, its tolerances, and the clients that it shows at each queue."""
-    ways, shown = Ways(), set[tuple[str, str]]()
-    for bit in _bits(path, columns):
-        ways.take_numbered(bit.numbers, bit.rows)
-        shown |= {(row.client, row.queue) for row in bit.rows if row.event in OF_CONSUMERS}
-    if ways.is_ordered:
-        return _bits(path, columns), ways.tolerance(), shown
-    # Its own numbers say the order, and what is there twice.
-    rows, problems = dict[int, LogRow](), list[QuarantinedRow]()
-    for bit in _bits(path, columns):
-        rows.update(zip(bit.numbers, bit.rows, strict=True))
-        problems += bit.problems
-    whole = Bit(sorted(rows), [row for _, row in sorted(rows.items())], problems)
-    return [whole], Tolerance.estimate(whole.rows), shown
+    return QuarantinedRow(number, "client", reason, values[:500])
 
 
 def _bits(path: str, columns: Columns) -> Iterator[Bit]:

@@ -34,7 +34,7 @@ def test_a_completion_moved_into_the_time_its_queue_was_on_is_found():
     (finding,) = audit(ClientLog(log.name, rows), workload).findings
     assert (finding.kind, finding.rule, finding.message) == ("completed while held", "FC-15", late.label)
     assert finding.gap == pytest.approx(late.ts_us - moved.ts_us, abs=60_000)
-    assert "orders lets go of it" in finding.sentence()
+    assert "orders releases it" in finding.sentence()
 
 
 # Small logs
@@ -181,15 +181,16 @@ def test_import_writes_a_trace_and_a_workload(tmp_path, capsys):
     assert Workload.load(workload).producers[0].arrival == "recorded"
 
 
-def test_import_tells_findings_and_rows_set_aside(tmp_path, capsys):
+def test_import_tells_findings_and_quarantined_rows(tmp_path, capsys):
     path, given = tmp_path / "odd.csv", tmp_path / "given.json"
     given.write_text(json.dumps(workload_json(small())))
-    lines = ["ts_us,client,event,queue,label,size,group", "5,c,deliver,q,p-9,1,", "2,c,deliver,q,p-9,1,"]
+    lines = ["ts_us,client,event,queue,label,size,group", "5,c,deliver,q,p-9,1,", "6,c,deliver,q,p-8,x,"]
     path.write_text("\n".join(lines))
     assert command(path, given) == 1
     out, err = capsys.readouterr()
     assert "1 finding " in out and "never sent (CM-01)" in out
-    assert "1 row was set aside; row 2, column ts_us: time must not go back" in err
+    assert "row 2, column size: must be a whole number, got 'x'" in err
+    assert "not judged, as rows of them were quarantined: 1 message (p-8)" in out
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,10 @@ DOCTORS = {
     "lost transfers": lambda rows: doctored(rows, ["transfer"], lambda row: []),
     "lost deliveries": lambda rows: doctored(rows, ["deliver"], lambda row: []),
     "lost messages": without_some,
-    "twice": lambda rows: doctored(rows, (*PLAYED, "complete"), lambda row: [row, row]),
+    # A row that is there twice is the log's doing; one that comes again a little later is not.
+    "twice": lambda rows: doctored(
+        rows, (*PLAYED, "complete"), lambda row: [row, row._replace(ts_us=row.ts_us + 1)]
+    ),
     "early accepts": lambda rows: doctored(rows, ["accept"], moved(-300_000)),
     "early deliveries": lambda rows: doctored(rows, ["deliver"], moved(-300_000)),
     "early completions": lambda rows: doctored(rows, ["complete"], moved(-500_000)),
@@ -120,7 +123,8 @@ FINDINGS = {
     "early accepts": {"credit exceeded": 2852, "not held": 36},
     "early deliveries": {"before it was sent": 24, "credit exceeded": 100, "order": 513},
     "early completions": {"never sent": 36},
-    "late completions": {"withheld without cause": 24},
+    # All 36: where a later one is complete, the thresholds do not matter.
+    "late completions": {"completed late": 30, "withheld without cause": 6},
     "strangers": {
         "completed while held": 60,
         "credit exceeded": 2593,

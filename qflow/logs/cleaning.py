@@ -1,0 +1,569 @@
+"""Cleaning: the rows of a log in order, each once, with clocks corrected, and the spans of missing rows.
+
+A client log passes through syslog, Kafka or Spark before it is a file, and takes harm on the way that neither
+clients nor broker have done.  Three harms are repaired: late rows are sorted in (:class:`Sorter`), exact
+duplicates are dropped, and a host's clock that is ahead of the others or behind them is corrected
+(:meth:`~qflow.logs.tolerance.Ways.offsets`).  Two cannot be repaired and are reported instead: rows that are
+missing in the middle (:class:`Holes`) and quarantined rows.  What they make uncertain goes to the audit as a
+:class:`~qflow.logs.tolerance.Doubt`, so that no finding names a message that only the log lost.
+
+Nothing here knows a file: rows go in and rows come out, of a whole log, of one component, or bit by bit.  The
+lateness of the latest row and the offsets of the clocks have to be known before the first row is given out:
+:class:`CleanLog` looks through a log as often as it must, once where the log is in order.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple, Protocol, TypeVar
+
+from qflow.logs.foreign_columns import Recognised
+from qflow.logs.log_file import SETTLEMENTS, Bit, LogRow, forget_oldest
+from qflow.logs.tolerance import MOST_UNDER_WAY, Doubt, Gap, Tolerance, Ways
+from qflow.trace.files import Quarantine
+from qflow.wording import format_count
+from qflow.workload.agenda import SECOND
+
+_MILLISECOND = 1_000
+
+T = TypeVar("T", bound="Taker")
+
+AUTO = "auto"
+"""The clocks are set by what the log shows."""
+
+Skew = str | int | Mapping[str, int]
+"""``auto``; the offset of each host's clock in microseconds; or microseconds tolerated, with no clock set."""
+
+_MUCH = 0.05
+"""Share of quarantined rows above which a verdict is about the rest of a log only."""
+
+
+# Order
+
+
+class Sorter:
+    """Gives rows out in order of time, each once, as soon as none that is earlier can come.
+
+    Parameters:
+        window: Microseconds by which a row may come late; 0 for rows that are in order.
+        offsets: Microseconds by which clients' clocks are ahead, which are taken off their times.
+        shift: Microseconds to take off all times.
+        is_certain: Whether the order of rows within one instant is the clients' own.
+
+    Attributes:
+        duplicates (int): How many rows were dropped because another one is equal in all columns.
+
+    >>> sorter = Sorter(window=5)
+    >>> late = [LogRow(time, "p", "block", "", "", 0, "") for time in (3, 1, 9, 9)]
+    >>> [row.ts_us for row in [*sorter.take(late), *sorter.finish()]], sorter.duplicates
+    ([1, 3, 9], 1)
+    """
+
+    def __init__(
+        self,
+        window: int = 0,
+        offsets: Mapping[str, int] | None = None,
+        shift: int = 0,
+        *,
+        is_certain: bool = True,
+    ) -> None:
+        self.duplicates = 0
+        self._window, self._offsets, self._shift = window, dict(offsets or {}), shift
+        self._is_certain = is_certain
+        self._waiting: list[LogRow] = []
+        self._latest = 0
+
+    def take(self, rows: Sequence[LogRow]) -> list[LogRow]:
+        """Take rows in the file's order; return those that are certain to be the next ones."""
+        if not rows:
+            return []
+        if self._offsets or self._shift:
+            offsets, shift = self._offsets, self._shift
+            rows = [row._replace(ts_us=row.ts_us - shift - offsets.get(row.client, 0)) for row in rows]
+        waiting = self._waiting
+        waiting.extend(rows)
+        if self._window or self._offsets:
+            waiting.sort(key=_time)
+        self._latest = max(self._latest, waiting[-1].ts_us)
+        # The last instant may not be whole yet.
+        until = self._latest - self._window
+        keep = len(waiting)
+        while keep and waiting[keep - 1].ts_us >= until:
+            keep -= 1
+        self._waiting = waiting[keep:]
+        del waiting[keep:]
+        return self._arrange(waiting)
+
+    def finish(self) -> list[LogRow]:
+        """Return the rows that still waited."""
+        rows, self._waiting = self._waiting, []
+        return self._arrange(rows)
+
+    def _arrange(self, rows: list[LogRow]) -> list[LogRow]:
+        """Return rows in order of time with each instant in order of cause and effect."""
+        instants = [place for place, (row, after) in enumerate(pairwise(rows)) if row.ts_us == after.ts_us]
+        if not instants:
+            return rows
+        arranged: list[LogRow] = []
+        done = 0
+        for place in instants:
+            if place < done:
+                continue
+            arranged += rows[done:place]
+            done, time = place + 1, rows[place].ts_us
+            while done < len(rows) and rows[done].ts_us == time:
+                done += 1
+            instant = list(dict.fromkeys(rows[place:done]))
+            self.duplicates += done - place - len(instant)
+            arranged += instant if self._is_certain and _is_caused(instant) else _by_cause(instant)
+        return arranged + rows[done:]
+
+
+def _time(row: LogRow) -> int:
+    return row.ts_us
+
+
+_EFFECTS = {"complete": "transfer", "refused": "transfer", "deliver": "transfer"}
+_EFFECTS |= dict.fromkeys(("accept", "reject"), "deliver")
+"""Event to the event of the same message that must precede it."""
+
+
+def _is_caused(instant: Sequence[LogRow]) -> bool:
+    """Return whether no effect stands before its cause among the rows of one instant."""
+    effects: set[tuple[str, str]] = set()
+    for row in instant:
+        if (row.event, row.label) in effects:
+            return False
+        cause = _EFFECTS.get(row.event)
+        if cause is not None:
+            effects.add((cause, row.label))
+    return True
+
+
+def _by_cause(instant: Sequence[LogRow]) -> list[LogRow]:
+    """Return the rows of one instant so that causes precede their effects.
+
+    A settlement of a message that was delivered earlier comes first, as it gives the credit for the next one;
+    a settlement of a message of this instant follows its delivery at once, for the same reason.
+    """
+    sent = {row.label for row in instant if row.event == "transfer"}
+    delivered: dict[tuple[str, str], tuple[int, str]] = {}
+    for place, row in enumerate(instant):
+        if row.event == "deliver":
+            delivered.setdefault((row.queue, row.label), (place, row.client))
+    ranks = {"unblock": 1, "transfer": 2, "deliver": 3, "block": 5, "error": 6, "stats": 7}
+
+    def rank(place: int) -> tuple[int, int, int]:
+        row = instant[place]
+        event = row.event
+        if event in SETTLEMENTS:
+            first, client = delivered.get((row.queue, row.label), (place, ""))
+            # A message that one consumer releases may be delivered to another in the same instant.
+            return (3, first, 1) if client and (event != "release" or client == row.client) else (0, place, 0)
+        if event in ("complete", "refused"):
+            return (4 if row.label in sent else 0), place, 0
+        return ranks[event], place, 0
+
+    return [instant[place] for place in sorted(range(len(instant)), key=rank)]
+
+
+@dataclass
+class Order:
+    """How far the rows of a log are from order: in pass, for rows in the file's order."""
+
+    rows: int = 0
+    late: int = 0
+    latest_us: int = 0
+    first: int = 0
+    last: int = 0
+    # One more than the largest number of a row.
+    end: int = 0
+
+    def take(self, numbers: Sequence[int], rows: Sequence[LogRow]) -> None:
+        """Take the next rows, with their numbers."""
+        if not rows:
+            return
+        self.end = max(self.end, max(numbers) + 1)
+        if not self.rows:
+            self.first = self.last = rows[0].ts_us
+        self.rows += len(rows)
+        last = self.last
+        for row in rows:
+            time = row.ts_us
+            if time < last:
+                self.late += 1
+                self.latest_us = max(self.latest_us, last - time)
+                self.first = min(self.first, time)
+            else:
+                last = time
+        self.last = last
+
+
+# Missing rows
+
+_MOST_SILENCES = 256
+_MOST_WINDOWS = 10_000
+_FEW_JUMPS = 20
+"""A producer that leaves out a number in more than one of so many transfers does not number all messages."""
+
+
+class _Window(NamedTuple):
+    """A span of time in which a row of a client must have been, which the log has not."""
+
+    begin: int
+    end: int
+    label: str
+    client: str
+    rows: int = 1
+
+
+@dataclass(slots=True)
+class _Client:
+    """A client's last rows that fit those before them, and what it holds."""
+
+    number: int = 0
+    prefix: str = ""
+    sent: int = 0
+    jumps: list[_Window] = field(default_factory=list)
+    sent_at: int = -1
+    done_at: int = -1
+    got_at: int = -1
+    held: dict[tuple[str, str], None] = field(default_factory=dict)
+
+
+class Holes:
+    """Finds spans of a log from which rows are missing; takes the rows in order of time.
+
+    A completion or delivery of a message that no row sends, a settlement of a message that no row delivers,
+    and a number that a producer left out are each a window in which a row is missing.  One such row is a
+    finding about its message.  Where the windows of several messages share a silence of all clients, the silence is a
+    gap: the broker and the clients went on, and their log did not.
+    """
+
+    def __init__(self) -> None:
+        self._clients: dict[str, _Client] = {}
+        self._sent: dict[str, None] = {}
+        self._ahead: dict[str, _Window] = {}
+        self._windows: list[_Window] = []
+        self._silences: list[tuple[int, int, int]] = []
+        self._shortest = 0
+        self._first: int | None = None
+        self._last = self._rows = 0
+
+    def take(self, row: LogRow) -> None:
+        """Take a row."""
+        time, name, event, queue, label, _, _ = row
+        if time - self._last > self._shortest:
+            self._note_silence(time)
+        self._last = time
+        self._rows += 1
+        client = self._clients.get(name)
+        if client is None:
+            client = self._clients[name] = _Client()
+        if event == "transfer":
+            self._sent[label] = None
+            forget_oldest(self._sent, MOST_UNDER_WAY)
+            self._ahead.pop(label, None)
+            client.sent += 1
+            number = client.number + 1
+            if client.number and label.endswith(f"-{number}"):
+                client.number = number
+            else:
+                self._note_number(client, name, label, time)
+            client.sent_at = time
+        elif event == "deliver":
+            client.held[queue, label] = None
+            if label in self._sent:
+                client.got_at = time
+            else:
+                # Its consumer's clock may be behind, so that its transfer follows.
+                self._ahead[label] = _Window(client.got_at, time, label, name)
+                forget_oldest(self._ahead, MOST_UNDER_WAY)
+        elif event in SETTLEMENTS:
+            if client.held.pop((queue, label), client) is client:
+                self._note(_Window(client.got_at, time, label, name))
+        elif event in ("complete", "refused"):
+            if label in self._sent:
+                client.done_at = time
+            else:
+                self._note(_Window(client.done_at, time, label, name))
+        elif event == "error":
+            client.held.clear()
+
+    def _note(self, window: _Window) -> None:
+        if len(self._windows) < _MOST_WINDOWS:
+            self._windows.append(window)
+
+    def _note_number(self, client: _Client, name: str, label: str, time: int) -> None:
+        prefix, _, digits = label.rpartition("-")
+        number = int(digits) if prefix and digits.isascii() and digits.isdecimal() and len(digits) < 18 else 0
+        if client.number and prefix == client.prefix and number > client.number + 1:
+            client.jumps.append(_Window(client.sent_at, time, label, name, number - client.number - 1))
+        client.number, client.prefix = number, prefix
+
+    def _note_silence(self, time: int) -> None:
+        if self._first is None:
+            self._first = time
+            return
+        heapq.heappush(self._silences, (time - self._last, self._last, time))
+        if len(self._silences) > _MOST_SILENCES:
+            heapq.heappop(self._silences)
+            self._shortest = self._silences[0][0]
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """Return the spans from which rows are missing, in order of time."""
+        windows = [*self._windows, *self._ahead.values()]
+        for client in self._clients.values():
+            if len(client.jumps) * _FEW_JUMPS <= client.sent:
+                windows += client.jumps
+        silences = sorted(self._silences, reverse=True)
+        labels: dict[tuple[int, int], set[str]] = {}
+        rows: Counter[tuple[int, int]] = Counter()
+        for window in windows:
+            silence = next((one for one in silences if one[1] >= window.begin and one[2] <= window.end), None)
+            if silence is not None and window.begin >= 0:
+                labels.setdefault(silence[1:], set()).add(window.label)
+                rows[silence[1:]] += window.rows
+        spans = [span for span, missing in labels.items() if len(missing) > 1 or rows[span] > 2]
+        silent = sum(end - begin for begin, end in spans)
+        lasts = max(1, self._last - (self._first or 0) - silent)
+        return tuple(
+            Gap(begin, end, max(rows[begin, end], round(self._rows * (end - begin) / lasts)))
+            for begin, end in sorted(spans)
+        )
+
+
+# A log
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What was done to a log's rows, and what is missing of them.
+
+    >>> Cleaning(late=2, latest_us=500).sentences()
+    ['2 rows came late, by at most 0.5 ms: sorted by time']
+    """
+
+    late: int = 0
+    latest_us: int = 0
+    duplicates: int = 0
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    quarantined: int = 0
+    rows: int = 0
+    missing: int = 0
+    doubt: Doubt = field(default_factory=Doubt)
+
+    def sentences(self) -> list[str]:
+        """Return one sentence for each thing that a reader of the log has to know."""
+        said = []
+        if self.late:
+            rows = "1 row came late" if self.late == 1 else f"{self.late} rows came late"
+            said.append(f"{rows}, by at most {_in_ms(self.latest_us)}: sorted by time")
+        if self.missing:
+            said.append(f"{format_count(self.missing, 'row')} missing, by the rows' own numbers")
+        if self.duplicates:
+            rows = format_count(self.duplicates, "exact duplicate")
+            said.append(f"{rows} of rows, equal in all columns: dropped, as only a log writes a row twice")
+        for client, offset in self.offsets.items():
+            side = "ahead of" if offset > 0 else "behind"
+            said.append(
+                f"clocks: that of {client} is {_in_ms(abs(offset))} {side} the others: its times are "
+                "corrected (--skew 0 leaves them)"
+            )
+        return [*said, *self.doubt.sentences()]
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether so many rows were quarantined that a verdict is about the others only."""
+        return self.quarantined > _MUCH * (self.rows + self.quarantined)
+
+    def headline(self) -> str:
+        """Return a warning if the audit covers only part of the log; else empty text."""
+        if not self.is_partial:
+            return ""
+        share = self.quarantined / (self.rows + self.quarantined)
+        return f"{share:.1%} of the rows were quarantined: the audit covers only the rest"
+
+
+def _in_ms(time: int) -> str:
+    return f"{time / _MILLISECOND:g} ms" if time < 10 * SECOND else f"{time / SECOND:g} s"
+
+
+class Taker(Protocol):
+    """Takes the rows of a log one by one, in order."""
+
+    def take(self, row: LogRow, /) -> None:
+        """Take a row."""
+
+
+class CleanLog:
+    """A log that is read again and again, and each time gives clean rows.
+
+    Parameters:
+        bits: Returns the rows as the files have them, from the first one on.
+        skew: How the clocks are set; a number of microseconds is tolerated, and no clock is set.
+
+    Attributes:
+        cleaning (Cleaning): What was done, after :meth:`look`.
+        tolerance (Tolerance): What is no finding in the clean rows, after :meth:`look`.
+        quarantine (Quarantine): Rows that make no sense, after :meth:`look`.
+        order (Order): How far the files' rows are from order, after :meth:`look`.
+        recognised (Recognised | None): The columns and the clock, if they are not the kit's own.
+        may_be_ahead (Mapping): Offsets of clocks that no early arrival proves, in microseconds by client.
+    """
+
+    def __init__(self, bits: Callable[[], Iterable[Bit]], skew: Skew = AUTO) -> None:
+        self._bits, self._skew = bits, skew
+        self.cleaning, self.tolerance, self.quarantine = Cleaning(), Tolerance(0), Quarantine()
+        self.order = Order()
+        self.may_be_ahead: Mapping[str, int] = {}
+        self.recognised: Recognised | None = None
+        self._is_numbered = False
+        self._shift = 0
+        self._offsets: Mapping[str, int] = {} if isinstance(skew, str | int) else skew
+        # Rows that their own numbers put in another order than the file's: all of them, sorted.
+        self._renumbered: list[LogRow] | None = None
+        self._duplicates = 0
+
+    def look(self, make: Callable[[], T], tell: Callable[[int], None] | None = None) -> T:
+        """Look through the log; return what `make` returned and what then took each clean row.
+
+        Parameters:
+            tell: Gets the number of rows that were read, now and then.
+        """
+        quarantine, unread, order = Quarantine(), list[str](), Order()
+
+        def note(bits: Iterable[Bit]) -> Iterator[Bit]:
+            last = -1
+            for bit in bits:
+                quarantine.extend(bit.problems)
+                unread.extend(bit.unread)
+                self.recognised, self._is_numbered = bit.recognised, bit.is_numbered
+                if bit.is_numbered and self._renumbered is None:
+                    if any(after <= before for before, after in pairwise([last, *bit.numbers])):
+                        self._renumbered = []
+                    last = bit.numbers[-1] if bit.numbers else last
+                order.take(bit.numbers, bit.rows)
+                if tell is not None:
+                    tell(order.rows)
+                yield bit
+
+        taker, ways, holes = self._take_all(make, self._sorted(note(self._bits())))
+        self.quarantine, self.order = quarantine, order
+        again = self._plan_order(order)
+        if again:
+            taker, ways, holes = self._take_all(make, self.parts())
+        if self._skew == AUTO and (offsets := ways.offsets()):
+            self._offsets = offsets
+            self._plan_order(order)
+            taker, ways, holes = self._take_all(make, self.parts())
+        if self._skew == AUTO:
+            self.may_be_ahead = ways.offsets(is_ahead=True)
+        tolerance = ways.tolerance()
+        labels = {label for label in unread if label}
+        unknown = sum(not label for label in unread)
+        doubt = Doubt(() if self._is_numbered else holes.gaps(), tuple(sorted(labels)), unknown)
+        skew = self._skew if isinstance(self._skew, int) else tolerance.skew
+        self.tolerance = Tolerance(skew, tolerance.lag, doubt)
+        is_sorted = bool(order.late) and not self._is_numbered
+        self.cleaning = Cleaning(
+            order.late if is_sorted else 0,
+            order.latest_us if is_sorted else 0,
+            self._duplicates,
+            self._offsets,
+            len(quarantine),
+            order.rows - self._duplicates,
+            max(
+                0, order.end - order.rows + self._duplicates - sum(problem.row > 0 for problem in quarantine)
+            ),
+            doubt,
+        )
+        return taker
+
+    def with_clocks(self, offsets: Mapping[str, int]) -> CleanLog:
+        """Return the same log with further clocks corrected, looked through."""
+        corrected = CleanLog(self._bits, {**self._offsets, **offsets})
+        corrected.look(Nobody)
+        return corrected
+
+    def _plan_order(self, order: Order) -> bool:
+        """Decide how late a row may come and what is the start; return whether that needs another look."""
+        self.order = order
+        if self._is_numbered:
+            return self._renumbered is not None
+        first = order.first - max(0, *self._offsets.values(), 0)
+        is_relative = self.recognised is not None or bool(self._offsets)
+        self._shift = first if is_relative and first < 0 else 0
+        return bool(order.late or self._shift or self._offsets)
+
+    def _take_all(self, make: Callable[[], T], parts: Iterable[list[LogRow]]) -> tuple[T, Ways, Holes]:
+        taker, ways, holes = make(), Ways(), Holes()
+        for rows in parts:
+            for row in rows:
+                ways.take(row)
+                holes.take(row)
+                taker.take(row)
+        return taker, ways, holes
+
+    def parts(self) -> Iterator[list[LogRow]]:
+        """Yield the clean rows in order, some at a time."""
+        return self._sorted(self._bits())
+
+    @property
+    def start_us(self) -> int | None:
+        """Microseconds from 1970 to the time 0 of the clean rows; None if the log has no date."""
+        clock = self.recognised and self.recognised.clock
+        return clock.start + self._shift if clock and clock.is_epoch else None
+
+    def rows(self) -> list[LogRow]:
+        """Return all clean rows."""
+        return [row for part in self.parts() for row in part]
+
+    def _sorted(self, bits: Iterable[Bit]) -> Iterator[list[LogRow]]:
+        if self._is_numbered and self._renumbered is not None:
+            yield self._renumber(bits)
+            return
+        offsets = self._offsets
+        spread = max(0, 0, *offsets.values()) - min(0, 0, *offsets.values())
+        window = 0 if self._is_numbered else self.order.latest_us + spread
+        sorter = Sorter(window, offsets, self._shift, is_certain=not window)
+        for bit in bits:
+            yield bit.rows if bit.is_numbered else sorter.take(bit.rows)
+        yield sorter.finish()
+        self._duplicates = sorter.duplicates
+
+    def _renumber(self, bits: Iterable[Bit]) -> list[LogRow]:
+        if not self._renumbered:
+            numbered: dict[int, LogRow] = {}
+            count = 0
+            for bit in bits:
+                numbered.update(zip(bit.numbers, bit.rows, strict=True))
+                count += len(bit.rows)
+            self._duplicates = count - len(numbered)
+            self._renumbered = [row for _, row in sorted(numbered.items())]
+        return self._renumbered
+
+
+def clean_rows(rows: Sequence[LogRow], skew: Skew = AUTO) -> CleanLog:
+    """Return rows in memory as a clean log, looked through: of a whole log or of one component.
+
+    >>> late = [LogRow(time, "p", "transfer", "q", f"p-{time}", 1, "") for time in (1, 3, 2)]
+    >>> clean = clean_rows(late)
+    >>> [row.label for part in clean.parts() for row in part], clean.cleaning.late
+    (['p-1', 'p-2', 'p-3'], 1)
+    """
+    whole = [Bit(list(range(len(rows))), list(rows), [])]
+    clean = CleanLog(lambda: whole, skew)
+    clean.look(Nobody)
+    return clean
+
+
+class Nobody:
+    """Takes rows and keeps nothing."""
+
+    def take(self, row: LogRow, /) -> None:
+        """Take a row."""
