@@ -240,8 +240,8 @@ class Holes:
 
     A completion or delivery of a message that no row sends, a settlement of a message that no row delivers,
     and a number that a producer left out are each a window in which a row is missing.  One such row is a
-    finding about its message.  Where the windows of several messages share a silence of all clients, the silence is a
-    gap: the broker and the clients went on, and their log did not.
+    finding about its message.  Where the windows of several messages share a silence of all clients, the
+    silence is a gap: broker and clients went on, and their log did not.
     """
 
     def __init__(self) -> None:

@@ -105,8 +105,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
     ),
     "thresholds differ": (
         "CM-02",
-        "{number} completions are withheld for up to {late} s, though {queue} is OFF by the thresholds of the "
-        "workload; allowed: complete at once while OFF (the broker's are lower, or clients are slow)",
+        "{number} completions are withheld for up to {late} s, though {queue} is OFF by the workload's "
+        "thresholds; allowed: complete at once while OFF (the broker has lower ones, or clients are slow)",
     ),
     "delivered twice": ("CN-10", "delivered again, {name} has it; allowed: once, unless it is released"),
     "credit exceeded": ("CN-04", "{seen} at a time; allowed: {expected}"),
