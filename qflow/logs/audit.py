@@ -628,14 +628,11 @@ def is_about_flow(findings: Iterable[Finding]) -> bool:
 
 
 def correct_clocks(clean: CleanLog, workload: Workload, most: int = _TRIAL_ROWS) -> CleanLog:
-    """Return a log with the clocks corrected that may be ahead, if that takes nine of ten findings away.
-
-    A queue that is never empty and a clock that is ahead look the same: no message arrives at once.  But only
-    the clock makes the broker break its rules.
-
-    Parameters:
-        most: Rows of the log's beginning that are audited for that.
-    """
+    """Return a log with the clocks corrected that may be ahead, if that takes nine of ten findings away."""
+    # A queue that is never empty and a clock that is ahead look the same: no message arrives at once.  But
+    # only
+    # the clock makes the broker break its rules.
+    # most: Rows of the log's beginning that are audited for that.
     candidates = dict(clean.may_be_ahead)
     if not candidates:
         return clean

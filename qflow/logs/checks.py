@@ -170,11 +170,9 @@ class _QueueCourse:
         return self.levels is not None and self.high_since is not None and self.high_since <= since
 
     def free_at(self, time: int, lag: int) -> int | None:
-        """Return the instant from which the queue cannot hold a message that came at `time`, if there is one.
-
-        A message may have come up to `lag` earlier or later.  It is held if the queue was ON then, and no
-        longer than until the queue is OFF, which it surely is between two spells.
-        """
+        """Return the instant from which the queue cannot hold a message that came at `time`, if there is one."""
+        # A message may have come up to `lag` earlier or later.  It is held if the queue was ON then, and no
+        # longer than until the queue is OFF, which it surely is between two spells.
         place = bisect_right(self.begins, time + lag)
         if not place:
             return None if len(self.ends) >= _MOST_SPELLS else time
@@ -244,11 +242,9 @@ class _LeftOut:
 
 @dataclass(slots=True)
 class _Slow:
-    """Completions that did not come at once, by queue: those the engine held, and the others.
+    """Completions that did not come at once, by queue: those the engine held, and the others."""
 
-    Attributes:
-        at: The first of the others; then their number and the longest time.
-    """
+    # at: The first of the others; then their number and the longest time.
 
     at: _At | None = None
     number: int = 0

@@ -1,11 +1,11 @@
 """Cleaning: the rows of a log in order, each once, with clocks corrected, and the spans of missing rows.
 
 A client log passes through syslog, Kafka or Spark before it is a file, and takes harm on the way that neither
-clients nor broker have done.  Three harms are repaired: late rows are sorted in (:class:`Sorter`), exact
+clients nor broker have done.  Three harms are repaired: late rows are sorted in (:class:`_Sorter`), exact
 duplicates are dropped, and a host's clock that is ahead of the others or behind them is corrected
 (:meth:`~qflow.logs.tolerance.Ways.offsets`).  Two cannot be repaired and are reported instead: rows that are
-missing in the middle (:class:`Holes`) and quarantined rows.  What they make uncertain goes to the audit as a
-:class:`~qflow.logs.tolerance.Doubt`, so that no finding names a message that only the log lost.
+missing in the middle (:class:`_Holes`) and quarantined rows.  The messages they make uncertain go to the audit
+as a :class:`~qflow.logs.tolerance.Doubt`, so that no finding names a message that only the log lost.
 
 Nothing here knows a file: rows go in and rows come out, of a whole log, of one component, or bit by bit.  The
 lateness of the latest row and the offsets of the clocks have to be known before the first row is given out:
@@ -30,7 +30,7 @@ from qflow.workload.agenda import SECOND
 
 _MILLISECOND = 1_000
 
-T = TypeVar("T", bound="Taker")
+T = TypeVar("T", bound="_Taker")
 
 AUTO = "auto"
 """The clocks are set by what the log shows."""
@@ -45,23 +45,20 @@ _MUCH = 0.05
 # Order
 
 
-class Sorter:
+class _Sorter:
     """Gives rows out in order of time, each once, as soon as none that is earlier can come.
 
-    Parameters:
-        window: Microseconds by which a row may come late; 0 for rows that are in order.
-        offsets: Microseconds by which clients' clocks are ahead, which are taken off their times.
-        shift: Microseconds to take off all times.
-        is_certain: Whether the order of rows within one instant is the clients' own.
-
-    Attributes:
-        duplicates (int): How many rows were dropped because another one is equal in all columns.
-
-    >>> sorter = Sorter(window=5)
+    >>> sorter = _Sorter(window=5)
     >>> late = [LogRow(time, "p", "block", "", "", 0, "") for time in (3, 1, 9, 9)]
     >>> [row.ts_us for row in [*sorter.take(late), *sorter.finish()]], sorter.duplicates
     ([1, 3, 9], 1)
     """
+
+    # window: Microseconds by which a row may come late; 0 for rows that are in order.
+    # offsets: Microseconds by which clients' clocks are ahead, which are taken off their times.
+    # shift: Microseconds to take off all times.
+    # is_certain: Whether the order of rows within one instant is the clients' own.
+    # duplicates (int): How many rows were dropped because another one is equal in all columns.
 
     def __init__(
         self,
@@ -145,11 +142,10 @@ def _is_caused(instant: Sequence[LogRow]) -> bool:
 
 
 def _by_cause(instant: Sequence[LogRow]) -> list[LogRow]:
-    """Return the rows of one instant so that causes precede their effects.
-
-    A settlement of a message that was delivered earlier comes first, as it gives the credit for the next one;
-    a settlement of a message of this instant follows its delivery at once, for the same reason.
-    """
+    """Return the rows of one instant so that causes precede their effects."""
+    # A settlement of a message that was delivered earlier comes first, as it gives the credit for the next
+    # one;
+    # a settlement of a message of this instant follows its delivery at once, for the same reason.
     sent = {row.label for row in instant if row.event == "transfer"}
     delivered: dict[tuple[str, str], tuple[int, str]] = {}
     for place, row in enumerate(instant):
@@ -235,14 +231,13 @@ class _Client:
     held: dict[tuple[str, str], None] = field(default_factory=dict)
 
 
-class Holes:
-    """Finds spans of a log from which rows are missing; takes the rows in order of time.
+class _Holes:
+    """Finds spans of a log from which rows are missing; takes the rows in order of time."""
 
-    A completion or delivery of a message that no row sends, a settlement of a message that no row delivers,
-    and a number that a producer left out are each a window in which a row is missing.  One such row is a
-    finding about its message.  Where the windows of several messages share a silence of all clients, the
-    silence is a gap: broker and clients went on, and their log did not.
-    """
+    # A completion or delivery of a message that no row sends, a settlement of a message that no row delivers,
+    # and a number that a producer left out are each a window in which a row is missing.  One such row is a
+    # finding about its message.  Where the windows of several messages share a silence of all clients, the
+    # silence is a gap: broker and clients went on, and their log did not.
 
     def __init__(self) -> None:
         self._clients: dict[str, _Client] = {}
@@ -393,7 +388,7 @@ def _in_ms(time: int) -> str:
     return f"{time / _MILLISECOND:g} ms" if time < 10 * SECOND else f"{time / SECOND:g} s"
 
 
-class Taker(Protocol):
+class _Taker(Protocol):
     """Takes the rows of a log one by one, in order."""
 
     def take(self, row: LogRow, /) -> None:
@@ -401,20 +396,16 @@ class Taker(Protocol):
 
 
 class CleanLog:
-    """A log that is read again and again, and each time gives clean rows.
+    """A log that is read again and again, and each time gives clean rows."""
 
-    Parameters:
-        bits: Returns the rows as the files have them, from the first one on.
-        skew: How the clocks are set; a number of microseconds is tolerated, and no clock is set.
-
-    Attributes:
-        cleaning (Cleaning): What was done, after :meth:`look`.
-        tolerance (Tolerance): What is no finding in the clean rows, after :meth:`look`.
-        quarantine (Quarantine): Rows that make no sense, after :meth:`look`.
-        order (Order): How far the files' rows are from order, after :meth:`look`.
-        recognised (Recognised | None): The columns and the clock, if they are not the kit's own.
-        may_be_ahead (Mapping): Offsets of clocks that no early arrival proves, in microseconds by client.
-    """
+    # bits: Returns the rows as the files have them, from the first one on.
+    # skew: How the clocks are set; a number of microseconds is tolerated, and no clock is set.
+    # cleaning (Cleaning): What was done, after :meth:`look`.
+    # tolerance (Tolerance): What is no finding in the clean rows, after :meth:`look`.
+    # quarantine (Quarantine): Rows that make no sense, after :meth:`look`.
+    # order (Order): How far the files' rows are from order, after :meth:`look`.
+    # recognised (Recognised | None): The columns and the clock, if they are not the kit's own.
+    # may_be_ahead (Mapping): Offsets of clocks that no early arrival proves, in microseconds by client.
 
     def __init__(self, bits: Callable[[], Iterable[Bit]], skew: Skew = AUTO) -> None:
         self._bits, self._skew = bits, skew
@@ -430,11 +421,8 @@ class CleanLog:
         self._duplicates = 0
 
     def look(self, make: Callable[[], T], tell: Callable[[int], None] | None = None) -> T:
-        """Look through the log; return what `make` returned and what then took each clean row.
-
-        Parameters:
-            tell: Gets the number of rows that were read, now and then.
-        """
+        """Look through the log; return what `make` returned and what then took each clean row."""
+        # tell: Gets the number of rows that were read, now and then.
         quarantine, unread, order = Quarantine(), list[str](), Order()
 
         def note(bits: Iterable[Bit]) -> Iterator[Bit]:
@@ -500,8 +488,8 @@ class CleanLog:
         self._shift = first if is_relative and first < 0 else 0
         return bool(order.late or self._shift or self._offsets)
 
-    def _take_all(self, make: Callable[[], T], parts: Iterable[list[LogRow]]) -> tuple[T, Ways, Holes]:
-        taker, ways, holes = make(), Ways(), Holes()
+    def _take_all(self, make: Callable[[], T], parts: Iterable[list[LogRow]]) -> tuple[T, Ways, _Holes]:
+        taker, ways, holes = make(), Ways(), _Holes()
         for rows in parts:
             for row in rows:
                 ways.take(row)
@@ -530,7 +518,7 @@ class CleanLog:
         offsets = self._offsets
         spread = max(0, 0, *offsets.values()) - min(0, 0, *offsets.values())
         window = 0 if self._is_numbered else self.order.latest_us + spread
-        sorter = Sorter(window, offsets, self._shift, is_certain=not window)
+        sorter = _Sorter(window, offsets, self._shift, is_certain=not window)
         for bit in bits:
             yield bit.rows if bit.is_numbered else sorter.take(bit.rows)
         yield sorter.finish()

@@ -7,7 +7,7 @@ order mark or its null bytes.  Values are not looked at here; :mod:`qflow.logs.l
 
 A line that cannot be read (bytes that are no UTF-8, a quotation mark that is never closed) is one
 :class:`BadRowError` in the place of a row, and the next lines are read; a table of a truncated file ends at
-the cut, and :attr:`Table.damage` says so.
+the cut, and :attr:`RawTable.damage` says so.
 
 A log may be several files: a folder as Spark writes it (``part-…`` beside ``_SUCCESS``, also below
 ``day=…/``) is one log, and so are files that are named together.
@@ -56,14 +56,12 @@ class BadRowError(Exception):
 
 
 @dataclass
-class Table:
-    """One file as a header and rows.
+class RawTable:
+    """One file as a header and rows."""
 
-    Attributes:
-        rows: Values in the header's order, or an error where a line cannot be read.
-        instants: Columns that hold instants of Parquet, given in microseconds since 1970.
-        damage: Why the rows ended early, with ``{after}`` for the place; empty until then.
-    """
+    # rows: Values in the header's order, or an error where a line cannot be read.
+    # instants: Columns that hold instants of Parquet, given in microseconds since 1970.
+    # damage: Why the rows ended early, with ``{after}`` for the place; empty until then.
 
     header: Sequence[object]
     rows: Iterator[Sequence[object] | BadRowError]
@@ -72,11 +70,8 @@ class Table:
 
 
 def log_files(given: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the files of one log: a file, the parts of a folder, or several of both.
-
-    Raises:
-        ValueError: If a name is none of a log's, or a folder holds no part of one.
-    """
+    """Return the files of one log: a file, the parts of a folder, or several of both."""
+    # ValueError: If a name is none of a log's, or a folder holds no part of one.
     files: list[Path] = []
     for path in map(Path, [given] if isinstance(given, str | Path) else given):
         if not path.is_dir():
@@ -100,16 +95,11 @@ def _is_part(path: Path, folder: Path) -> bool:
 
 
 @contextmanager
-def open_table(path: Path, choose_columns: ChooseColumns, separator: str = "") -> Iterator[Table]:
-    """Open one file as a table.
-
-    Parameters:
-        separator: The character between the values of text; empty to see it in the header.
-
-    Raises:
-        BadRowError: If it is a Parquet file that cannot be opened, or pyarrow is missing.
-        OSError: If the file cannot be opened.
-    """
+def open_table(path: Path, choose_columns: ChooseColumns, separator: str = "") -> Iterator[RawTable]:
+    """Open one file as a table."""
+    # separator: The character between the values of text; empty to see it in the header.
+    # BadRowError: If it is a Parquet file that cannot be opened, or pyarrow is missing.
+    # OSError: If the file cannot be opened.
     with path.open("rb") as raw:
         magic = raw.read(4)
         if magic == b"PAR1" or (path.name.endswith(".parquet") and magic[:2] != b"\x1f\x8b"):
@@ -123,7 +113,7 @@ def open_table(path: Path, choose_columns: ChooseColumns, separator: str = "") -
         try:
             head = binary.peek(64)[:64]
         except DAMAGE as error:
-            yield Table((), iter(()), (), [_DAMAGED.format(error)])
+            yield RawTable((), iter(()), (), [_DAMAGED.format(error)])
             return
         # What is no UTF-8 becomes surrogates, by which its line is known.
         text = io.TextIOWrapper(binary, encoding=_encoding_of(head), errors="surrogateescape", newline="")
@@ -132,7 +122,7 @@ def open_table(path: Path, choose_columns: ChooseColumns, separator: str = "") -
         header = next(given, ())
         if isinstance(header, BadRowError):
             raise BadRowError("", f"the first line {header.args[1]}")
-        yield Table(header, given, (), damage)
+        yield RawTable(header, given, (), damage)
 
 
 def _encoding_of(head: bytes) -> str:
@@ -289,7 +279,7 @@ def _flat(item: Mapping[str, Any], depth: int = 3) -> dict[str, Any]:
 
 
 @contextmanager
-def _open_parquet(path: Path) -> Iterator[Table]:
+def _open_parquet(path: Path) -> Iterator[RawTable]:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -302,13 +292,13 @@ def _open_parquet(path: Path) -> Iterator[Table]:
     except (pyarrow.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise
-        yield Table((), iter(()), (), [_no_parquet(error)])
+        yield RawTable((), iter(()), (), [_no_parquet(error)])
         return
     with file:
         schema = file.schema_arrow
         instants = {column.name for column in schema if pyarrow.types.is_timestamp(column.type)}
         batches = map(_rows_of_batch, file.iter_batches(batch_size=MOST_ROWS))
-        yield Table(schema.names, chain.from_iterable(_whole_batches(batches, damage)), instants, damage)
+        yield RawTable(schema.names, chain.from_iterable(_whole_batches(batches, damage)), instants, damage)
 
 
 def _whole_batches(batches: Iterator[Any], damage: list[str]) -> Iterator[Any]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from qflow.logs.file_formats import LOG_ENDINGS as LOG_ENDINGS
 from qflow.logs.file_formats import MOST_ROWS as MOST_ROWS
-from qflow.logs.file_formats import SEPARATORS, BadRowError, Table, is_utf8, log_files, open_table
+from qflow.logs.file_formats import SEPARATORS, BadRowError, RawTable, is_utf8, log_files, open_table
 from qflow.logs.foreign_columns import FAR, OWN_CLOCK, ColumnMap, Recognised, own_clock
 from qflow.qflow_error import QflowError
 from qflow.trace.files import QuarantinedRow
@@ -139,13 +139,11 @@ _SAMPLE_TYPES = tuple(get_type_hints(QueueSample).values())[1:]
 
 
 class Bit(NamedTuple):
-    """Some rows of a log, in the file's order.
+    """Some rows of a log, in the file's order."""
 
-    Fields:
-        problems: Quarantined rows.
-        unread: The labels of those that are about a message; empty where the label cannot be read.
-        is_numbered: Whether the numbers are the log's own, and say the order.
-    """
+    # problems: Quarantined rows.
+    # unread: The labels of those that are about a message; empty where the label cannot be read.
+    # is_numbered: Whether the numbers are the log's own, and say the order.
 
     numbers: list[int]
     rows: list[LogRow]
@@ -192,17 +190,12 @@ def read_log(
     separator: str = "",
     zone: str = "",
 ) -> Iterator[Bit]:
-    """Yield the rows of a log bit by bit, in the files' order; each row is good or quarantined.
-
-    Parameters:
-        path: A file, a folder of parts, or several files that are one log.
-        columns: Meaning to column of a foreign log, as :meth:`ClientLog.load` takes it.
-        separator: Between the values of text: a character or a name; empty to see it in the header.
-        zone: The time zone of times without one, such as ``Europe/Berlin``; empty for UTC.
-
-    Raises:
-        LogError: If the columns or the zone make no sense, or no row can be read.
-    """
+    """Yield the rows of a log bit by bit, in the files' order; each row is good or quarantined."""
+    # path: A file, a folder of parts, or several files that are one log.
+    # columns: Meaning to column of a foreign log, as :meth:`ClientLog.load` takes it.
+    # separator: Between the values of text: a character or a name; empty to see it in the header.
+    # zone: The time zone of times without one, such as ``Europe/Berlin``; empty for UTC.
+    # LogError: If the columns or the zone make no sense, or no row can be read.
     try:
         files = log_files(path)
         reader = _Reader(None if columns is None else ColumnMap.of(columns), zone)
@@ -234,7 +227,7 @@ _NAMED = {"client", "event", "queue", "label"}
 """Columns without which a log is not told to be one by its own names."""
 
 
-def names_own_columns(header: Sequence[str]) -> bool:
+def _names_own_columns(header: Sequence[str]) -> bool:
     """Return whether a header names a log's own columns, in any order, with others or without some."""
     return set(header) >= _NAMED and not {"ts_us", "time"}.isdisjoint(header)
 
@@ -258,10 +251,10 @@ class _Reader:
     def choose_columns(self, keys: Sequence[str]) -> Sequence[str] | None:
         """Return the columns of JSON objects; None where objects may lack some."""
         own = NUMBERED if "seq" in keys else COLUMNS
-        is_foreign = self.map is not None or (set(keys) != set(own) and names_own_columns(keys))
+        is_foreign = self.map is not None or (set(keys) != set(own) and _names_own_columns(keys))
         return None if is_foreign else own
 
-    def begin(self, table: Table, first: Sequence[Any], file: str = "") -> None:
+    def begin(self, table: RawTable, first: Sequence[Any], file: str = "") -> None:
         """Look at the names of the columns, and at the first rows for how their times are to be read."""
         header = [str(name).strip() for name in table.header]
         self._wanted = len(header)
@@ -292,7 +285,7 @@ class _Reader:
         self.recognised = Recognised(columns, clock)
 
     def _require_own(self, header: Sequence[str]) -> None:
-        if not names_own_columns(header):
+        if not _names_own_columns(header):
             missing = [name for name in COLUMNS if name not in header]
             what = f"; the column {missing[0]} is missing" if header and missing else ""
             got = ", ".join(header) or "none"

@@ -57,14 +57,12 @@ _MOST_LABELS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What missing rows make uncertain, so that it convicts nobody.
+    """What missing rows make uncertain, so that it convicts nobody."""
 
-    Parameters:
-        gaps: Spans of time of which rows are missing.
-        labels: Messages of which a row was quarantined.
-        unread: How many quarantined rows may be of any message.
-        is_reported: Whether the gaps are findings of this component; of several only one reports them.
-    """
+    # gaps: Spans of time of which rows are missing.
+    # labels: Messages of which a row was quarantined.
+    # unread: How many quarantined rows may be of any message.
+    # is_reported: Whether the gaps are findings of this component; of several only one reports them.
 
     gaps: tuple[Gap, ...] = ()
     labels: tuple[str, ...] = ()
@@ -216,15 +214,11 @@ class Ways:
         return Tolerance(max(0, -_at(ways, 1)), min(_LONGEST_LAG, max(_SHORTEST_LAG, lag)))
 
     def offsets(self, *, is_ahead: bool = False) -> dict[str, int]:
-        """Return the microseconds by which clients' clocks are ahead of the others, negative if behind.
-
-        Nothing is received before it was sent: if the fastest messages seem to arrive too early, the clocks
-        differ by that and by the time of the way, which is about that of a completion.
-
-        Parameters:
-            is_ahead: Whether also clocks are returned that *may* be ahead, by at most the fastest message's
-                time.  A queue that was never empty shows the same, so that only an audit can tell.
-        """
+        """Return the microseconds by which clients' clocks are ahead of the others, negative if behind."""
+        # Nothing is received before it was sent: if the fastest messages seem to arrive too early, the clocks
+        # differ by that and by the time of the way, which is about that of a completion.
+        # is_ahead: Whether also clocks are returned that *may* be ahead, by at most the fastest message's
+        # time.  A queue that was never empty shows the same, so that only an audit can tell.
         trip = _at(sorted(self._trips.values), 10)
         apart: dict[tuple[str, str], int] = {}
         for pair, sample in self._ways.items():
