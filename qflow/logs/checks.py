@@ -170,7 +170,7 @@ class _QueueCourse:
         return self.levels is not None and self.high_since is not None and self.high_since <= since
 
     def free_at(self, time: int, lag: int) -> int | None:
-        """Return the instant from which the queue cannot hold a message that came at `time`, if there is one."""
+        """Return the instant from which the queue cannot hold a message that came at `time`, if any."""
         # A message may have come up to `lag` earlier or later.  It is held if the queue was ON then, and no
         # longer than until the queue is OFF, which it surely is between two spells.
         place = bisect_right(self.begins, time + lag)

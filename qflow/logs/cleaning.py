@@ -4,8 +4,8 @@ A client log passes through syslog, Kafka or Spark before it is a file, and take
 clients nor broker have done.  Three harms are repaired: late rows are sorted in (:class:`_Sorter`), exact
 duplicates are dropped, and a host's clock that is ahead of the others or behind them is corrected
 (:meth:`~qflow.logs.tolerance.Ways.offsets`).  Two cannot be repaired and are reported instead: rows that are
-missing in the middle (:class:`_Holes`) and quarantined rows.  The messages they make uncertain go to the audit
-as a :class:`~qflow.logs.tolerance.Doubt`, so that no finding names a message that only the log lost.
+missing in the middle (:class:`_Holes`) and quarantined rows.  The messages they make uncertain go to the
+audit as a :class:`~qflow.logs.tolerance.Doubt`, so that no finding names a message that only the log lost.
 
 Nothing here knows a file: rows go in and rows come out, of a whole log, of one component, or bit by bit.  The
 lateness of the latest row and the offsets of the clocks have to be known before the first row is given out:
