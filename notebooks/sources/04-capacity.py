@@ -358,7 +358,7 @@ predictions.compare(one=one, two=depths[2, (3, 2)], again=diary.column("messages
 # - The same in RabbitMQ, Artemis and Kafka: [If you know another broker](reference/other-brokers.md).
 # - How to set thresholds and limits: [7 · Configuration](07-configuration.ipynb).
 # - Sizing your own queues from a log: [12 · Reading your own broker](12-reading-your-broker.ipynb).
-# - In code: `qflow/windows.py` holds the three windows, `qflow/design/explore.py` visits the
+# - In code: `qflow/client_windows.py` holds the three windows, `qflow/design/explore.py` visits the
 #   states.
 
 # %% [markdown] id="exercises"

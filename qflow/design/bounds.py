@@ -1,4 +1,4 @@
-"""Bounds: how full a queue can get, whatever its clients do, and whether it can overflow.
+"""Bounds: the greatest depth of a queue under any clients, and whether it can overflow.
 
 All proofs here assume the following, and nothing else.
 
@@ -49,7 +49,7 @@ _SIZE_LIMIT = 1_000_000
 
 
 class DesignError(RefusalError):
-    """A design question that has no answer as it is put; the text says what was got and what is allowed."""
+    """A design question without an answer; the text names the value and the allowed ones."""
 
 
 # Traffic
@@ -95,7 +95,7 @@ Traffic = Mapping[str, TrafficSource]
 
 
 def traffic_of(workload: Workload) -> dict[str, dict[str, TrafficSource]]:
-    """Return, for each queue of a workload, who sends to it and how large their messages are.
+    """Return the traffic of each queue of a workload: its producers and their message sizes.
 
     Each producer sends the messages that could be its largest and smallest to a broker of the engine that has
     the workload's bindings, and queues that take whatever reaches them.  What a queue's own filter keeps out
@@ -207,7 +207,7 @@ class _Probe:
         return [name for name in self._names if after[name] - before[name] == len(sizes)], sizes
 
     def find_keepers(self, producer: Producer, kinds: Iterable[Kind], wanted: Collection[str]) -> set[str]:
-        """Return which queues keep every message of one kind, so that any number of that kind fills them."""
+        """Return the queues that keep every message of one kind, so that enough of that kind fill them."""
         kept: set[str] = set()
         for group, size in islice({group: size for size, group in kinds}.items(), _GROUPS + 1):
             kept.update(self.send(producer, [message_of(producer, n, size, group) for n in (1, 2)])[0])
@@ -216,7 +216,7 @@ class _Probe:
         return kept
 
     def sure(self, queue: str, producer: Producer) -> int | None:
-        """Return how much of a window surely gets on a queue that keeps messages of it; None for all."""
+        """Return the part of a window that reaches a queue in some run; None for all of it."""
         is_choosy = self._broker.queue(queue).is_choosy
         is_whole = producer.window == "ideal" or (producer.window == "qpid-cpp" and not is_choosy)
         return None if is_whole else 1
@@ -256,7 +256,7 @@ def full_windows(traffic: Traffic) -> tuple[int, int]:
 
 
 def _before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
-    """Return how full a queue can be while it is OFF."""
+    """Return the greatest depth of a queue while it is OFF."""
     # The queue starts empty and OFF (FC-13). An enqueue that leaves more than a stop turns it ON at once
     # (FC-14), and it turns OFF only when both units are below their resume levels, at most the stop levels
     # (FC-05, FC-16). So while it is OFF neither unit is above its stop. A unit without one is bounded by the
@@ -273,7 +273,7 @@ def _before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
 
 
 def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
-    """Return how full a queue can ever get: stop + Σ capacity (CAP-11).
+    """Return the greatest depth a queue can ever have: stop + Σ capacity (CAP-11).
 
     Proof.  While the queue is OFF it holds no more than :func:`_before_stop` says.  Let it be ON, and let t
     be the moment at which it last turned ON.  What was on it just before t was there while it was OFF: at
@@ -310,7 +310,7 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
 
 
 def _attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
-    """Return how full a queue surely gets in some run, were there no limit; None for any depth at all."""
+    """Return a depth that some run reaches without a limit; None if any depth is reached."""
     # Let one producer send alone, slowly, while nobody reads: its window is empty as long as the queue is OFF
     # (CM-02). The queue turns ON only when stop_count messages are there, or when one more would be above
     # stop_size; before, as many are there as of its largest fit. From then on everything is held (FC-15), so
@@ -458,7 +458,7 @@ class Verdict:
 def judge(
     queue: str, arguments: Mapping[str, Argument], traffic: Traffic, options: BrokerOptions | None = None
 ) -> Verdict:
-    """Return whether a queue can overflow, by comparing its limits with what is proved of its depth.
+    """Return whether a queue can overflow: its limits compared with the proved bounds of its depth.
 
     Parameters:
         queue, arguments: Its name, and what it is declared with.
@@ -502,7 +502,7 @@ def judge(
 
 
 def judge_workload(workload: Workload) -> dict[str, Verdict]:
-    """Return for each queue of a workload, in its order, whether it can overflow.
+    """Return the verdict on each queue of a workload, in its order.
 
     Who consumes does not matter.  See :func:`judge`.
 
@@ -578,7 +578,7 @@ def _log_moments(sizes: _Sizes, t: float) -> tuple[float, float]:
 
 
 def bytes_at_risk(windows: Iterable[tuple[int, int | tuple[float, ...], int]], risk: float = RISK) -> float:
-    """Return how many bytes full windows exceed at most with a probability; of each capacity, sizes, header.
+    """Return the bytes that full windows exceed with probability `risk`; of each: capacity, size, header.
 
     >>> capacity, drawn = 300, (9.1, 0.75, 40_000)
     >>> round(bytes_at_risk([(capacity, drawn, 0)]) / 1000), capacity * 40

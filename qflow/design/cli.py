@@ -1,4 +1,4 @@
-"""``qflow design``: thresholds and capacities that cannot overflow, and what they cost."""
+"""``qflow design``: thresholds and capacities that cannot overflow, and their costs."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def run(namespace: argparse.Namespace) -> int:
 
 
 def _print_bound(workload: Workload, limits: dict[str, Limits], keep_capacities: bool) -> None:
-    """Print what is known before anything is simulated."""
+    """Print the settings that are safe by the bound, before any simulation."""
     from qflow.configuration.declaration import Declaration
     from qflow.configuration.notations import qpid_config_line
     from qflow.design.frontier import safe_by_bound
@@ -150,7 +150,7 @@ def _write_counterexample(made: Recommendation, path: str, *, is_quiet: bool) ->
 
 
 def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
-    """Write the map of each designed queue; of several, each into a file that has its name."""
+    """Write the map of each designed queue, each into a file with its name if there are several."""
     from qflow.progress import progress
 
     for queue in made.chosen:

@@ -34,8 +34,8 @@ from qflow.broker.events import Event
 from qflow.broker.message import Message
 from qflow.broker.session import Session
 from qflow.broker.settings import Argument
+from qflow.client_windows import IdealWindow, WindowStep
 from qflow.design.bounds import DesignError
-from qflow.windows import IdealWindow, WindowStep
 from qflow.workload.attributes import is_whole
 
 Action = Callable[[], None]
@@ -130,7 +130,7 @@ class _SmallProducer:
         return self.session.is_attached and not self.actions()
 
     def actions(self) -> dict[str, Action]:
-        """Return what the client may do next."""
+        """Return the client's possible next steps."""
         may_send = self.session.is_attached and self._window.next_step() is WindowStep.SEND
         return {f"{self.name} sends": self._send} if may_send else {}
 
@@ -158,7 +158,7 @@ class _SmallConsumer:
         self._session.message_flow(CONSUMER, BYTE_UNIT, INFINITE)
 
     def actions(self) -> dict[str, Action]:
-        """Return what the client may do next."""
+        """Return the client's possible next steps."""
         return {f"{CONSUMER} takes and accepts": self._take} if self._queue.message_count else {}
 
     def _take(self) -> None:
@@ -213,7 +213,7 @@ class Situation:
         return (*(sender.key() for sender in self.senders), is_on, runs)
 
     def facts(self) -> dict[str, Any]:
-        """Return what an observer sees: depth, flow state, windows, who is blocked and who died."""
+        """Return the visible state: depth, flow state, windows, blocked and dead clients."""
         statistics = self.broker.queue(QUEUE).statistics()
         return {
             "depth": statistics.msgDepth,
@@ -443,7 +443,7 @@ class _Walk:
         return key
 
     def graph(self) -> nx.DiGraph:
-        """Return what was found, with the nodes numbered by their distance from the start."""
+        """Return the graph, its nodes numbered by their distance from the start."""
         start = next(iter(self._graph))
         distances = nx.single_source_shortest_path_length(self._graph, start)
         numbers = {key: number for number, key in enumerate(distances)}

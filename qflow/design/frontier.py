@@ -1,4 +1,4 @@
-"""The frontier: safe settings of a grid, what each costs in a simulation, and which are beaten by no other.
+"""The frontier: safe settings of a grid, their simulated costs, and those that no other setting beats.
 
 - A **choice** turns three dials, each a share: of the producers' capacities, of the largest stop that is
   safe, and of that stop for the resume level.  Whatever a choice, the declare arguments made from it cannot
@@ -103,7 +103,7 @@ class Limits:
                 raise DesignError(f"max_{unit} must be a whole number from 1, got {value!r}")
 
     def of(self, settings: QueueSettings) -> dict[str, int]:
-        """Return what a queue with some settings may hold, by unit; 0 for any number."""
+        """Return the limit of a queue with some settings, by unit; 0 for none."""
         return {
             "count": self.count or settings.max_count,
             "size": self.size or settings.max_size or 0,
@@ -112,7 +112,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Three shares: of the capacities, of the largest safe stop, and of the stop for the resume level."""
+    """Shares of the capacities and of the largest safe stop, and of the stop for the resume level."""
 
     capacity: float
     stop: float
@@ -242,7 +242,7 @@ class CostMeter:
             self._declared.take(events)
 
     def costs(self, queues: Collection[str], producers: Iterable[str]) -> Costs:
-        """Return what the run cost some queues and producers."""
+        """Return the costs of some queues and producers."""
         end, scale, found = self._end, self._scale, self._queues.measures()
         mine = [found[queue] for queue in queues]
         meters = {name: self._producers[name] for name in producers}
@@ -305,7 +305,7 @@ def _sum(found: Iterable[Measures], measure: str) -> float:
 
 
 def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tuple[Workload, int | None]:
-    """Return a workload as long as what it does needs, and how many messages a simulation sends.
+    """Return a workload long enough for its cycles, and the message limit of a simulation.
 
     >>> p = Producer("p", ("", "q"), rate=400, capacity=20, size=100, burst=(20, 20))
     >>> longer, limit = cover(Workload("bursts", 4, {"q": {}}, producers=(p,)))
@@ -344,13 +344,13 @@ def cover_declared(
 
 
 def messages_to_cover(workload: Workload) -> float:
-    """Return how many messages a simulation has to send to cover a workload; 0 if any number does."""
+    """Return the number of messages that a simulation needs to cover a workload; 0 if any number does."""
     needed = max(_needs(workload), default=(0.0, ""))[0]
     return sum(expected_messages(producer, needed) for producer in workload.producers) if needed else 0.0
 
 
 def _needs(workload: Workload) -> Iterator[tuple[float, str]]:
-    """Yield how many seconds each thing needs that a workload does, and what that is."""
+    """Yield the seconds that each cycle or single event of a workload needs, with its description."""
     for producer in workload.producers:
         if producer.burst and producer.burst[1]:
             cycle = sum(producer.burst)
@@ -414,7 +414,7 @@ def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Work
 
 
 def scale_of(workload: Workload, limits: Mapping[str, Limits], messages: int = ENOUGH) -> int:
-    """Return by what a workload is divided so that it sends so many messages; 1 for what cannot be."""
+    """Return the divisor with which a workload sends about ``messages``; 1 where it cannot be divided."""
     # What a client costs itself, and recorded messages, are as they are.
     is_own = any(p.network or p.arrival == "recorded" for p in workload.producers)
     if is_own or any(c.network or c.overhead for c in workload.consumers):
@@ -472,7 +472,7 @@ def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None 
 
 @dataclass(frozen=True, slots=True)
 class FrontierRow:
-    """One choice for one part of a workload, and what it cost in a simulation."""
+    """One choice for one part of a workload, with its simulated costs."""
 
     part: Part
     choice: Choice
@@ -492,7 +492,7 @@ _COLUMNS = (
 
 
 class Frontier(Tabular, list[FrontierRow]):
-    """What :func:`frontier` returns: the rows, shown as a table of the choices and what each cost."""
+    """The rows that :func:`frontier` returns, shown as a table of choices and costs."""
 
     SHOWN = 40
 

@@ -1,4 +1,4 @@
-"""Goals: what a team asks of a workload (its SLO), and whether runs keep it.
+"""Goals: a team's service level objectives (SLO), and whether runs keep them.
 
 A goal is a measure of :mod:`qflow.workload.measures` and a limit.  It is of the producer or queue that keeps
 it worst: of ten producers of which one is blocked all the time, the mean reads 10 %.
@@ -81,12 +81,12 @@ class Goal:
         raise DesignError(f"a goal: must be like {_ALLOWED}, got {text!r}")
 
     def value(self, costs: Costs) -> float:
-        """Return the measure of a run, of its time base or of the declared one, whichever is worse."""
+        """Return the measure of a run, over its time base or the declared time, whichever is worse."""
         own = self._value(costs)
         return own if costs.declared is None else max(own, self._value(costs.declared))
 
     def worse(self, costs: Costs) -> Costs:
-        """Return the costs over the time, of the two, that keeps the goal worse."""
+        """Return the costs over the run or over the declared time, whichever keep the goal worse."""
         early = costs.declared
         return early if early is not None and self._value(early) > self._value(costs) else costs
 
@@ -105,7 +105,7 @@ class Goal:
         return max(measured, key=measured.__getitem__)
 
     def use(self, value: float) -> float:
-        """Return how much of the limit a value uses: the goal is kept below 1."""
+        """Return the share of the limit that a value uses: the goal is kept below 1."""
         return value / self.limit if self.limit else 2.0 * (value > 0)
 
     def say(self, value: float) -> str:
@@ -116,7 +116,7 @@ class Goal:
 
 
 def worst_use(goals: Iterable[Goal], costs: Costs) -> float:
-    """Return how much of its limit the goal uses that is kept worst."""
+    """Return the largest share of its limit that a goal uses."""
     return max((goal.use(goal.value(costs)) for goal in goals), default=0.0)
 
 

@@ -110,7 +110,7 @@ class Recommendation(Tabular):
     is_whole: bool = True
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return, for each designed queue, its qpid-config line and what is known of its safety.
+        """Return the columns of a table of the designed queues: qpid-config line, verdicts and depths.
 
         ``proved_at_most`` holds whatever the clients do; ``low`` and ``high`` are between what the greatest
         depth lay in simulations.
@@ -161,7 +161,7 @@ class Recommendation(Tabular):
         return {producer.name: producer.capacity for producer in self.workload.producers}
 
     def map(self, queue: str | None = None, **options: Any) -> SettingsMap:
-        """Return what becomes of other stops and capacities: a run for each, all else as recommended.
+        """Return the map of other stops and capacities: a run for each, all else as recommended.
 
         Parameters:
             queue: A designed queue; None for the first.
@@ -254,7 +254,7 @@ def recommend(
     slo: Iterable[str] = (),
     progress: Progress | None = None,
 ) -> Recommendation:
-    """Return settings for a workload that cannot overflow, and what they cost.
+    """Return settings for a workload that cannot overflow, and their costs.
 
     Parameters:
         workload, limits, keep_capacities, message_limit, progress: As for :func:`qflow.design.frontier`.
@@ -411,7 +411,7 @@ class _Tried:
         self.made, self.rows, self.runs = workload, list[FrontierRow](), list[Costs]()
 
     def scale_for(self, messages: int) -> int:
-        """Return by what the workload is divided to send so many messages; 1 if their number was given."""
+        """Return the divisor with which the workload sends ``messages``; 1 if the user gave their number."""
         return scale_of(self._workload, self._limits, messages) if self._limit is None else 1
 
     @property
@@ -437,7 +437,7 @@ class _Tried:
         return True
 
     def simulate(self, rows: Sequence[FrontierRow]) -> bool:
-        """Simulate a choice for each part, and keep the best so far; return False if Ctrl-C ended it."""
+        """Simulate a choice for each part, and keep it if it is the best; return False after Ctrl-C."""
         made = _apply(self._workload, rows)
         try:
             self._keep(made, rows, self._play(made, rows))
@@ -502,7 +502,7 @@ def _is_better(costs: Costs, than: Costs) -> bool:
 
 
 def _instant(run: Run, goal: Goal, scale: int) -> int:
-    """Return when a run breaks a goal, in microseconds: the first wait, completion or depth beyond it."""
+    """Return the instant at which a run breaks a goal, in microseconds: the first wait or depth beyond it."""
     end = round(run.workload.duration * SECOND)
     if goal.measure.startswith("wait"):
         limit = round(goal.limit * SECOND)
@@ -590,7 +590,7 @@ def _vary(workload: Workload, place: int) -> Workload:
 
 
 def _ranges(found: list[Costs]) -> dict[str, Any]:
-    """Return between what the costs of some runs lie."""
+    """Return the range of each cost over some runs."""
     ranges: dict[str, Any] = {name: _between(getattr(costs, name) for costs in found) for name in _RANGED}
     queues = found[0].max_depth
     ranges["max_depth"] = {queue: _between(costs.max_depth[queue] for costs in found) for queue in queues}
@@ -659,7 +659,7 @@ def _runs_text(made: Recommendation) -> str:
 
 
 def _goals_text(made: Recommendation) -> list[str]:
-    """Return what each goal came to, and what that means for the settings below."""
+    """Return the outcome of each goal, and its meaning for the settings below."""
     if not made.goals and made.is_whole:
         return []
     verdicts = {outcome.verdict for outcome in made.goals}

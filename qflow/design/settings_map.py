@@ -132,7 +132,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
     # Running
 
     def order(self, strides: Sequence[int] = _STRIDES) -> list[int]:
-        """Return all places, in the order in which they are best known: coarse first."""
+        """Return all places in the order of their runs: coarse first."""
         width, seen = len(self.across.values), dict[int, None]()
         for stride in strides:
             for row in range(0, len(self.up.values), stride):
@@ -145,7 +145,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return self.order(_STRIDES[:1])
 
     def runs(self, places: Sequence[int]) -> ManyRuns[Mapping[str, float], Measured]:
-        """Begin the runs of some places, on all cores; what they come to is for :attr:`found`."""
+        """Begin the runs of some places, on all cores; their results belong into :attr:`found`."""
         return ManyRuns(self._one, [self.at(place) for place in places], is_brief=True)
 
     @property
@@ -172,7 +172,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
     # What it shows
 
     def kind(self, place: int) -> str:
-        """Return which of :data:`KINDS` a cell is; "" if its run is not done."""
+        """Return the kind of a cell, of :data:`KINDS`; "" if its run is not done."""
         found = self.found.get(place)
         if found is None:
             return ""
@@ -211,7 +211,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
 
     @property
     def is_enough(self) -> bool:
-        """Whether a run is long enough to speak of luck: it covers what the workload does."""
+        """Whether a run is long enough to speak of luck: it covers the workload's cycles."""
         return self.covers or self.messages >= messages_to_cover(self.workload(0))
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
@@ -363,7 +363,7 @@ def _limit_resume(settings: dict[str, float], stop: str) -> dict[str, float]:
 
 
 def _spread(most: int, cells: int, least: int = 1) -> tuple[int, ...]:
-    """Return whole numbers from the least to the most, evenly, at most so many."""
+    """Return at most ``cells`` whole numbers, evenly spread from the least to the most."""
     count = min(cells, most - least + 1)
     steps = max(1, count - 1)
     return tuple(dict.fromkeys(least + round((most - least) * number / steps) for number in range(count)))
@@ -405,7 +405,7 @@ def _whole_run_of(
     goals: tuple[Goal, ...],
     settings: Mapping[str, float],
 ) -> Measured:
-    """Return the measures of a run of which more is asked than its depth; at scale if it is a long one."""
+    """Return the measures of a run, its goals included; at scale if it is a long one."""
     workload = describe(**settings)
     longer, most = cover(workload)
     scale = scale_of(longer, {}, messages) if most is None else 1
@@ -509,7 +509,7 @@ class _MapDrawing:
         return f'<path d="{"".join(way)}" class="qf-map-{kind}"/>' if way else ""
 
     def _law(self) -> Iterator[str]:
-        """Yield the line between what is safe by the law and the rest."""
+        """Yield the line around the settings that are safe by the law."""
         safe = self._map.is_safe
         if not self._map.limit or all(safe) or not any(safe):
             return

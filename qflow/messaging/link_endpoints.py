@@ -14,6 +14,7 @@ from qflow.broker import BYTE_UNIT, CREDIT_MODE, EXPLICIT, INFINITE, MESSAGE_UNI
 from qflow.broker import Message as BrokerMessage
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, SessionDetached, SessionException
+from qflow.client_windows import QpidPythonWindow, Window, WindowStep, make_window
 from qflow.messaging.address import Address, LexError, ParseError, find_error, hint_at_cpp, parse
 from qflow.messaging.channel import Channel, fetch_blocks, send_blocks, sync_blocks
 from qflow.messaging.exceptions import (
@@ -30,7 +31,6 @@ from qflow.messaging.exceptions import (
 from qflow.messaging.hosts import Host
 from qflow.messaging.messages import UNLIMITED, Constant, Message, from_delivery, to_broker
 from qflow.messaging.nodes import TOPIC, Command, Node, Nodes, read_bindings, read_declare, replace_dashes
-from qflow.windows import QpidPythonWindow, Window, WindowStep, make_window
 
 _ErrorHandler = Callable[["Endpoint", Exception], None]
 ReceivedHandler = Callable[["SessionEndpoint"], object]

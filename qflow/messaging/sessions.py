@@ -12,8 +12,9 @@ waits for something, or for nothing:
     them (:mod:`qflow.messaging.nodes`).  A receiver then gives ``message.subscribe`` and
     ``message.set-flow-mode``.  It waits for the answers.  The broker knows no senders.
 ``send``
-    One ``message.transfer``, once the sender's window (:mod:`qflow.windows`) has room.  For room it waits for
-    completions; the window of qpid-cpp gives ``execution.sync`` for that and waits for the whole session.
+    One ``message.transfer``, once the sender's window (:mod:`qflow.client_windows`) has room.  For room it
+    waits for completions; the window of qpid-cpp gives ``execution.sync`` for that and waits for the whole
+    session.
     With ``sync=True`` it then waits for the completion of this message.  A queue whose flow control is ON
     withholds completions: the message is on the queue, and its sender waits.
 ``fetch``

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 from qflow.broker import BrokerOptions, Message, RangeSet, replicate
 from qflow.broker.errors import AmqpException, StartupError
 from qflow.broker.events import Event
+from qflow.client_windows import make_window
 from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError, kit_path
 from qflow.table import Table
 from qflow.teaching.trial import GROUP, Trial, fill_groups
-from qflow.windows import make_window
 from qflow.wording import format_count
 from qflow.workload import Producer, Workload, simulate
 

@@ -135,7 +135,7 @@ class Service:
         self._out = next(self._outages)
 
     def time(self, now: int) -> int:
-        """Return the microseconds that a service beginning now takes: at least one, so that time goes on."""
+        """Return the service time from now on, in microseconds: at least one, so that time advances."""
         wait = 0
         while self._out[0] <= now + wait:
             wait = max(wait, self._out[1] - now)
@@ -150,7 +150,7 @@ class Service:
         return wait + max(1, _nearest(seconds * SECOND))
 
     def verdict(self) -> str:
-        """Return "accept", "release" or "reject"; drawn for each message, whatever the probabilities."""
+        """Draw "accept", "release" or "reject": one draw a message, even if only one can come out."""
         chance = self._draw()
         if chance < self._release:
             return "release"
@@ -158,7 +158,7 @@ class Service:
 
 
 def _outages(consumer: Consumer) -> Iterator[tuple[int, int]]:
-    """Yield when each outage of a consumer begins and ends, and at last one that never comes."""
+    """Yield a consumer's outages, begin and end, and at last one in the infinite future."""
     if consumer.outage is not None:
         kind, every, lasting = ("const", *consumer.outage)[-3:]
         every, lasting = float(every), float(lasting)

@@ -27,7 +27,7 @@ _SHOWN = 300
 
 
 class WorkloadError(QflowError, ValueError):
-    """A workload that cannot be run: which attribute, what is allowed, what was got.
+    """A workload with a value that is not allowed; the text names attribute, allowed values and value.
 
     >>> issubclass(WorkloadError, ValueError)
     True
@@ -62,7 +62,7 @@ def _show(value: object) -> str:
 
 
 def require_all(where: str, model: object, rules: Rules) -> None:
-    """Refuse a model of which an attribute is not what its rule allows."""
+    """Refuse a model with an attribute that breaks its rule."""
     for attribute, is_allowed, allowed in rules:
         value = getattr(model, attribute)
         require(is_allowed(value), where, attribute, value, allowed)
@@ -92,7 +92,7 @@ def one_of(choices: tuple[str, ...]) -> str:
 
 
 def is_number(value: object, at_least: float = -math.inf, at_most: float = math.inf) -> bool:
-    """Return whether a value is a number within bounds and :data:`LARGEST_NUMBER`; True is none."""
+    """Return whether a value is a number within bounds and :data:`LARGEST_NUMBER`; a bool is not."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return at_least <= value <= at_most and -LARGEST_NUMBER <= value <= LARGEST_NUMBER
@@ -104,7 +104,7 @@ def is_positive(value: object, at_most: float = math.inf) -> bool:
 
 
 def is_whole(value: object, at_least: int, at_most: float = math.inf) -> bool:
-    """Return whether a value is an integer within bounds; 5.0 is none."""
+    """Return whether a value is an integer within bounds; 5.0 is not."""
     return isinstance(value, int) and is_number(value, at_least, at_most)
 
 

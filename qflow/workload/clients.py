@@ -4,8 +4,8 @@ A producer sends what is due.  While its *window* is full it waits, and catches 
 :class:`ProducerClient` counts as documents describe it, the *ideal* window: transfers sent, less those it
 knows to be complete; each transfer asks to be reported when it is complete (sync flag).  Without a network it
 learns of a completion when it happens.  With one, what it writes and what it learns travels, and costs it
-working time: a client in one process either sends or learns.  :class:`WindowedProducer` runs on a window of a
-real client (:mod:`qflow.windows`; CAP-02, CAP-07), alone or with other senders on one session (CAP-09).
+working time: a client in one process either sends or learns.  :class:`WindowedProducer` runs on a window of
+a real client (:mod:`qflow.client_windows`; CAP-02, CAP-07), alone or with others on one session (CAP-09).
 
 The broker delivers as far as a consumer's credit goes, its prefetch.  :class:`ConsumerClient` serves one
 message after the other, then accepts, releases or rejects it, and completes it: in window mode that is what
@@ -25,7 +25,7 @@ from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRe
 from qflow.broker.errors import AmqpException
 from qflow.broker.message import Message
 from qflow.broker.session import Session
-from qflow.windows import WindowStep, has_room, make_window
+from qflow.client_windows import WindowStep, has_room, make_window
 from qflow.workload.agenda import SECOND, SEND, SETTLE, SUBSCRIBE, Action, do_nothing
 from qflow.workload.arrivals import Arrivals, Service
 from qflow.workload.model import Consumer, Producer
@@ -41,7 +41,7 @@ _ROUND_TRIP: Final = 200
 
 
 class ProducerClient:
-    """Sends what is due until ``last_due``; while its ideal window is full it waits for one completion."""
+    """Sends the messages due until ``last_due``; while its ideal window is full it waits for a completion."""
 
     def __init__(self, model: Producer, stage: Stage, last_due: int) -> None:
         self._name, (self._exchange, self._key), self._priority = model.name, model.to, model.priority
@@ -74,7 +74,7 @@ class ProducerClient:
         # One object each for the whole run, as they are entered for every message.
         self._sending: Action = self._on_due
         self._resuming: Action = self._on_room
-        stage.at_end.append(self._let_go)
+        stage.at_end.append(self._drop_references)
         self._is_paused = False
         if model.obeys_flow:
             self._session.completions.on_channel_flow = self._on_channel_flow
@@ -86,9 +86,9 @@ class ProducerClient:
             ready = max(self._due, self._free_at)
             agenda.enter(max(agenda.now, ready), SEND, self._sending)
 
-    def _let_go(self) -> None:
+    def _drop_references(self) -> None:
         self._sending = self._resuming = do_nothing
-        self._link.let_go()
+        self._link.clear()
 
     def _on_due(self) -> None:
         if self._stage.remaining == 0 or not self._session.is_attached:
@@ -178,7 +178,7 @@ class ProducerClient:
         self._learn_next()
 
     def _until_awake(self, now: int) -> int:
-        """Return how long a client that has waited for this takes to run again, in microseconds."""
+        """Return the wake-up delay of a client that has waited, in microseconds."""
         if not self._is_blocked or self._inbox or now - self._free_at <= ASLEEP:
             return 0
         self._stage.woken_at = now
@@ -221,7 +221,7 @@ class ProducerClient:
 
 
 class SharedSession:
-    """A session, and the senders on it: they share its commands, and what is reported complete."""
+    """A session and its senders, which share its command numbers and its completion reports."""
 
     def __init__(self, name: str, stage: Stage) -> None:
         self.name = name
@@ -244,7 +244,7 @@ class SharedSession:
 
 
 class WindowedProducer:
-    """Sends what is due until ``last_due``, on a shared session, as soon as its window lets it."""
+    """Sends the messages due until ``last_due`` on a shared session, as soon as its window has room."""
 
     def __init__(self, model: Producer, stage: Stage, last_due: int, shared: SharedSession) -> None:
         self.name = model.name
@@ -289,7 +289,7 @@ class WindowedProducer:
             self.receive_report()
 
     def receive_report(self) -> None:
-        """Look at what is reported, if this sender waits for it; go on if that is enough."""
+        """Read the completion report if this sender waits for one, and send again if it suffices."""
         if self._waits_for is None or not self._shared.session.is_attached or not self._may_go_on():
             return
         if self._waits_for is WindowStep.SYNC:
@@ -347,7 +347,7 @@ class ConsumerClient:
         self._idle_since = 0
         # One object for the whole run, as it is entered for every message.
         self._settling: Action = self._settle
-        stage.at_end.append(self._let_go)
+        stage.at_end.append(self._drop_references)
         stage.agenda.enter(round(model.start * SECOND), SUBSCRIBE, self._subscribe)
         if model.crash is not None:
             stage.agenda.enter(round(model.crash * SECOND), SUBSCRIBE, self._crash)
@@ -414,9 +414,9 @@ class ConsumerClient:
         agenda = self._stage.agenda
         agenda.enter(agenda.now + self._service.time(agenda.now), SETTLE, self._settling)
 
-    def _let_go(self) -> None:
+    def _drop_references(self) -> None:
         self._settling = do_nothing
-        self._link.let_go()
+        self._link.clear()
 
     def _settle(self) -> None:
         if self._session is None or not self._session.is_attached:

@@ -53,7 +53,7 @@ _DROP = getattr(signal, "SIGUSR1", None)
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
@@ -61,7 +61,7 @@ def cores() -> int:
 def run_many(
     function: Callable[[Item], Result], items: Sequence[Item], *, processes: int | None = None
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield the place of each item and what the function returns for it, as soon as that is known."""
+    """Yield each item's place and the function's result, in the order of completion."""
     # A caller that closes the generator, or is interrupted, ends the runs under way.
     with closing(ManyRuns(function, items, processes=processes)) as runs:
         while runs.left:
@@ -97,7 +97,7 @@ class ManyRuns(Generic[Item, Result]):
             self._ask(worker)
 
     def results(self, timeout: float | None = 0.0) -> list[tuple[int, Result]]:
-        """Return what is known now and was not returned before: the places of items, and their results."""
+        """Return new results, each with its item's place."""
         found: list[tuple[int, Result]] = []
         try:
             if self._waiting and self._is_alone():
@@ -115,7 +115,7 @@ class ManyRuns(Generic[Item, Result]):
         return found
 
     def close(self) -> None:
-        """Drop what has no result yet; the workers wait for the next question."""
+        """Drop all items without a result; the workers wait for the next question."""
         self._waiting.clear()
         self.left = 0
         _give_back(self._workers)
@@ -167,7 +167,7 @@ def _is_importable(function: Any) -> bool:
 
 
 class _Worker:
-    """One process that does what it is asked for, one thing after the other."""
+    """One process that answers questions in turn."""
 
     def __init__(self) -> None:
         # Not at the top: a browser's Python has none of it.
@@ -254,7 +254,7 @@ def _take_workers(count: int) -> list[_Worker]:
 
 
 def _give_back(workers: Sequence[_Worker]) -> None:
-    """Let workers leave what they are at, and keep those that do."""
+    """Interrupt workers, and keep those that become idle in time."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         busy = [worker for worker in workers if worker.owes and worker.is_alive]
@@ -299,7 +299,7 @@ class _WorkerTask:
             raise _Dropped
 
     def do(self, function: Callable[[Any], Any], item: object) -> tuple[bool, Any, float]:
-        """Return whether an item was done, what it gave, and how many seconds it took."""
+        """Return an answer: success, result or error, and duration in seconds."""
         began = time.perf_counter()
         try:
             self.is_under_way = True
@@ -315,7 +315,7 @@ class _WorkerTask:
 
 
 def serve(fd: int) -> None:
-    """Do what the process at the other end asks for, until it ends (a worker's whole life)."""
+    """Answer the questions of the process at the other end, until it ends (a worker's whole life)."""
     from multiprocessing.connection import Connection
 
     assert _DROP is not None

@@ -61,7 +61,7 @@ _UNITS = {
 
 
 def unit_of(measure: str) -> str:
-    """Return the unit of a measure or of a count of events; "" where its name says what is counted."""
+    """Return the unit of a measure or of a count of events; "" where its name is the unit."""
     return next((unit for unit, names in _UNITS.items() if measure in names), "")
 
 
@@ -104,7 +104,7 @@ class DepthMeter:
             self._since += span
 
     def filled_share(self) -> float:
-        """Return for what share of time there were messages, up to the end."""
+        """Return the share of time with messages on the queue."""
         self._pass(self._end)
         return self._filled / self._end
 
@@ -156,7 +156,7 @@ class QueueMeters:
             self.meters[queue].at(event.time, depth[queue], self._stopped[queue])
 
     def lost(self, queue: str) -> int:
-        """Return how many messages a ring dropped that no consumer has accepted."""
+        """Return the number of messages that a ring dropped and no consumer accepted."""
         return self._discards[queue] - self._late_accepts[queue] if self._discards[queue] else 0
 
     def measures(self) -> dict[str, Measures]:
@@ -204,7 +204,7 @@ class Act(NamedTuple):
 
 
 def acts_of(events: Iterable[Event], producers: Iterable[Producer] = ()) -> Iterator[Act]:
-    """Yield what the clients of a simulated run would have logged."""
+    """Yield the log rows that the clients of a simulated run would have written."""
     # What a producer without a network sends is at the broker at once, and what is complete it knows.
     direct = [producer for producer in producers if producer.network is None]
     senders = Senders(direct)
@@ -229,7 +229,7 @@ _LOGGED = {**_AT_THE_BROKER, **_BY_CLIENTS}
 
 
 class ProducerMeter:
-    """Measures one producer, from what it did to an instant."""
+    """Measures one producer, from its acts to an instant."""
 
     # Given the producer as it was simulated, for so many seconds, it knows when each message was due.
 
@@ -247,7 +247,7 @@ class ProducerMeter:
         self._since: int | None = None
 
     def note(self, kind: str, time: int, label: str = "") -> None:
-        """Note what the producer did or learned: transfer, complete, refused, block, unblock, error."""
+        """Note an act of the producer or news for it: transfer, complete, refused, block, unblock, error."""
         if kind == "block":
             if self._since is None:
                 self._since = time
@@ -271,7 +271,7 @@ class ProducerMeter:
             self._sent.clear()
 
     def _due_of_next(self, now: int) -> int:
-        """Return when the next message was due; a closed producer's is, once its window lets it."""
+        """Return the due time of the next message; a closed producer's is due once its window has room."""
         if not self._is_closed:
             return next(self._due)
         # The block is over by now.
@@ -290,7 +290,7 @@ class ProducerMeter:
         return self._latencies + [end - begin for begin in self._sent.values()]
 
     def blocked_share(self, end: int) -> float:
-        """Return for what share of time the producer waited for its window."""
+        """Return the share of time in which the producer waited for its window."""
         still = [] if self._since is None else [(self._since, end)]
         return sum(max(0, min(until, end) - since) for since, until in self._waits + still) / end
 
@@ -331,7 +331,7 @@ def _nearest_rank(ordered: Sequence[int], percent: int) -> int:
 
 
 def meters_of(events: Iterable[Event], workload: Workload, end: int) -> dict[str, ProducerMeter]:
-    """Return a meter of each producer of a simulated run, with what it did up to an instant."""
+    """Return a meter of each producer of a simulated run, with its acts up to an instant."""
     meters = {producer.name: ProducerMeter(producer, workload.duration) for producer in workload.producers}
     note_acts(meters, events, workload, end)
     return meters
@@ -347,7 +347,7 @@ def note_acts(
 
 
 def producer_measures(rows: Iterable[Any], end: int) -> Measures:
-    """Measure one producer by what it did, in order: each an :class:`Act`, or a row of a log."""
+    """Measure one producer by its acts in order, each an :class:`Act` or a row of a log."""
     meter = ProducerMeter()
     for row in rows:
         if row.ts_us > end:

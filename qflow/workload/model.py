@@ -1,4 +1,4 @@
-"""Workload: who sends what to which queues, who reads them, and for how long.
+"""Workload: producers, queues, consumers, and a duration.
 
 A workload is data, and everything that decides a run.  :class:`Producer` and :class:`Consumer` say what a
 client does, :class:`Workload` puts them together with queues and bindings; each refuses a value that is not
@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from qflow import windows
+from qflow import client_windows
 from qflow.broker.errors import StartupError
 from qflow.broker.options import BrokerOptions
 from qflow.broker.settings import Argument
@@ -50,7 +50,7 @@ SETUP = "setup"
 
 _ARRIVALS = ("poisson", "const", "recorded")
 MODELS = ("open", "closed")
-_WINDOWS = tuple(sorted(windows.WINDOWS))
+_WINDOWS = tuple(sorted(client_windows.WINDOWS))
 _SERVICES = ("exp", "const")
 
 MESSAGES_PER_SECOND = 1_000_000
@@ -103,7 +103,7 @@ def _is_size(value: object) -> bool:
 
 
 def _as_size(value: Any) -> Any:
-    """Return a size as it is kept: of an object with ``lognormal`` and ``max``, their three numbers."""
+    """Return a size in its stored form; an object with ``lognormal`` and ``max`` becomes three numbers."""
     if not isinstance(value, Mapping):
         return as_tuple(value)
     given = require_keys("size", value, ("lognormal", "max"), ("lognormal",))
@@ -377,7 +377,7 @@ class Senders:
         return name if name in names else ""
 
     def on(self, session: str) -> tuple[str, ...]:
-        """Return the producers of a session: whom it concerns when the session ends."""
+        """Return the producers of a session, all of which its end concerns."""
         return self._sessions.get(session, ())
 
 
@@ -485,7 +485,7 @@ class Workload:
 
     @classmethod
     def from_json(cls, mapping: Mapping[str, Any], name: str = "workload") -> Workload:
-        """Make a workload from what a workload file holds.
+        """Make a workload from the content of a workload file.
 
         Parameters:
             mapping (mapping): Attributes of the same names as the parameters of :class:`Workload`; ``queues``
@@ -591,7 +591,7 @@ _ARGUMENT = (
 
 
 def _is_argument(value: object) -> bool:
-    """Return whether a value of a declare argument can be carried (what the broker says of it is its own)."""
+    """Return whether AMQP can carry a value of a declare argument; the broker decides whether it is valid."""
     if isinstance(value, Mapping):
         return all(is_text(key) and _is_argument(item) for key, item in value.items())
     if isinstance(value, list | tuple):

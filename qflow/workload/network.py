@@ -1,4 +1,4 @@
-"""The network between a client and the broker: what it costs (Network), and how it delays writes (Uplink).
+"""The network between a client and the broker: its costs (Network), and delayed writes (Uplink).
 
 Nagle's algorithm: while something written is not yet acknowledged, further small writes wait in the client's
 socket and then travel together.  Delayed acknowledgement: a system that sends something within ``ack_delay``
@@ -107,7 +107,7 @@ class Network:
             require(is_right, "network", item.name, value, allowed)
 
     def report_time(self, sent: int) -> float:
-        """Return the microseconds that learning of one completion takes, after so many transfers."""
+        """Return the time it takes to learn of one completion after ``sent`` transfers, in microseconds."""
         return (self.report_cost + self.report_growth * sent) * SECOND
 
 
@@ -134,7 +134,7 @@ class Course:
 
 
 class Uplink:
-    """Delays what a client writes, on its way to the broker."""
+    """Delays a client's writes on their way to the broker."""
 
     def __init__(self, agenda: Agenda, network: Network | None) -> None:
         self._agenda = agenda
@@ -166,7 +166,7 @@ class Uplink:
             self._flush()
 
     def receive_answer(self) -> None:
-        """Note that the broker sends something to this client, now: it acknowledges all so far."""
+        """Note an answer of the broker to this client, now; this acknowledges all data before it."""
         if self._agenda.now - self._received_at < self._answer_time:
             self._expects_answer = True
         if self._owed:
@@ -177,12 +177,12 @@ class Uplink:
         self._received_at = self._agenda.now
         self.receive_answer()
 
-    def let_go(self) -> None:
-        """Forget what has not been sent, and with it who wrote it: the run is over."""
+    def clear(self) -> None:
+        """Drop all data that has not been sent, and with it references to its writer: the run is over."""
         self._waiting.clear()
 
     def _travel(self) -> int:
-        """Return when what is sent now arrives: nothing overtakes."""
+        """Return the arrival time of data sent now; nothing overtakes."""
         now = self._agenda.now
         self._arrives = max(self._arrives, now + round(self._latency.at(now)))
         return self._arrives
@@ -217,7 +217,7 @@ class Uplink:
         agenda.enter(due, SETTLE, lambda: self._expire(serial))
 
     def _read(self, batch: list[Action]) -> None:
-        """Carry out what the broker reads at once: it makes output when all is read that has come."""
+        """Carry out the actions that the broker reads at once: it makes output after the last."""
         if len(batch) == 1:
             batch[0]()
             return

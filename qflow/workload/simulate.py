@@ -128,7 +128,7 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
 
 
 def simulate_in_parts(workload: Workload, take: Callable[[EventTable], object]) -> Run:
-    """Run a workload, give what happens to a function part by part, and keep none of it in memory."""
+    """Run a workload, and pass its events to a function part by part instead of keeping them."""
     with pause_collector():
         stage = set_up(workload)
         for until in range(0, stage.agenda.end + _PART, _PART):
@@ -139,7 +139,7 @@ def simulate_in_parts(workload: Workload, take: Callable[[EventTable], object]) 
 
 
 def finish(stage: Stage, workload: Workload) -> Run:
-    """Return what happened on a stage, as a run; the stage is of no more use then."""
+    """Return the run of a stage, which cannot be used afterwards."""
     return Run(workload, stage.events, stage.agenda.end, stage.finish(workload), stage.time_base)
 
 
@@ -179,13 +179,13 @@ def _set_up_to_keep(workload: Workload, message_limit: int | None = None) -> Sta
 
 
 def most_acts(workload: Workload) -> int:
-    """Return how many messages the clients of a run can send and settle before it is refused."""
+    """Return the limit on messages that the clients of a run send and settle in all."""
     recorded = sum(len(producer.recorded) for producer in workload.producers)
     return MOST_ACTS * max(1, recorded // MOST_MESSAGES)
 
 
 def expected_messages(producer: Producer, duration: float) -> float:
-    """Return how many messages fall due at a producer in so many seconds, on average."""
+    """Return the mean number of messages that fall due at a producer within ``duration`` seconds."""
     on, off = producer.burst or (duration, 0)
     spells, rest = divmod(duration, on + off)
     return producer.rate * (spells * on + min(rest, on))

@@ -1,4 +1,4 @@
-"""The stage of a run: a broker with the workload's queues, and what its clients share."""
+"""The stage of a run: a broker with the workload's queues, and the state its clients share."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Stage:
         setup.close()
 
     def run(self, until: int | None = None) -> None:
-        """Let everything happen that is due, of the clients and of the broker's own timers."""
+        """Carry out all due actions of clients, and of the broker's own timers."""
         self.agenda.run(self.broker, until)
 
     def count_act(self) -> None:
@@ -66,7 +66,7 @@ class Stage:
             )
 
     def count_message(self) -> None:
-        """Count one message that is sent; after the last one clients go on for :data:`GRACE`."""
+        """Count one message sent; after the last one clients have :data:`GRACE` to catch up."""
         self.count_act()
         self.remaining -= 1
         if not self.remaining:
@@ -81,14 +81,14 @@ class Stage:
             self.broker.emit(kind, queue, client, message=message, detail=detail)
 
     def end_session(self, names: Iterable[str], error: AmqpException) -> None:
-        """Note what the session of some producers died of."""
+        """Note the error that ended the session of some producers."""
         for name in names:
             self.errors[name] = error
             if self.on_client is not None:
                 self.on_client("client.error", name)
 
     def finish(self, workload: Workload) -> dict[str, AmqpException]:
-        """Return what the clients' sessions died of; the stage is of no more use then."""
+        """Return the errors that ended clients' sessions; the stage cannot be used afterwards."""
         senders = Senders(workload.producers)
         for session in self.broker.sessions.values():
             if session.error is not None:

@@ -5,8 +5,8 @@ from messaging_support import Bench, address, contents, drain
 
 from qflow import messaging
 from qflow.broker.completions import RangeSet
+from qflow.client_windows import IdealWindow, QpidCppWindow, QpidPythonWindow, Window, WindowStep, make_window
 from qflow.messaging import UNLIMITED, Message, Sender
-from qflow.windows import IdealWindow, QpidCppWindow, QpidPythonWindow, Window, WindowStep, make_window
 
 
 def stopping(count: int, resume: int = 0) -> dict[str, object]:

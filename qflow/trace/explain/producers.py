@@ -12,6 +12,7 @@ from qflow.broker.message import AVAILABLE, QueuedMessage, Transfer
 from qflow.broker.queue import Queue
 from qflow.broker.session import Session
 from qflow.broker.store import STORE
+from qflow.client_windows import has_room
 from qflow.trace.explain.chain import Reason, Subject, seconds
 from qflow.trace.explain.consumers import (
     explain_expiry,
@@ -31,7 +32,6 @@ from qflow.trace.explain.queues import (
     explain_turning_off,
     explain_unknown,
 )
-from qflow.windows import has_room
 from qflow.wording import format_count, format_names
 from qflow.workload.model import Producer, is_unseen
 

@@ -1,4 +1,4 @@
-"""Sender windows: how many transfers a client lets be outstanding, and how it learns of their end (CAP).
+"""Client windows: the transfers a client may have outstanding, and how it learns of completions (CAP).
 
 Capacity is counted at the client; the broker knows nothing of it (CAP-01).  Each window here is a small
 state machine without input or output: it is given the numbers of what was sent and what the broker reported
@@ -75,14 +75,14 @@ class Window:
         return False
 
     def next_step(self) -> WindowStep:
-        """Say what has to happen before the next transfer."""
+        """Return the step that is needed before the next transfer."""
         raise NotImplementedError
 
     def note_synced(self) -> None:
         """Note that every command of the session is complete, after a ``SYNC``."""
 
     def wants_flush(self) -> bool:
-        """Say, once for each transfer, whether the client asks what is complete before it sends."""
+        """Return, once for each transfer, whether the client flushes before it sends."""
         return False
 
     def sync_flag(self, sync: bool) -> bool:
@@ -94,15 +94,15 @@ class Window:
         self.outstanding.append(number)
 
     def note_reported(self, completed: RangeSet) -> None:
-        """Note what the broker says is complete."""
+        """Note the broker's report of completed commands."""
         raise NotImplementedError
 
     def unsettled(self) -> int:
-        """Return how many transfers the client takes to be outstanding."""
+        """Return the number of transfers outstanding, as the client knows."""
         return len(self.outstanding)
 
     def available(self) -> int | None:
-        """Return how many more may be sent; None for any number."""
+        """Return the number of free places; None for any number."""
         return None if self._capacity is None else self._capacity - self.unsettled()
 
     def _reap_front(self, known: RangeSet) -> None:
@@ -227,7 +227,7 @@ class QpidCppWindow(Window):
         self._known = completed
 
     def unsettled(self) -> int:
-        """Return how many transfers are not known to be complete; the broker is not asked."""
+        """Return the number of transfers not known to be complete, without asking the broker."""
         self._reap()
         return len(self.outstanding)
 
