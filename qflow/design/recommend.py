@@ -73,6 +73,15 @@ from qflow.workload.simulate import Run, expected_messages, simulate
 
 
 @dataclass(frozen=True, slots=True)
+class DemandBound:
+    """A producer's demand of which its log shows a lower bound only, as its window was full too long."""
+
+    # Messages a second.
+    at_least: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Recommendation(Tabular):
     """What :func:`recommend` returns.
 
@@ -92,6 +101,8 @@ class Recommendation(Tabular):
         runs: What the recommended settings cost in each of those runs; the first is ``evidence``.
         prefetch: Consumer name to its credit as declared and as recommended.
         is_whole: Whether all was tried and simulated; Ctrl-C leaves the best so far.
+        bounds: Producer name to its demand, where the log that the workload is of shows a lower bound only.
+            The thresholds are safe for any demand; costs and goals are those of the bound.
     """
 
     workload: Workload
@@ -108,6 +119,7 @@ class Recommendation(Tabular):
     runs: Sequence[Costs] = ()
     prefetch: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     is_whole: bool = True
+    bounds: Mapping[str, DemandBound] = field(default_factory=dict)
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the columns of a table of the designed queues: qpid-config line, verdicts and depths.
@@ -231,6 +243,7 @@ class Recommendation(Tabular):
                 for one in self.goals
             ],
             "is_whole": self.is_whole,
+            "demand": {name: {"known": False, **asdict(bound)} for name, bound in self.bounds.items()},
             "declared": asdict(self.declared),
             "recommended": asdict(self.evidence),
             "ranges": dict(self.ranges),
@@ -613,7 +626,7 @@ def _why_kept(queue: str, verdict: Verdict, is_reached: bool) -> str:
 
 def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
     """Return a recommendation as plain text; ``before`` has the window that each producer had."""
-    lines, remarks, at_risks = _goals_text(made), made.remarks, made.bytes_at_risk
+    lines, remarks, at_risks = [*_goals_text(made), *_bounds_text(made)], made.remarks, made.bytes_at_risk
     for queue, line in made.lines.items():
         lines.append(line)
         lines += [f"  {reason}" for reason in made.verdicts[queue].reasons]
@@ -664,6 +677,8 @@ def _goals_text(made: Recommendation) -> list[str]:
         return []
     verdicts = {outcome.verdict for outcome in made.goals}
     said = "these settings keep all goals"
+    if made.bounds:
+        said = "these settings keep all goals for the least demand that the log shows"
     if "missed" in verdicts:
         said = "no setting that was tried keeps all goals; these are the nearest"
     elif "close" in verdicts:
@@ -673,6 +688,22 @@ def _goals_text(made: Recommendation) -> list[str]:
     own = made.runs[0]
     how = f"{_runs_text(made)}, {measure_text(own.seconds)} s and about {own.transfers:,} messages each"
     return [f"{said} ({how})", *(f"  {outcome.sentence()}" for outcome in made.goals), ""]
+
+
+def _bounds_text(made: Recommendation) -> list[str]:
+    """Return the demand for which costs and goals hold, if a log shows a lower bound only."""
+    if not made.bounds:
+        return []
+    shown = [
+        f"  {name}: at least {one.at_least:.4g} a second; {one.why}" for name, one in made.bounds.items()
+    ]
+    return [
+        "the log does not show the demand of these producers; thresholds are safe for any, costs and goals "
+        "are those of the least, and a larger one may miss goals:",
+        *shown,
+        "  --demand NAME=N/s states it, and so does a log of a time without blocking",
+        "",
+    ]
 
 
 def _costs_text(measured: Costs) -> str:
