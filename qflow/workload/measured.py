@@ -30,8 +30,7 @@ class Measured(NamedTuple):
     blocked_share: float
     # The producers whose session ended, in their order.
     sessions_ended: tuple[str, ...]
-    # Equal parts of that time, or up to the death of the last producer: the most messages on the deepest
-    # queue, from 0 to 255 of ``max_depth``.
+    # Equal parts of that time: the most messages on the deepest queue, from 0 to 255 of ``max_depth``.
     course: bytes
     # What it used of the limit of the goal that it kept worst; 0 without goals.
     goal_use: float = 0.0
@@ -40,13 +39,12 @@ class Measured(NamedTuple):
 class _Gauge(QueueObserver):
     """Notes how deep a queue becomes, and when."""
 
-    __slots__ = ("agenda", "depth", "max_depth", "last", "times", "depths")
+    __slots__ = ("agenda", "depth", "max_depth", "times", "depths")
 
     def __init__(self, agenda: Agenda) -> None:
         self.agenda = agenda
         self.depth = 0
         self.max_depth = 0
-        self.last = 0
         self.times: list[int] = []
         self.depths: list[int] = []
 
@@ -54,7 +52,6 @@ class _Gauge(QueueObserver):
         self.depth += 1
         if self.depth > self.max_depth:
             self.max_depth = self.depth
-        self.last = self.agenda.now
         self.times.append(self.agenda.now)
         self.depths.append(self.depth)
 
@@ -101,8 +98,4 @@ def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
     deepest = max(gauges, key=attrgetter("max_depth"), default=_Gauge(stage.agenda))
     shares = [meter.blocked_share(stage.time_base) for meter in meters.values()]
     blocked_share = sum(shares) / max(1, len(shares))
-    end = stage.time_base
-    if len(died) == len(workload.producers):
-        # What comes after the last message would be a long flat line.
-        end = max(1, min(end, max([gauge.last for gauge in gauges], default=end)))
-    return Measured(deepest.max_depth, blocked_share, tuple(died), deepest.course(end))
+    return Measured(deepest.max_depth, blocked_share, tuple(died), deepest.course(stage.time_base))

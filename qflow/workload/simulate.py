@@ -60,8 +60,8 @@ class Run(Tabular):
         events: All that happened, commands and effects and the rows of :data:`CLIENT_EVENTS`, in order.
         end: The instant at which the run ended, in microseconds.
         errors: Client name to the error that ended its session, for every producer on it; others went on.
-        time_base: The time of which its measures are, in microseconds: messages fall due until then, or
-            are sent if their number is limited; 0 for all of the run.
+        time_base: The time of which its measures are, in microseconds: messages fall due until then; if
+            their number is limited, until the last is sent or the last producer dies.  0 for all of the run.
 
     >>> run = Run(Workload("w", 1, {"q": {}}), [Event(0, "queue_created", queue="q")], end=11_000_000)
     >>> run.columns()["kind"]

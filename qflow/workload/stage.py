@@ -33,8 +33,10 @@ class Stage:
         # Told what a client reports, though no event is made of it: one of CLIENT_EVENTS, or "client.error".
         self.on_client: Callable[[str, str], None] | None = None
         self.errors: dict[str, AmqpException] = {}
-        # The time base of all measures: as long as messages fall due, or until the last that may be sent.
+        # The time base of all measures: as long as messages fall due; if their number is limited, until the
+        # last of them is sent, or the last producer dies.
         self.time_base = max(1, end - GRACE)
+        self._limited = None if message_limit is None else {p.name for p in workload.producers}
         # How many messages the producers together may still send.
         self.remaining = UNLIMITED if message_limit is None else message_limit
         # When a producer that had waited was last sent a completion.
@@ -86,6 +88,8 @@ class Stage:
             self.errors[name] = error
             if self.on_client is not None:
                 self.on_client("client.error", name)
+        if self._limited is not None and self._limited <= self.errors.keys():
+            self.time_base = max(1, min(self.time_base, self.agenda.now))
 
     def finish(self, workload: Workload) -> dict[str, AmqpException]:
         """Return the errors that ended clients' sessions; the stage cannot be used afterwards."""

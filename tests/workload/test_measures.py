@@ -248,6 +248,8 @@ def by_events(workload, messages):
     run = simulate(workload, message_limit=messages)
     died = tuple(p.name for p in workload.producers if p.name in run.errors)
     end = min(run.end - GRACE, round(workload.duration * SECOND))
+    if len(died) == len(workload.producers):
+        end = max(event.time for event in run.events if event.kind == "exception")
     depths = [measures["max_depth"] for measures in queue_measures(run.events, workload, run.end).values()]
     waits = [meter.blocked_share(end) for meter in meters_of(run.events, workload, run.end).values()]
     return max(depths), sum(waits) / len(waits), died
