@@ -141,6 +141,38 @@ def test_a_story_is_driven_by_keys_skipped_and_told_again(live):
     assert live.text(".qf-story-text") == beats[0]["text"]
 
 
+FOCUSED = "() => [...document.activeElement.classList].join(' ')"
+
+
+def test_the_focus_of_a_story_is_never_lost(live):
+    """At the first beat *back* is disabled; *skip* and *tell it again* hide themselves when pressed."""
+    live.open(flow_lab(**FRONT).tell())
+    page = live.page
+    for pressed, focused in (
+        ("next", "qf-story-next"),
+        ("back", "qf-story-next"),
+        ("end", "qf-story-begin"),
+        ("begin", "qf-story-next"),
+    ):
+        page.locator(f".qf-story-{pressed}").focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate(FOCUSED) == focused, pressed
+
+
+def test_a_message_that_leaves_hands_the_focus_to_its_client(live):
+    live.open(flow_lab(messages=60, **SMALL))
+    page = live.page
+    live.scene("scene.player.pause(); scene.player.show(scene.player.track.count - 30);")
+    slot = page.locator(".qf-consumer .qf-slot[role=button]").first
+    slot.focus()
+    live.scene(
+        "scene.player.show(scene.player.track.count - 1); scene.player.look(scene.player.clock + 9e6);"
+    )
+    live.wait(1)
+    assert page.locator(".qf-consumer .qf-slot[role=button]").count() == 0, "all have left"
+    assert page.evaluate("() => document.activeElement.dataset.name") == "c1"
+
+
 def test_a_run_without_a_turn_has_no_story():
     with pytest.raises(RefusalError, match="nobody in it turns ON"):
         flow_lab(messages=200).tell()

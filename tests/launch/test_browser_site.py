@@ -186,7 +186,7 @@ def test_an_exercise_is_checked_in_its_page_wrong_and_right_and_stopped(page):
     def check(code: str) -> str:
         box.locator("textarea").fill(f"def on_and_off(limit, stop, resume):\n    {code}")
         box.locator(".qf-check").click()
-        box.locator(".qf-check:not([disabled])").wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+        box.locator(".qf-check:not([aria-disabled=true])").wait_for(timeout=INTERACTIVE_SECONDS * 1000)
         return verdict.inner_text()
 
     assert lab.workers == [], "what is only read fetches no Python"

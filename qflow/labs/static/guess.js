@@ -5,7 +5,20 @@
 
 import { levelsOf } from "./axes.js";
 import { clamp } from "./numbers.js";
-import { bringIntoView, button, drag, html, isLive, set, stepsOf, svg, textWidth, write } from "./svg.js";
+import {
+  bringIntoView,
+  button,
+  drag,
+  html,
+  isLive,
+  keepFocus,
+  mayFocus,
+  set,
+  stepsOf,
+  svg,
+  textWidth,
+  write,
+} from "./svg.js";
 
 const SNAP = 5;
 
@@ -74,6 +87,10 @@ export class Guess {
 
   // Another question, an answer, or the end of it.
   load() {
+    keepFocus(this.root, () => this.pose(), this.root);
+  }
+
+  pose() {
     const { asking } = this;
     const wasAsking = !this.box.hidden;
     this.box.hidden = !this.asks;
@@ -164,13 +181,15 @@ export class Guess {
     this.isUnderway = false;
     this.draw();
     if (!this.isAnswered) {
-      if (this.asking.number > 1)
+      if (this.asking.number > 1 && mayFocus(this.root))
         this.form.querySelector(":not([hidden]) > input, [role=radio]:not([hidden] *)")?.focus({ preventScroll: true });
       return;
     }
     this.root.classList.toggle("qf-is-answered", true);
     this.told.hidden = this.next.hidden = false;
     write(this.told, this.asking.said);
+    // Whoever types elsewhere meanwhile goes on typing there.
+    if (!mayFocus(this.root)) return;
     bringIntoView(this.root);
     this.next.focus({ preventScroll: true });
   }

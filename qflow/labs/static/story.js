@@ -2,7 +2,7 @@
 // by itself and rests. The camera says what matters: it goes near the drawing and back, and moves nothing else.
 
 import { clamp } from "./numbers.js";
-import { button, html, keep, set, write } from "./svg.js";
+import { button, html, keep, keepFocus, set, write } from "./svg.js";
 
 const READS = 1800; // milliseconds between two beats that follow by themselves
 const NEAREST = 2.3;
@@ -121,7 +121,12 @@ export class Story {
     this.say();
   }
 
+  // What is pressed may be gone, or of no use, at the next beat.
   say() {
+    keepFocus(this.root, () => this.draw(), this.next, this.again, this.root);
+  }
+
+  draw() {
     const { beats, at, isTold } = this;
     this.root.classList.toggle("qf-is-told", isTold);
     write(this.text, isTold ? beats[at].text : "Your turn: drag a line, and see the run that it makes.");

@@ -49,6 +49,22 @@ export function drag(element, take) {
   });
 }
 
+const CAN_FOCUS = "[tabindex], button, input, select, textarea, summary, a[href]";
+const canFocus = (one) => one?.isConnected && !one.disabled && one.getClientRects().length && one.matches(CAN_FOCUS);
+
+// Change what is drawn, and keep the focus: if its element is then gone, hidden or disabled, the first of the others
+// that can have it gets it. A focus that was elsewhere on the page stays there.
+export function keepFocus(inside, change, ...others) {
+  const focused = document.activeElement;
+  change();
+  const isMoved = document.activeElement !== focused && document.activeElement !== document.body;
+  if (isMoved || !inside.contains(focused) || canFocus(focused)) return;
+  others.find(canFocus)?.focus({ preventScroll: true });
+}
+
+// Whether nothing else on the page has the focus: a lab may take it then.
+export const mayFocus = (root) => document.activeElement === document.body || root.contains(document.activeElement);
+
 // Setting what is set already would still cost style and layout.
 export function set(element, attributes) {
   for (const name in attributes) {

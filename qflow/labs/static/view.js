@@ -6,7 +6,7 @@ import { Brush } from "./marks.js";
 import { buildPlots } from "./plot.js";
 import { buildStage, roomOf } from "./stage.js";
 import { buildSession } from "./strip.js";
-import { html, patterns, set, svg, textWidth, write } from "./svg.js";
+import { html, keepFocus, patterns, set, svg, textWidth, write } from "./svg.js";
 import { NEVER } from "./timeline.js";
 import { caption, captionAt, outlookSentence, stateSentence, stepSentence } from "./words.js";
 
@@ -106,7 +106,10 @@ export class View {
       this.plotted = clock;
     }
     if (frame !== this.before) {
-      this.drawn.paint(frame);
+      // A message that leaves takes its element with it: its client, or the lab, has the focus then.
+      const client = document.activeElement.closest?.(".qf-consumer, .qf-producer");
+      const lab = this.root.closest(".qflow-scene");
+      keepFocus(this.stage, () => this.drawn.paint(frame), client, lab);
       mark(this.stage, timeline, frame);
       this.paintDeath(frame);
     }

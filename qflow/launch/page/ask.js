@@ -196,16 +196,19 @@ function showExercise(home, place) {
   box.value = answers[id]?.code ?? code;
   const buttons = html("div", { class: "qf-exercise-buttons" }, root);
   const check = button({ class: "qf-check" }, buttons, "check", async () => {
-    check.disabled = true;
+    // A disabled button would lose the focus: while it checks, a press does nothing.
+    if (check.ariaDisabled === "true") return;
+    check.ariaDisabled = "true";
     await judge().catch((error) => say([`Python could not be loaded here (${error.message}).`]));
-    check.disabled = false;
+    check.ariaDisabled = "false";
   });
   const hint = button({ class: "qf-hint" }, buttons, "hint", async () => {
     const known = await unpack(place);
+    if (shown === known.length) return;
     shown += 1;
     writeRules(html("p", {}, hints), `Hint ${shown} of ${known.length}: ${known[shown - 1]}`);
-    hint.disabled = shown === known.length;
-    write(hint, hint.disabled ? "no more hints" : "next hint");
+    hint.ariaDisabled = String(shown === known.length);
+    write(hint, shown === known.length ? "no more hints" : "next hint");
   });
   button({ class: "qf-again" }, buttons, "begin again", () => {
     box.value = code;
