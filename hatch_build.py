@@ -3,6 +3,16 @@
 The same source runs either way. Without a C compiler the wheel is pure Python, which is slower and otherwise
 the same; an editable install always is. The environment variable ``QFLOW_COMPILE`` decides otherwise: ``0``
 never compiles, ``1`` fails rather than fall back.
+
+:func:`documented` rewrites the C that mypyc has generated, by regular expressions. mypyc leaves
+docstrings out, and with them ``help()``, the tips of JupyterLab and what :mod:`doctest` finds; it has no
+option for them, no plug-in and no template. A docstring that is set at import would need a Python object
+beside each function, and a method of a compiled class does not let itself be set at all: its text is in a
+C table that the interpreter reads. So the texts are put into that table. What breaks it is a mypyc that
+writes the table in another way: then the patterns find nothing,
+``tests/kit/test_compiled_documentation.py`` fails, and nothing else does, as only texts are replaced.
+Therefore the build asks for one minor version of mypy (``pyproject.toml``), and a new one is let in when
+that test has passed on it.
 """
 
 from __future__ import annotations
@@ -21,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 SWITCH = "QFLOW_COMPILE"
 GROUP = "qflow.engine"
@@ -46,6 +57,20 @@ OPTIMISED = {
 """Modules that the C compiler optimises less than the others, by how much: it needs a third of the time then.
 The first run at a declare, a query or a refusal, for a link, a selector or a variant that only history knows,
 so that most messages do not meet them; the last is as fast but for one or two per cent."""
+
+
+class ReadmeHook(MetadataHookInterface):
+    """Gives the README's relative links and pictures the repository's address, for an index that shows it."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the description."""
+        base = metadata["urls"]["Repository"]
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        text = re.sub(r"(!\[[^]]*\]\()(?![a-z]+:|#)", rf"\1{base}/raw/main/", text)
+        text = re.sub(r"((?<!!)\[[^]]*\]\()(?![a-z]+:|#)", rf"\1{base}/blob/main/", text)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
 
 
 class CompileHook(BuildHookInterface):

@@ -10,7 +10,7 @@
 # - name fourteen surprises of AMQP 1.0 on this broker, each shown by a client on a real socket.
 #
 # This chapter needs Proton, the client library of AMQP 1.0. If the first cell says that it is not here,
-# install it in a terminal with `pip install 'qflow-kit[live]'` (in a checkout `pip install '.[live]'`; it
+# install it in a terminal with `pip install ".[live]"` in a checkout (else `qflow serve` names the way; it
 # has to be compiled, which takes half a minute) and restart the kernel. Chapters 0 to 14 do without.
 #
 # **A question to begin with.** AMQP 1.0 is famous for its credit: a receiver says how many messages it
