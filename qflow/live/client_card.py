@@ -183,6 +183,11 @@ class Settling:
     waited_locked: float = 0.0
 
     @property
+    def is_starved(self) -> bool:
+        """Whether messages wait for credit though everything delivered is settled: it gives no more."""
+        return self.undelivered > 0 and not self.unsettled
+
+    @property
     def remainder(self) -> int:
         """The most messages that its links can hold unsettled, each waiting for the rest of a batch."""
         return self.links * (self.batch - 1)
@@ -309,7 +314,7 @@ class ClientCard:
         settling = self.settling
         if settling is None or settling.is_locked or not self.settles:
             return False
-        return settling.is_presettled or not settling.undelivered and settling.remainder < self.given.resume
+        return settling.is_presettled or not settling.is_starved and settling.remainder < self.given.resume
 
     # Doubt
 
@@ -333,7 +338,7 @@ class ClientCard:
             if name in ("settles", "never-locks") and self._is_settling_slow(settling):
                 return f"none of {settling.fed:,} was settled within {settling.waited:.0f} s; {longer}"
             # Who waits for a number of messages has been found out before; others may only be slow.
-            is_known = settling.batch > 1 or settling.undelivered > 0
+            is_known = settling.batch > 1 or settling.is_starved
             if name == "never-locks" and settling.is_locked and settling.waited_locked < _PATIENT:
                 return "" if is_known else f"nothing moved for {settling.waited_locked:.0f} s; {longer}"
             if name == "never-locks" and settling.is_slow:
@@ -389,6 +394,9 @@ class ClientCard:
             words += f"; {self._describe_end(run)}"
         elif doubt:
             return f"cannot tell: {words}; {doubt}"
+        elif run.pause == RESENDS and not run.before.rejected:
+            # A time-out is not a refusal: each retry adds a message.
+            return "no: sends again what has no outcome, so more and more come onto the queue"
         elif run.pause == LATE and not self.is_endless:
             words += f", and it still sends after {self.given.timeout:g} s"
         elif self.stops and run.status is None:
@@ -474,7 +482,7 @@ class ClientCard:
         seen = self._describe_depth(run) if case == "limit" else f"{run.before.depth:,} on the queue"
         if run.before.released or run.before.rejected:
             seen += f", {self._describe_refused(run)}"
-        if not run.is_told_apart and not self.is_endless:
+        if not run.is_told_apart:
             seen += " (its messages are alike: counted only)"
         if run.has_failed:
             return f"{seen}; {self._describe_end(run, 'dies')}"
@@ -484,6 +492,8 @@ class ClientCard:
             return f"{seen}; {self._describe_loss(run, lost)}"
         if self.count_unsent(case):
             return f"{seen}; {self._describe_end(run)}"
+        if self.is_endless and missing:
+            return f"{seen}; goes on; cannot tell what is lost, as it has no end"
         if self._is_late(case) or (missing and run.status is None):
             how_many = f"{run.after.arrived:,} of {self.total:,} there after {self.given.timeout:g} s"
             return f"{seen}; cannot tell: {how_many}, and it still sends"
@@ -506,14 +516,15 @@ class ClientCard:
         if is_short and not self._is_one_by_one:
             return f"loses messages, and {self._describe_end(run)}"
         # What settles its own is not the same in each run: it may close before all is written.
-        total = run.after.messages if run.is_presettled else self.total
+        total = self.total if self.is_whole and not run.is_presettled else run.after.messages
         loses = f"loses {lost:,} of {total:,}"
         if is_short:
             return f"{loses}, and {self._describe_end(run)}"
         how = "goes on; " if run.is_presettled or run.after.messages >= self.total else ""
         # Presettled, it cannot know, and there is nothing to wait for.
         waits = run.status is None and not run.is_presettled
-        wait = f", none sent again within {run.idle:.0f} s" if waits else ""
+        again = "so far" if run.end == LATE else f"within {run.idle:.0f} s"
+        wait = f", none sent again {again}" if waits else ""
         return f"{how}{loses}{_quote_after(run.output) or ' without a word'}{wait}"
 
     def _describe_deletion(self) -> str:
@@ -566,7 +577,7 @@ class ClientCard:
                 words = slowly if settling.alone else "yes, one at a time"
             elif not end:
                 words += f"; fewer are not settled{wait}"
-            if settling.undelivered:
+            if settling.is_starved:
                 words += f"; gives no more credit{wait}"
         elif end:
             return f"{'not known' if run.has_failed else 'no'}: {end}"

@@ -614,7 +614,7 @@ class _SettlingProbe:
         """Send messages, each when all before it are settled; return whether all were."""
         for _ in range(count):
             began = monotonic()
-            if not self.watch.is_receiving or self.feeder.sent >= _MOST_FED:
+            if not self.watch.is_receiving:
                 return False
             self.feeder.send(self.feeder.sent + 1, _MOST_FED)
             if not self._await(lambda: not self.watch.figures.depth, patience):

@@ -1,0 +1,277 @@
+"""The check of the checks: each statement of a card beside the count of a proxy that stood in between."""
+
+import json
+import re
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("proton")
+
+from checked_programs import PROGRAMS
+from client_programs import client_command
+
+from qflow.live import Conditions, check_client, check_faults
+from qflow.live.brakes import BRAKES
+from qflow.live.client_faults import FAULTS
+
+HERE = Path(__file__).parent
+GIVEN = Conditions(messages=200, still=0.5, timeout=8.0)
+PATIENT = GIVEN._replace(timeout=20.0)
+CASES = ("free", "stopped", "resumed", "limit", "released", "deleted")
+REFUSED = ("released", "rejected", "modified")
+SENDERS = [name for name in PROGRAMS if not name.startswith(("receives", "settles", "prefetch"))]
+RECEIVERS = [name for name in PROGRAMS if name not in SENDERS]
+# A program that opens a connection for each message is too slow for so short a run.
+QUICK = ["one by one", "two connections", "window 20", "resends later", "dies", "bursts"]
+QUICK_RECEIVERS = ["receives on two links", "receives by time", "prefetch 1"]
+OF_NODE = ["rhea_sender.js credit", "rhea_sender.js window", "rhea_promise_sender.js one", "rhea_cured.js"]
+OF_NODE += ["rhea_promise_cured.js", "amqp10_cured.js"]
+
+
+def proxied(folder, name):
+    """Return how to run a program behind the proxy, which counts into a folder."""
+    program = [sys.executable, str(HERE / "checked_programs.py"), name]
+    if ".js" in name:
+        program = client_command(*name.split())
+    return [sys.executable, str(HERE / "counting_proxy.py"), str(folder), "--", *program]
+
+
+def counts(folder):
+    """Return the proxy's counts, run by run."""
+    return [Counted(json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
+
+
+class Counted:
+    """The proxy's count of one run: of the queue under test, and of the others."""
+
+    def __init__(self, found):
+        every = found["transfers"]
+        self.here = [one for one in every if one["node"] == "orders"]
+        self.others = Counter(one["node"] for one in every if one["node"] not in ("orders", "coordinator"))
+        self.delivered, self.settled = found["delivered"], sum(found["settled"])
+        self.sent = len(self.here)
+        self.bodies = {one["body"] for one in self.here}
+        self.outcomes = Counter(one["outcome"] for one in self.here)
+        self.refused = sum(self.outcomes[word] for word in REFUSED)
+        # A withheld outcome is that of a stored message, a settled one has none.
+        self.open = sum(not one["outcome"] and not one["settled"] for one in self.here)
+        came = {one["body"] for one in self.here if one["outcome"] not in REFUSED}
+        self.lost = len(self.bodies - came)
+        self.links = len({one["connection"] for one in self.here})
+        self.is_presettled = all(one["settled"] for one in self.here)
+
+
+def number(pattern, words):
+    found = re.search(pattern, words)
+    return found and int(found[1].replace(",", ""))
+
+
+def compare_sender(card, runs, brake, is_transactional):
+    """Compare each number and each claim of a sender's card with the proxy's counts."""
+    words, seen = dict(card.lines()), dict(zip(CASES, runs, strict=True))
+    free, stopped = seen["free"], seen["stopped"]
+    total = len(free.bodies)
+    if not card.is_whole:
+        # Ended in the middle: one message for each link may be on its way.
+        assert card.total <= total and "not ended" in str(card)
+        return
+    assert card.total == total
+    if others := words.get("also sends to"):
+        assert number(r": ([\d,]+)", others) == free.others.total()
+    else:
+        assert not free.others
+    told = words["does it stop"]
+    # Stored are those that were accepted, and those whose outcome is withheld.
+    stored = stopped.sent - stopped.refused
+    if (depth := number(r"([\d,]+) on the queue", told)) is not None and not stopped.is_presettled:
+        assert depth == stored
+    if (past := number(r"([\d,]+) past the stop", told)) is not None and not stopped.is_presettled:
+        assert past == stored - card.given.stop
+    if (rejected := number(r"([\d,]+) rejected", told)) is not None:
+        assert rejected == stopped.refused
+    if told.startswith("yes"):
+        assert len(stopped.bodies) < total
+    if told.startswith("no") and "ends with status" not in told and "resends" not in told:
+        assert len(stopped.bodies) == total
+    if (window := number(r"^([\d,]+) without", words["its window"])) is not None:
+        assert window == stopped.open
+    if words["its window"].startswith("none: it waits"):
+        assert free.is_presettled
+    if "waits for each commit" in words["its window"]:
+        assert is_transactional
+    told = words["after resume"]
+    if told.startswith("goes on: sends the others"):
+        assert len(seen["resumed"].bodies) == total == number(r"([\d,]+) in all", told)
+    elif told.startswith("had nothing left"):
+        assert len(seen["resumed"].bodies) == total
+    for case in ("limit", "released"):
+        compare_limit(words[card.subject(case)], seen[case], card, case, is_transactional)
+    told = words["queue deleted"]
+    if (before := number(r"([\d,]+) of [\d,]+ messages sent before", told)) is not None:
+        assert before <= len(seen["deleted"].bodies)
+    if "messages sent before" not in told and "had ended before" not in told and "cannot" not in told:
+        assert "nothing left" not in told or len(seen["deleted"].bodies) == total
+
+
+def compare_limit(told, run, card, case, is_transactional):
+    total = card.total
+    if (refused := number(r"([\d,]+) (?:released|rejected)", told)) is not None:
+        assert refused == run.refused
+    if is_transactional or run.is_presettled:
+        # The proxy sees no outcome that says whether these came onto the queue.
+        assert (
+            not run.is_presettled
+            or number(r"loses ([\d,]+)", told) == total - card.given.limit
+            or (card.given.brake == "reject" and "loses" in told)
+        )
+        return
+    lost = number(r"loses ([\d,]+) of", told)
+    if lost is not None:
+        assert lost == run.lost == card.count_lost(case)
+    elif "loses messages" in told:
+        assert run.lost == card.count_lost(case) > 0
+    elif "dies" not in told and "cannot tell" not in told:
+        assert run.lost == card.count_lost(case) == 0
+    if "all arrive" in told:
+        assert (len(run.bodies), run.lost) == (total, 0)
+    if "resends" in told or "sends some again" in told:
+        assert run.sent > len(run.bodies)
+    if (after := number(r"after ([\d,]+) of [\d,]+ messages", told)) is not None:
+        assert after == len(run.bodies)
+    if (unsent := card.count_unsent(case)) or "before all were sent" in told:
+        assert total - len(run.bodies) >= max(unsent, 1)
+
+
+def compare_receiver(card, runs):
+    words = dict(card.lines())
+    free, locked = runs[0], runs[1]
+    settling = card.settling
+    assert free.delivered - free.settled == settling.unsettled
+    if words["does it settle"].startswith("yes"):
+        assert free.settled > 0
+    if (batch := number(r"in batches of ([\d,]+)", words["does it settle"])) is not None:
+        assert free.settled % batch == 0
+    told = words["locked with a sender"]
+    if told.startswith("yes"):
+        assert number(r"([\d,]+) delivered", told) == locked.delivered
+        assert number(r"([\d,]+) of them not settled", told) == locked.delivered - locked.settled
+    if told.startswith("no"):
+        assert locked.settled > 0
+
+
+def check(name, brake, folder, given=GIVEN):
+    """Check a program, and compare its card with what the proxy counted."""
+    folder.mkdir()
+    card = check_client(proxied(folder, name), given._replace(brake=brake))
+    runs = counts(folder)
+    if card.role == "sender":
+        compare_sender(card, runs, brake, name == "transactions")
+    else:
+        compare_receiver(card, runs)
+    return card
+
+
+def cards(names, brake, folder, workers=3, given=GIVEN):
+    """Check programs side by side, as they mostly wait."""
+    places = {name: folder / f"{number}-{brake}" for number, name in enumerate(names)}
+    with ThreadPoolExecutor(workers) as pool:
+        made = {name: pool.submit(check, name, brake, places[name], given) for name in names}
+    return {name: card.result() for name, card in made.items()}
+
+
+EXPECTED = {
+    "one by one": (True, True, True),
+    "two connections": (True, True, False),
+    "window 20": (True, True, False),
+    "resends later": (True, True, True),
+    "dies": (True, True, True),
+    "bursts": (None, True, False),
+}
+
+
+@pytest.mark.slow
+def test_each_statement_of_a_card_is_what_the_proxy_counted(tmp_path):
+    made = cards(QUICK, "silence", tmp_path)
+    for name, card in made.items():
+        told = tuple(card.fact(fact) for fact in ("stops", "goes-on", "loses-nothing"))
+        assert (name, told) == (name, EXPECTED[name])
+
+
+@pytest.mark.slow
+def test_each_statement_of_a_receivers_card_is_what_the_proxy_counted(tmp_path):
+    made = cards(QUICK_RECEIVERS, "silence", tmp_path)
+    assert {name: card.fact("never-locks") for name, card in made.items()} == {
+        "receives on two links": False,
+        "receives by time": True,
+        "prefetch 1": False,
+    }
+    assert {name: card.fact("settles") for name, card in made.items()} == dict.fromkeys(made, True)
+
+
+@pytest.mark.slow
+def test_losses_under_faults_are_what_the_proxy_counted(tmp_path):
+    compare_faults("two connections", tmp_path / "two")
+
+
+def compare_faults(name, folder):
+    folder.mkdir()
+    found = check_faults(proxied(folder, name), GIVEN._replace(messages=90))
+    free, *runs = counts(folder)
+    for ledger, run in zip(found, runs, strict=True):
+        told = {one["body"] for one in run.here if one["outcome"] == "accepted"}
+        repeated = run.sent - len(run.bodies)
+        assert ledger.messages == len(free.bodies)
+        # What was on its way when the connection was lost may have come or not.
+        assert len(told) <= ledger.messages - ledger.missing <= len(run.bodies)
+        assert ledger.duplicated <= repeated
+        assert ledger.lost == (ledger.missing if ledger.status == 0 else 0)
+        if name == "two connections" and ledger.fault in ("cut", "half open", "refused"):
+            assert set(ledger.back) == {None}
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.release
+@pytest.mark.parametrize("brake", BRAKES)
+def test_each_statement_about_twenty_programs_is_what_the_proxy_counted(tmp_path, brake):
+    names = [name for name in SENDERS if name != "a connection each"]
+    cards([*names, *(RECEIVERS if brake == "silence" else ())], brake, tmp_path, 6, PATIENT)
+
+
+@pytest.mark.slow
+@pytest.mark.release
+@pytest.mark.parametrize("name", OF_NODE)
+def test_each_statement_about_programs_of_node_is_what_the_proxy_counted(tmp_path, name):
+    check(name, "silence", tmp_path / "run", PATIENT)
+
+
+@pytest.mark.slow
+@pytest.mark.release
+@pytest.mark.parametrize("name", ["one by one, patient", "resends later", "window 20", "a link each", "raw"])
+def test_faults_of_more_programs_are_what_the_proxy_counted(tmp_path, name):
+    found = compare_faults(name, tmp_path / "run")
+    assert [ledger.fault for ledger in found] == list(FAULTS)
+
+
+def statements(card):
+    """Return a card's lines without what rests on the clock, and without the program's own words."""
+    lines = [re.sub(r",? (?:and )?says .*", "", text) for _, text in card.lines()]
+    timed = (
+        r"(nothing more for|none sent again within|nothing for|nothing moved for|within|after|for) [\d.]+ s"
+    )
+    return [re.sub(timed, r"\1 N s", line) for line in lines]
+
+
+@pytest.mark.slow
+@pytest.mark.release
+@pytest.mark.parametrize("name", ["one by one", "two connections", "window 20", "resends later", "dies"])
+def test_no_statement_depends_on_the_load_of_five_workers(tmp_path, name):
+    alone = statements(check(name, "silence", tmp_path / "alone", PATIENT))
+    with ThreadPoolExecutor(5) as pool:
+        places = [tmp_path / str(number) for number in range(10)]
+        made = [pool.submit(check, name, "silence", place, PATIENT) for place in places]
+    assert [statements(card.result()) for card in made] == [alone] * 10
