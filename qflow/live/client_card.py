@@ -273,9 +273,8 @@ class ClientCard:
 
     def _is_unknown(self, run: ClientRun) -> bool:
         """Whether a message looks like another one when it is sent again, so that losses cannot be told."""
-        return (
-            not (run.is_told_apart or self.is_endless) and run.after.messages > self.total and run.missing > 0
-        )
+        is_new = not (run.is_told_apart or self.is_endless) and run.after.messages > self.total
+        return is_new and run.missing > 0
 
     @property
     def loses_nothing(self) -> bool:
@@ -324,9 +323,8 @@ class ClientCard:
         longer = f"a --timeout above {given.timeout:g} tells"
         if name == "stops" and self._is_window_unseen:
             seen = self.total - given.stop - 1
-            return (
-                f"with {self.total:,} messages a window above {seen:,} is not seen; a larger --messages tells"
-            )
+            few = f"with {self.total:,} messages a window above {seen:,} is not seen"
+            return f"{few}; a larger --messages tells"
         if name == "goes-on" and self._is_late("resumed") and not self.goes_on:
             return f"it still sent after {given.timeout:g} s; {longer}"
         if name == "loses-nothing" and self.loses_nothing:
@@ -410,19 +408,14 @@ class ClientCard:
         if run.is_presettled:
             return "none: it waits for no outcomes"
         if self.given.brake != SILENCE and self._is_one_by_one:
-            return (
-                "1 on each link: it waits for each outcome"
-                if run.links > 1
-                else "1: it waits for each outcome"
-            )
+            return f"1{' on each link' if run.links > 1 else ''}: it waits for each outcome"
         if self.given.brake != SILENCE:
             return "not seen: no outcome is withheld from it"
         links = f", on {run.links:,} links" if run.links > 1 else ""
+        words = f"{run.most_unsettled:,} without an outcome{links}"
         if self.doubt("stops"):
-            return f"not seen: {run.most_unsettled:,} without an outcome{links}, and nothing left to send"
-        if window is None:
-            return f"none: up to {run.most_unsettled:,} without an outcome{links}"
-        return f"{window:,} without an outcome{links}"
+            return f"not seen: {words}, and nothing left to send"
+        return f"none: up to {words}" if window is None else words
 
     @property
     def _is_one_by_one(self) -> bool:
@@ -446,14 +439,15 @@ class ClientCard:
 
     def _describe_end(self, run: ClientRun, verb: str = "ends") -> str:
         """Describe how a program ended by itself: status, messages sent if not all, last error."""
-        is_short = self.role == SENDER and not self.is_endless and run.after.messages < self.total
-        is_exact = self._is_one_by_one or not (run.after.released or run.after.rejected)
-        sent = (
-            f" after {run.after.messages:,} of {self.total:,} messages"
-            if is_exact
-            else " before all were sent"
-        )
-        said = _quote_after(run.output) or (" without a word" if is_short and not run.status else "")
+        after, sent = run.after, " before all were sent"
+        if self._is_one_by_one or not (after.released or after.rejected):
+            sent = f" after {after.messages:,} of {self.total:,} messages"
+        return self._describe_status(run, verb, after, sent, " without a word")
+
+    def _describe_status(self, run: ClientRun, verb: str, of: Figures, sent: str, silence: str) -> str:
+        """Describe an exit status, with the messages sent if not all were, and the last error."""
+        is_short = self.role == SENDER and not self.is_endless and of.messages < self.total
+        said = _quote_after(run.output) or (silence if is_short and not run.status else "")
         return f"{verb} with status {run.status}{sent if is_short else ''}{said}"
 
     def _describe_resume(self) -> str:
@@ -532,10 +526,8 @@ class ClientCard:
         if run.pause == ENDED:
             return self._describe_end(run, "had ended before,")
         if run.status is not None:
-            is_short = self.role == SENDER and not self.is_endless and run.before.messages < self.total
-            sent = f", {run.before.messages:,} of {self.total:,} messages sent before" if is_short else ""
-            said = _quote_after(run.output) or (", without a word" if is_short and not run.status else "")
-            return f"ends with status {run.status}{sent}{said}"
+            sent = f", {run.before.messages:,} of {self.total:,} messages sent before"
+            return self._describe_status(run, "ends", run.before, sent, ", without a word")
         more = run.after.sent - run.before.sent
         if more:
             return f"goes on: sends {more:,} more, to no queue, within {self.given.timeout:g} s"
@@ -609,11 +601,8 @@ class ClientCard:
             )
         resume = f"resume {self.given.resume}"
         if self.never_locks:
-            return "no, with none: " + (
-                "a message that comes alone is settled"
-                if settling.batch <= 1
-                else f"unfinished batches have fewer messages than {resume}"
-            )
+            many = f"unfinished batches have fewer messages than {resume}"
+            return f"no, with none: {many if settling.batch > 1 else 'a message that comes alone is settled'}"
         if not self.settles:
             return "it settles nothing"
         return (
@@ -624,18 +613,10 @@ class ClientCard:
     def table(self) -> Table:
         """Return the figures of all runs; those of one that resends differ from time to time."""
         after = ("sent", "accepted", "released", "rejected")
-        counts = attrgetter("case", *(f"after.{name}" for name in after), "most_unsettled", "before.depth")
+        fields = ("case", *(f"after.{name}" for name in after), "most_unsettled", "before.depth")
+        counts, runs = attrgetter(*fields, "after.messages", "after.arrived"), self.runs.values()
         names = ["run", *after, "most unsettled", "on queue", "messages", "arrived", "never sent", "ended"]
-        rows = [
-            (
-                *counts(run),
-                run.after.messages,
-                run.after.arrived,
-                self.count_unsent(run.case),
-                name_end(run.status),
-            )
-            for run in self.runs.values()
-        ]
+        rows = [(*counts(run), self.count_unsent(run.case), name_end(run.status)) for run in runs]
         return Table(rows, names)
 
     def as_json(self) -> dict[str, Any]:
