@@ -211,6 +211,10 @@ def test_the_handles_are_there_for_the_keyboard_and_a_screen_reader(lab):
         run = int(lab.seen()["run"])
         after.press({"ArrowDown": "ArrowUp", "ArrowLeft": "ArrowRight"}[key])
         lab.await_run(run)
+    names = lab.page.locator(".qf-slider .noUi-handle[aria-label]")
+    names.first.wait_for(state="attached")
+    assert names.count() == lab.page.locator(".qf-slider .noUi-handle").count() > 3
+    assert all(handle.get_attribute("aria-label") for handle in names.all()), "not only: slider, 60"
 
 
 def test_moving_the_stop_slider_redraws(lab):

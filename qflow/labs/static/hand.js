@@ -254,7 +254,19 @@ export function heedSliders(el, player, model) {
     held?.leave();
     held = null;
   };
+  // Jupyter draws the sliders some time after this, and gives their handles no name.
+  const name = () => {
+    const panel = el.closest(".qflow-lab")?.querySelectorAll(".qf-slider") ?? [];
+    for (const slider of panel) {
+      const label = slider.querySelector(".widget-label")?.textContent.trim();
+      const handle = slider.querySelector(".noUi-handle");
+      if (label && handle) set(handle, { "aria-label": label });
+    }
+    if (panel.length) clearInterval(naming);
+  };
+  const naming = setInterval(name, 500);
   const over = new AbortController();
+  over.signal.addEventListener("abort", () => clearInterval(naming));
   const heard = { pointerdown: take, keydown: take, pointermove: move, pointerup: leave, pointercancel: leave };
   for (const [name, hear] of Object.entries(heard))
     document.addEventListener(name, hear, { capture: true, signal: over.signal });
