@@ -1,8 +1,8 @@
 """A whole setup: a shell script of ``qpid-config`` lines, and the broker that it leaves behind.
 
 Operators keep queues, exchanges and bindings in such scripts.  :func:`read_script` reads one without running
-it: lines and continuations, comments, quotes, variables that the script sets, ``for`` over given words.
-What else a shell can do is not done; a note names such lines, and nothing is guessed.
+it: lines and continuations, comments, quotes, variables and functions of the script, ``for`` over given
+words.  All else that a shell can do is left out; a note names such lines, and nothing is guessed.
 
 A step is tried on a broker in its turn, as the tool would call its management methods (CF-07).  The tool
 goes on after a refusal, and so does a script, unless it has ``set -e``.
@@ -14,7 +14,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -30,35 +30,17 @@ from qflow.kit import RefusalError
 from qflow.table import Table
 
 TOOL = "qpid-config"
-_WITH_VALUE = frozenset(
-    ("-a", "--broker-addr", "-b", "--broker", "-t", "--timeout", "--sasl-mechanism", "--sasl-service-name")
-    + ("--ssl-certificate", "--ssl-key")
+_ADDRESSES = frozenset(["-a", "--broker-addr", "-b", "--broker"])
+_WITH_VALUE = _ADDRESSES | frozenset(
+    ["-t", "--timeout", "--sasl-mechanism", "--sasl-service-name", "--ssl-certificate", "--ssl-key"]
 )
-_ADDRESSES = ("-a", "--broker-addr", "-b", "--broker")
-_WITHOUT_VALUE = frozenset(("-r", "--recursive", "--ha-admin"))
+_WITHOUT_VALUE = frozenset(["-r", "--recursive", "--ha-admin"])
 _SHOWING = frozenset(("exchanges", "queues", "list", "show", "", "-h", "--help"))
-_WRAPPERS = frozenset(
-    ("sudo", "time", "exec", "docker", "podman", "kubectl", "ssh", "nohup", "env", "then", "do")
-)
-_BLOCKS = frozenset(("if", "case", "elif"))
-_OPEN_LOOPS = frozenset(("while", "until", "select", "for"))
+_WRAPPERS = frozenset(["sudo", "time", "exec", "docker", "podman", "kubectl", "ssh", "nohup", "env"])
+_BLOCKS = frozenset(["if", "case", "elif"])
+_OPEN_LOOPS = frozenset(["while", "until", "select", "for"])
 _HARMLESS = frozenset(
-    (
-        "set",
-        "done",
-        "fi",
-        "esac",
-        "}",
-        "echo",
-        "exit",
-        "true",
-        ":",
-        "sleep",
-        "printf",
-        "return",
-        "shift",
-        "local",
-    )
+    ["set", "done", "fi", "esac", "}", "echo", "exit", "true", ":", "sleep", "printf", "return", "shift"]
 )
 _DEEPEST = 20
 """Calls of functions within one another."""
@@ -76,7 +58,9 @@ class SetupStep:
         text: The command, without what only says where the broker is.
         method, type, name, properties: Of the management method that the tool calls.
         condition: Words after the binding key: what a headers exchange matches.
-        error: Why the tool calls nothing; "" if it does.
+        error: The tool's objection, for which it calls nothing; "" without one.
+        ends_shell: Whether the shell ends if this is refused (``|| exit``) or not (``|| true``); None for what
+            ``set -e`` says.
     """
 
     line: int
@@ -87,6 +71,7 @@ class SetupStep:
     properties: dict[str, Argument] = field(default_factory=dict)
     condition: tuple[str, ...] = ()
     error: str = ""
+    ends_shell: bool | None = None
 
     def sent(self, broker: Broker) -> dict[str, Argument]:
         """Return the properties that the tool sends; a binding's depend on the type of the exchange."""
@@ -143,7 +128,7 @@ class SetupScript:
             reason = step.apply(broker)
             if reason:
                 refusals.append(SetupRefusal(step, reason))
-                if self.stops_at_refusal:
+                if step.ends_shell or (step.ends_shell is None and self.stops_at_refusal):
                     break
         return refusals
 
@@ -187,6 +172,7 @@ class _ShellCommand(NamedTuple):
 
     line: int
     words: list[str]
+    ends_shell: bool | None = None
 
 
 def _commands(text: str, notes: list[str]) -> Iterator[_ShellCommand]:
@@ -208,10 +194,12 @@ def _commands(text: str, notes: list[str]) -> Iterator[_ShellCommand]:
                     return
                 whole += "\n" + following[1]
         words: list[str] = []
-        for token in [*tokens, ";"]:
+        for place, token in enumerate([*tokens, ";"]):
             if token in _SEPARATORS:
+                # The shell does not end at what another command is there for, set -e or not.
+                is_tested = token in ("&&", "||")
                 if words:
-                    yield _ShellCommand(first, words)
+                    yield _ShellCommand(first, words, tokens[place + 1] == "exit" if is_tested else None)
                 words = []
             else:
                 words.append(token)
@@ -268,7 +256,7 @@ class _ScriptReader:
         """Read commands in order; a loop's are read again for each of its words."""
         place = 0
         while place < len(commands):
-            line, words = commands[place]
+            line, words, ends_shell = commands[place]
             place += 1
             if words[0] in ("do", "then", "else", "{"):
                 words = words[1:]
@@ -295,7 +283,7 @@ class _ScriptReader:
                     f"line {line}: '{words[0]}' is not read; the lines in it are taken as they stand"
                 )
             else:
-                self._read_command(line, words, variables)
+                self._read_command(_ShellCommand(line, words, ends_shell), variables)
 
     def _loop(
         self,
@@ -347,7 +335,8 @@ class _ScriptReader:
             return [found[1] + item + found[3] for item in found[2].split(",")]
         return text.split() if has_variable and text != word.replace("\0", "$") else [text]
 
-    def _read_command(self, line: int, words: Sequence[str], variables: dict[str, str]) -> None:
+    def _read_command(self, command: _ShellCommand, variables: dict[str, str]) -> None:
+        line, words, ends_shell = command
         if re.fullmatch(r"(\w+)=.*", words[0], re.DOTALL) or words[0] in ("export", "readonly", "local"):
             for word in words:
                 name, equals, text = word.partition("=")
@@ -372,9 +361,9 @@ class _ScriptReader:
                 self.notes.append(f"line {line}: '{expanded[0]}' is not done here")
             return
         self.has_tool = True
-        self._read_tool(line, expanded[place + 1 :])
+        self._read_tool(line, expanded[place + 1 :], ends_shell)
 
-    def _read_tool(self, line: int, words: list[str]) -> None:
+    def _read_tool(self, line: int, words: list[str], ends_shell: bool | None) -> None:
         rest: list[str] = []
         given = iter(words)
         for word in given:
@@ -392,9 +381,10 @@ class _ScriptReader:
             return
         text = shlex.join([TOOL, *rest])
         try:
-            self.steps.append(step_of(rest, line, text))
+            step = step_of(rest, line, text)
         except ConfigurationError as error:
-            self.steps.append(SetupStep(line, text, error=str(error)))
+            step = SetupStep(line, text, error=str(error))
+        self.steps.append(replace(step, ends_shell=ends_shell))
 
 
 # The tool
@@ -430,21 +420,15 @@ def _read_exchange(words: Sequence[str]) -> tuple[str, dict[str, Argument]]:
     parser = LineParser(prog=f"{TOOL} add exchange", add_help=False)
     add_exchange_options(parser)
     chosen = parser.parse_args(list(words))
-    return chosen.name, _exchange_properties(chosen)
-
-
-def _exchange_properties(chosen: argparse.Namespace) -> dict[str, Argument]:
     properties: dict[str, Argument] = {"exchange-type": chosen.type, **_read_extra(chosen.extra)}
-    if chosen.durable:
-        properties["durable"] = 1
-    if chosen.alternate_exchange:
-        properties["alternate-exchange"] = chosen.alternate_exchange
-    for flag, key in (("sequence", "qpid.msg_sequence"), ("ive", "qpid.ive")):
-        if getattr(chosen, flag):
-            properties[key] = 1
-    if chosen.replicate:
-        properties[REPLICATE_KEY] = chosen.replicate
-    return properties
+    given = {
+        "durable": int(chosen.durable),
+        "alternate-exchange": chosen.alternate_exchange,
+        "qpid.msg_sequence": int(chosen.sequence),
+        "qpid.ive": int(chosen.ive),
+        REPLICATE_KEY: chosen.replicate,
+    }
+    return chosen.name, properties | {key: value for key, value in given.items() if value}
 
 
 def exchange_step(chosen: argparse.Namespace) -> SetupStep:
@@ -456,9 +440,7 @@ def exchange_step(chosen: argparse.Namespace) -> SetupStep:
         value = getattr(chosen, flag.replace("-", "_"))
         words += [f"--{flag}={value}"] if value else []
     words += [word for extra in chosen.extra for word in ("--argument", extra)]
-    return SetupStep(
-        1, shlex.join([TOOL, *words]), "create", "exchange", chosen.name, _exchange_properties(chosen)
-    )
+    return step_of(words)
 
 
 def _read_other(kind: str, words: Sequence[str]) -> tuple[str, dict[str, Argument]]:
@@ -565,10 +547,11 @@ class SetupResult:
     def notes(self) -> Iterator[str]:
         """Yield the notes on the script."""
         yield from self.script.notes
-        if self.script.stops_at_refusal and self.refusals:
-            last = self.refusals[-1].step.line
-            rest = sum(step.line > last for step in self.script.steps)
-            yield f"set -e: the shell ends at line {last}, and {rest} later commands are not done"
+        if self.refusals:
+            last = self.refusals[-1].step
+            rest = len(self.script.steps) - self.script.steps.index(last) - 1
+            if last.ends_shell or (last.ends_shell is None and self.script.stops_at_refusal):
+                yield f"the shell ends at line {last.line}, and {rest} later commands are not done"
 
     def report(self) -> str:
         """Return tables of the broker's nodes and the refusals, for a terminal."""

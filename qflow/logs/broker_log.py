@@ -716,9 +716,8 @@ _CREATED = re.compile(
 _HELD = re.compile(_QUOTED + r"setting flow control for msg ")
 _IGNORED = re.compile(r"queue (?P<queue>.+?): user-configured flow limits are ignored")
 _FULL = re.compile(
-    r"(?P<error>Execution exception: |Exchange .* cannot deliver to +queue .*?: )resource-limit-exceeded: "
-    r"(?P<words>Maximum depth exceeded on (?P<queue>.+?): current=\[(?P<depth>[^]]*)\], "
-    r"max=\[(?P<limit>[^]]*)\], increment=\[[^]]*\])"
+    r"(?P<error>Execution exception: )?resource-limit-exceeded: Maximum depth exceeded on (?P<queue>.+?): "
+    r"current=\[(?P<depth>[^]]*)\], max=\[(?P<limit>[^]]*)\], increment=\["
 )
 _DELETED = re.compile(r"Delete queue\. name:(?P<queue>.+?) user:")
 _STARTED = re.compile(r"Broker \(pid=\d+\) start-up")
@@ -876,7 +875,7 @@ class _LogReader:
 
     def _refuse(self, time: int, match: re.Match[str]) -> None:
         queue = self._queue(match)
-        is_error = match["error"].startswith("Execution")
+        is_error = match["error"] is not None
         depth, limit = _parse_depth(match["depth"]), _parse_depth(match["limit"])
         detached = _DETACHED.search(self._following) if is_error else None
         refused = Overflow(

@@ -138,11 +138,24 @@ def test_a_queue_with_messages_is_deleted_by_force_only():
         assert (bool(refused), "q" in broker.queues.queues) == (is_left, is_left)
 
 
-def test_the_shell_ends_at_the_first_refusal_if_it_is_told_to():
-    text = "set -euo pipefail\nqpid-config add queue a\nqpid-config add queue a\nqpid-config add queue b"
-    queues, _, refusals, notes = held_by(text)
-    assert (list(queues), len(refusals)) == (["a"], 1)
-    assert notes == ["set -e: the shell ends at line 3, and 1 later commands are not done"]
+@pytest.mark.parametrize(
+    ("first", "again", "ends"),
+    [
+        ("set -euo pipefail", "qpid-config add queue a", True),
+        ("set -e", "qpid-config add queue a || true", False),
+        ("set -e", "qpid-config add queue a && echo there", False),
+        ("set -e", "qpid-config add queue a; true", True),
+        ("set -e", "qpid-config del queue none || qpid-config add queue more", False),
+        ("# nothing", "qpid-config add queue a || exit 1", True),
+        ("# nothing", "qpid-config add queue a", False),
+    ],
+)
+def test_where_the_shell_ends(first, again, ends):
+    queues, _, refusals, notes = held_by(
+        f"{first}\nqpid-config add queue a\n{again}\nqpid-config add queue b"
+    )
+    assert ("b" not in queues, len(refusals)) == (ends, 1)
+    assert notes == (["the shell ends at line 3, and 1 later commands are not done"] if ends else [])
 
 
 def test_what_is_not_done_is_noted():
