@@ -39,9 +39,7 @@ _SHOWING = frozenset(("exchanges", "queues", "list", "show", "", "-h", "--help")
 _WRAPPERS = frozenset(["sudo", "time", "exec", "docker", "podman", "kubectl", "ssh", "nohup", "env"])
 _BLOCKS = frozenset(["if", "case", "elif"])
 _OPEN_LOOPS = frozenset(["while", "until", "select", "for"])
-_HARMLESS = frozenset(
-    ["set", "done", "fi", "esac", "}", "echo", "exit", "true", ":", "sleep", "printf", "return", "shift"]
-)
+_HARMLESS = frozenset("set done fi esac } echo exit true : sleep printf return shift".split())
 _DEEPEST = 20
 """Calls of functions within one another."""
 _SEPARATORS = frozenset((";", "&&", "||", "&", "|", "\n"))
@@ -59,8 +57,8 @@ class SetupStep:
         method, type, name, properties: Of the management method that the tool calls.
         condition: Words after the binding key: what a headers exchange matches.
         error: The tool's objection, for which it calls nothing; "" without one.
-        ends_shell: Whether the shell ends if this is refused (``|| exit``) or not (``|| true``); None for what
-            ``set -e`` says.
+        ends_shell: Whether the shell ends if this is refused (``|| exit``) or not (``|| true``); None if that
+            depends on ``set -e``.
     """
 
     line: int
