@@ -39,7 +39,8 @@ _SHOWING = frozenset(("exchanges", "queues", "list", "show", "", "-h", "--help")
 _WRAPPERS = frozenset(["sudo", "time", "exec", "docker", "podman", "kubectl", "ssh", "nohup", "env"])
 _BLOCKS = frozenset(["if", "case", "elif"])
 _OPEN_LOOPS = frozenset(["while", "until", "select", "for"])
-_HARMLESS = frozenset("set done fi esac } echo exit true : sleep printf return shift".split())
+_ENDS = frozenset(("done", "fi", "esac", "}"))
+_HARMLESS = _ENDS | {"set", "echo", "exit", "true", ":", "sleep", "printf", "return", "shift"}
 _DEEPEST = 20
 """Calls of functions within one another."""
 _SEPARATORS = frozenset((";", "&&", "||", "&", "|", "\n"))
