@@ -30,7 +30,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 def add_several(
     parser: argparse._ActionsContainer, option: str, metavar: str, help: str, **more: Any
 ) -> None:
-    """Add an option that may be given again; what was given is a list."""
+    """Add an option that may be repeated; its value is a list."""
     parser.add_argument(option, action="append", default=[], metavar=metavar, help=help, **more)
 
 
@@ -47,7 +47,7 @@ def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> Non
 
 
 def read_digits(text: str) -> int | None:
-    """Return a whole number of at most 64 bits, written in digits alone; None if a text is none."""
+    """Return a whole number of at most 64 bits, written in digits alone; None for any other text."""
     # Python refuses to read thousands of digits.
     is_short = text.isascii() and text.isdecimal() and len(text) <= 20
     return int(text) if is_short and int(text) < 1 << 64 else None
@@ -93,7 +93,7 @@ def port_number(text: str) -> int:
 
 
 def words_of(allowed: Collection[str]) -> Callable[[str], list[str]]:
-    """Return what reads words with commas between them, all of them allowed ones."""
+    """Return a reader of comma-separated words, which refuses any other word."""
 
     def read(text: str) -> list[str]:
         words = [word.strip() for word in text.split(",")]

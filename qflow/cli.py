@@ -212,7 +212,7 @@ def _forget_output() -> None:
 
 
 def _ready_streams() -> None:
-    """Print a question mark for what the terminal has not got, such as an arrow, rather than fail."""
+    """Print a question mark in place of a character that the terminal lacks, such as an arrow."""
     # A stream the shell has closed (>&-) is none; what is printed to it would land in the other.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
@@ -405,7 +405,7 @@ EXAMPLES = {
 
 
 def _examples_of(command: str) -> list[str]:
-    """Return two examples of a command; for one with commands in it, the first of these."""
+    """Return two examples of a command, or of its subcommands."""
     words = command.removeprefix("qflow").strip()
     inner = [lines for name, lines in EXAMPLES.items() if f"{name} ".startswith(f"{words} ".lstrip())]
     # Each inner command's first example, before any second one.

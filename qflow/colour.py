@@ -1,4 +1,4 @@
-"""Colour: headings, errors, ON and OFF stand out on a terminal, and nowhere else.
+"""Colour: highlights headings, errors, ON and OFF, on a terminal only.
 
 A pipe or a file gets plain text, and so does who has set ``NO_COLOR`` (no-color.org) or a ``dumb`` terminal.
 """
@@ -31,7 +31,7 @@ def paint_states(text: str, stream: TextIO | None = None) -> str:
 
 
 def paint_headings(text: str, stream: TextIO | None = None) -> str:
-    """Return a help or a report with the headings in bold: what stands at a line's start, up to a colon."""
+    """Return a help or a report with its headings in bold: the words from a line's start up to a colon."""
     # argparse of Python 3.14 has colours of its own.
     if "\x1b" in text:
         return text

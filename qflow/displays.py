@@ -1,4 +1,4 @@
-"""Displays: what a notebook, or IPython's terminal, shows of a broker, a queue and a session.
+"""Displays: tables of a broker, a queue and a session, in a notebook and in IPython's terminal.
 
 The engine knows nothing of tables.  :func:`register` gives IPython, by the names of the engine's classes, the
 functions that make one of them; ``import qflow`` calls it where IPython runs, and no engine is loaded for it.
@@ -46,7 +46,7 @@ def broker_table(broker: Broker) -> Table:
 
 
 def _queue_table(queue: Queue) -> Table:
-    """Return what is on a queue, and its limits and thresholds, in messages and bytes."""
+    """Return the depth of a queue, its limits and thresholds, in messages and bytes."""
     seen = queue.statistics()
     rows: list[tuple[str, int | None, int | None]] = [
         ("on the queue", seen.msgDepth, seen.byteDepth),
@@ -127,7 +127,7 @@ def has_kernel() -> bool:
 
 
 def register() -> None:
-    """Show the engine's classes as tables, in a notebook and in IPython's terminal, if this is one."""
+    """Register the tables of the engine's classes where IPython runs."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None:
         return

@@ -143,7 +143,7 @@ def origin_folder() -> Path | None:
 
 
 def _origin() -> dict[str, Any]:
-    """Return what pip noted of where it installed this from (PEP 610); empty if that was the index."""
+    """Return pip's record of the installation's origin (PEP 610); empty for an index."""
     import json
     from importlib import metadata
 

@@ -34,7 +34,7 @@ class Progress(Protocol):
 
 
 class StatusLine:
-    """A line about work that goes on: written over again on a terminal, a new line elsewhere."""
+    """A line about work in progress: overwritten on a terminal, a new line elsewhere."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -62,7 +62,7 @@ class StatusLine:
 
 
 def _width(stream: TextIO) -> int:
-    """Return how many columns a terminal has; COLUMNS, if it is set, goes before what the terminal says."""
+    """Return the width of the terminal in columns; the variable COLUMNS overrides it."""
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):

@@ -2,7 +2,7 @@
 
 
 class QflowError(Exception):
-    """Any error of qflow's own: catch it for whatever is wrong with a request, a queue, a workload or a file.
+    """Base class of all errors of qflow: wrong requests, queues, workloads and files.
 
     >>> import qflow as qf
     >>> try:

@@ -17,7 +17,7 @@ from qflow.kit import explain_missing
 
 
 class Tabular:
-    """What is a table: a class says what its columns hold, and is shown and handed on as one."""
+    """Base class of tables: a subclass gives the columns, and gets its displays and exports."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ class Tabular:
         raise NotImplementedError
 
     def preview(self) -> Table:
-        """Return what a notebook or a terminal shows: the first rows."""
+        """Return the first rows, which a notebook or a terminal shows."""
         columns = self.columns(0, self.SHOWN + 1)
         rows = list(zip(*columns.values(), strict=True))
         more = f", the first {self.SHOWN} rows" if len(rows) > self.SHOWN else ""
@@ -75,7 +75,7 @@ def _package(name: str) -> Any:
 
 
 class Table(Tabular):
-    """Rows under named columns, with a caption that says what they show.
+    """Rows under named columns, with a caption.
 
     Parameters:
         rows: Mappings of column name to value, or sequences of values in the order of `columns`.

@@ -1,4 +1,4 @@
-"""Wording: numbers and lists of names as sentences have them, and the hint at what was meant."""
+"""Wording: numbers and lists of names in sentences, and the hint at a misspelt word."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def format_thousands(number: float) -> str:
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """Return a hint at the allowed word that is most like what was given; "" if none is."""
+    """Return a hint at the allowed word that is closest to the given one; "" if all are far from it."""
     # Only who has mistyped pays for it.
     from difflib import get_close_matches
 

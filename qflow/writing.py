@@ -1,4 +1,4 @@
-"""Writing: a file is written beside its place and put there when it is whole, and never over what is read.
+"""Writing: a file is written under another name and renamed when it is whole, and never over an input.
 
 A rename would replace a device or a pipe by a file, and cut standard output off from the file it goes to. So
 these are opened and written, as ``cp`` does; ``-`` is standard output.
@@ -111,7 +111,7 @@ def require_apart(outputs: Iterable[str | Path | None], inputs: Iterable[str | P
 
 
 def _identity(path: str | Path) -> object:
-    """Return what two names of one file have in common."""
+    """Return a key that is equal for two names of one file."""
     try:
         found = os.stat(path)
     except OSError:

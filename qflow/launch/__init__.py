@@ -1,1 +1,1 @@
-"""Launch: how the kit reaches people: as a site, in a workshop room, on a checked machine."""
+"""Launch: the chapters in JupyterLab, as a site, in a workshop room; the check of a machine."""

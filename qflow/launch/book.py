@@ -106,7 +106,7 @@ def _list_pages() -> list[Page]:
 
 
 def write_book(site: Path) -> list[Page]:
-    """Write all pages, and what they show, into a site's folder; return the pages."""
+    """Write all pages, with their pictures, into a site's folder; return the pages."""
     book = site / FOLDER
     pages = _list_pages()
     for path, source in list_contents():
@@ -155,7 +155,7 @@ def _page(source: Path, path: str) -> Page:
 
 
 def _summarize(text: str) -> str:
-    """Return what a page begins with, in a sentence or two."""
+    """Return the first sentence or two of a page."""
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
     asked = next((part for part in paragraphs if part.startswith("**A question to begin with.**")), "")
     if asked:
@@ -210,7 +210,7 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, l
 
 
 def preview(title: str, about: str, top: str) -> str:
-    """Return what a link to a page shows elsewhere; a picture is found there by its whole address only."""
+    """Return the tags for the preview of a link to a page; other sites need the picture's whole address."""
     site = site_address().rpartition("/")[0]
     shown = {
         "og:title": title,

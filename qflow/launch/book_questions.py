@@ -90,7 +90,7 @@ def _pose(question: ChapterQuestion) -> dict[str, Any]:
 
 
 def _answer(question: ChapterQuestion, printed: str) -> dict[str, Any]:
-    """Return what came, as the comparison printed it, and what is said of each guess."""
+    """Return the printed outcome of a comparison, and the comment on each guess."""
     came = printed.strip()
     value = came if question.choices else float(came)
     said = question.sayings(int(value) if isinstance(value, float) and value.is_integer() else value)
@@ -108,7 +108,7 @@ def _place_games(book: NotebookNode) -> list[_Place]:
 
 
 def _place_exercises(book: NotebookNode, theme: str) -> list[_Place]:
-    """Return the boxes for code; the cells that check it are left out, as a button does what they do."""
+    """Return the boxes for code, and drop the cells that check it: in a page a button does."""
     cells = {cell.id: cell for cell in book.cells}
     tasks = exercises(theme)
     left_out = {f"{task.name}-check" for task in tasks}
@@ -177,7 +177,7 @@ def _check(exercise: Exercise, function: Answer) -> dict[str, Any]:
 
 
 def _show_case(exercise: Exercise, function: Answer) -> dict[str, Any]:
-    """Return what the engine does in the first case that an answer fails, as an element that plays it."""
+    """Return an element that plays the engine's run of the first case that an answer fails."""
     case = judge(exercise, function).case
     if case is None:
         return {"lines": ["This answer is right in all cases."]}
@@ -190,7 +190,7 @@ def _show_case(exercise: Exercise, function: Answer) -> dict[str, Any]:
 
 
 def _describe_error(error: BaseException, file: str) -> str:
-    """Say in one line what is wrong with code, and in which line of it."""
+    """Return the error of a learner's code on one line, with its line number."""
     places = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     line = error.lineno if isinstance(error, SyntaxError) else places[-1] if places else None
     said = error.msg if isinstance(error, SyntaxError) else write_briefly(error, str)

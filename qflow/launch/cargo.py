@@ -1,4 +1,4 @@
-"""Cargo: what a site or a workshop room needs from outside, fetched once and kept.
+"""Cargo: the packages that a site or a workshop room needs from outside, fetched once and kept.
 
 All that asks the network is here. A second build finds the cargo where the first one left it, and needs no
 network. Part of it is Pyodide, the Python that runs inside a browser. Pyodide's own package holds the
@@ -104,7 +104,7 @@ _ANY_MACHINE = ("--only-binary=:all:", "--implementation=py", "--abi=none", "--p
 
 
 def cargo_folder() -> Path:
-    """Return the folder that keeps what was fetched; ``QFLOW_CARGO`` may name another."""
+    """Return the cache folder: ``QFLOW_CARGO``, or one in the user's cache."""
     chosen = os.environ.get("QFLOW_CARGO")
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -130,7 +130,7 @@ def find_package(keep: Path) -> Path:
 
 
 def fetch(keep: Path) -> tuple[Path, Path, Path]:
-    """Fetch what a site needs into a folder, unless it is there."""
+    """Fetch the missing packages of a site into a folder; return the three folders in it."""
     package = find_package(keep)
     if not (package / "pyodide-lock.json").exists():
         _unpack(_npm_pack(f"pyodide@{VERSION}", keep), package)
@@ -176,7 +176,7 @@ def build_wheel(folder: Path) -> None:
 
 
 def write_engine(wheel: Path, archive: Path) -> None:
-    """Write what the Python of a page needs of qflow's wheel: its code, the rules, what exercises say."""
+    """Write the parts of qflow's wheel that a page's Python needs: code, rules, texts of exercises."""
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as engine:
         for entry in whole.infolist():
             if not entry.filename.startswith(_LEFT_OUT):
@@ -203,7 +203,7 @@ def refuse_strangers(folder: Path, what: str) -> None:
 
 
 def megabytes(folder: Path) -> float:
-    """Return how much a folder holds, in millions of bytes."""
+    """Return the size of a folder in millions of bytes."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
 

@@ -47,7 +47,7 @@ class _Layout:
     what: str = "chapters"
 
     def sentences(self) -> list[str]:
-        """Return what was done, one sentence for each thing."""
+        """Return a sentence for each kind of change."""
         said = [f"The {self.what} lie in {self.folder}."]
         if self.added:
             said = [f"Laid the {self.what} out in {self.folder}: {format_names(self.added)}."]
@@ -62,7 +62,7 @@ class _Layout:
 
 
 def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> _Layout:
-    """Copy the chapters into a folder, without outputs; what the learner changed there stays."""
+    """Copy the chapters into a folder, without outputs; keep the learner's changes there."""
     layout = _Layout(folder, what=what)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> _Layout:
 
 
 def _place(origin: Path, target: Path, name: str, copied: str | None, layout: _Layout) -> str:
-    """Put one file in its place if that harms nothing; return the digest of what the kit last put there."""
+    """Write one file unless the learner changed it; return the digest of the kit's last version there."""
     content = _strip_outputs(name, origin.read_bytes())
     new = _digest(name, content)
     if not target.exists():
@@ -125,7 +125,7 @@ def _strip_outputs(name: str, content: bytes) -> bytes:
 
 
 def _read_notebook(name: str, content: bytes) -> dict[str, Any] | None:
-    """Return a notebook; None if a file is none, or none any more."""
+    """Return a notebook, or None for any other file and for a damaged one."""
     try:
         notebook: dict[str, Any] = json.loads(content) if name.endswith(".ipynb") else {}
         is_one = all({"cell_type", "source"} <= cell.keys() for cell in notebook["cells"])
@@ -224,7 +224,7 @@ def require(modules: dict[str, str], *, extra: str) -> None:
 
 
 def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:
-    """Return the folder of chapters to open, laying them out there if need be, and what was done."""
+    """Bring the learner's folder up to date; return it, and the sentences for the learner."""
     chapters = _learners_folder(folder)
     source = _kit_folder("notebooks")
     _first_chapter(source)

@@ -1,4 +1,4 @@
-"""``qflow doctor``: what this machine lacks for the kit, and what cures it.
+"""``qflow doctor``: the problems of this machine, each with its cure.
 
 Each check looks at one thing, and returns what is there or raises what is lacking. None asks the network; one
 whose own imports are missing says so. They run in the order of the cures.
@@ -40,7 +40,7 @@ _WIDGETS = {
 
 
 class _Diagnosis(NamedTuple):
-    """What one check found: ``advice`` is what the kit works without, ``bad`` has to be cured."""
+    """The result of one check: the kit works despite ``advice``; ``bad`` needs the cure."""
 
     subject: str
     verdict: str
@@ -162,7 +162,7 @@ _FOR_SPARK = ("Java", "Spark packages")
 
 
 def _examine(folder: Path, *, spark: bool = False) -> Iterator[_Diagnosis]:
-    """Check what the kit needs in a folder; without `spark`, what only chapter 13 needs is advice."""
+    """Run every check for a folder; without `spark`, the needs of chapter 13 alone are advice."""
     for subject, check in _CHECKS.items():
         try:
             yield _Diagnosis(subject, "good", check(folder))

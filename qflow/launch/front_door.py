@@ -87,7 +87,7 @@ def _draw_run(settings: Mapping[str, float]) -> Picture:
 
 
 def answer(settings: str) -> str:
-    """Return, as JSON, what the page draws for settings or a token, or the broker's refusal."""
+    """Return the picture for settings or a token as JSON, or the broker's refusal."""
     try:
         asked = json.loads(settings)
         if "token" in asked:
@@ -101,7 +101,7 @@ def answer(settings: str) -> str:
 
 
 def _grid() -> dict[str, Any]:
-    """Return the runs that the page holds: what all share, and what each has of its own, by its stop."""
+    """Return the runs in the page: their common part, and the rest of each run by its stop threshold."""
     drawn = [_draw_run({"stop": stop}) for stop in STOPS]
     runs = {str(stop): _pack_run(picture) for stop, picture in zip(STOPS, drawn, strict=True)}
     numbers = [zlib.decompress(picture.frames.pack()) for picture in drawn]

@@ -97,7 +97,7 @@ def _read_modules(room: str) -> list[_Module]:
 
 
 def _room_page(package: _Module, modules: list[_Module]) -> str:
-    """Return the page of a room: its modules, and what each holds."""
+    """Return the page of a room: its modules with their functions and classes."""
     lines = [f"# {package.name}", "", *markdown(ast.get_docstring(package.tree))]
     for module in modules:
         lines += ["", f"## [{module.name}]({module.page})", "", _first_paragraph(module.tree), ""]
@@ -125,7 +125,7 @@ def _first_paragraph(node: ast.Module | _Member) -> str:
 
 
 def _declaration(one: _Member, module: _Module) -> list[str]:
-    """Return how something is called, on one line or with a line for each parameter."""
+    """Return the signature, on one line or with a line for each parameter."""
     parameters = _class_parameters(one, module) if isinstance(one, ast.ClassDef) else _parameters(one)
     line = f"{one.name}({', '.join(parameters)})"
     return [line] if len(line) <= _WIDTH else [f"{one.name}(", *(f"    {each}," for each in parameters), ")"]
@@ -163,7 +163,7 @@ def _format(parameter: ast.arg, stars: str = "") -> str:
 
 
 def _class_parameters(owner: ast.ClassDef, module: _Module) -> list[str]:
-    """Return what a class is made of: its fields, or the parameters of the constructor it has or inherits."""
+    """Return the fields of a record, or the parameters of a class's own or inherited constructor."""
     if "dataclass" in _decorators(owner) or any(ast.unparse(base) == "NamedTuple" for base in owner.bases):
         return list(_fields(owner, module).values())
     for node in owner.body:
@@ -204,7 +204,7 @@ def _classes() -> dict[str, list[ast.ClassDef]]:
 
 
 def markdown(text: str | None) -> list[str]:
-    """Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code."""
+    """Return a docstring as Markdown: sections as bold lines, entries as a list, examples as code."""
     lines: list[str] = []
     section, is_code = "", False
     for line in (text or "").splitlines():

@@ -1,4 +1,4 @@
-"""Sections: what of a page can be linked to, listed beside it, and found by a search.
+"""Sections: the parts of a page that can be linked, listed beside it, and searched.
 
 A section is a heading with what stands below it, or a row of a table. Nobody answers a search on a site
 without a server, and from a folder browsers fetch nothing. They load scripts there: so the words of all
@@ -41,7 +41,7 @@ _FEW = 40
 
 @dataclass(frozen=True)
 class PageSection:
-    """A heading of a page and what stands below it, or the first cell of a row and what stands beside it."""
+    """A heading with the text below it, or the first cell of a table's row with the text of the others."""
 
     anchor: str
     heading: str

@@ -80,7 +80,7 @@ def build(folder: Path) -> Path:
 
 
 def check_ready(folder: Path) -> None:
-    """Refuse what would end a build later, before anything was changed or fetched."""
+    """Refuse a build that cannot succeed, before it changes or fetches anything."""
     require(TOOLS, extra="site")
     cargo.find_checkout()
     cargo.require_pip()
@@ -116,7 +116,7 @@ def _adapt_notebook(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
 
 
 def report_step(what: str) -> None:
-    """Say on standard error what is being done; parts of it take a while."""
+    """Print the step under way on standard error; some take a minute."""
     print(f"{what} …", file=sys.stderr, flush=True)
 
 

@@ -84,7 +84,7 @@ def prepare(
 
 
 def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) -> None:
-    """Fetch what the extra ``lab``, and others, need on a kind of laptop, beside qflow's own wheel."""
+    """Fetch the wheels of qflow's extras, ``lab`` and others, for a kind of laptop."""
     if system not in _SYSTEMS:
         raise RefusalError(f"There are wheels for {', '.join(_SYSTEMS)}; got {system!r}.")
     # For the oldest patch of a version, as pip's choice for 3.11.7 may refuse the 3.11.2 of Debian.
@@ -102,7 +102,7 @@ def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) ->
 
 
 def _ask_pip(wheels: Path, asks: Sequence[str], extras: Sequence[str]) -> None:
-    """Let pip bring qflow with its extras; first from what is in the folder, without the network."""
+    """Let pip fetch or build qflow's extras; first from the folder alone, without the network."""
     (own,) = wheels.glob(cargo.OWN)
     wanted = f"{DISTRIBUTION}[{','.join(('lab', *extras))}] @ {own.as_uri()}"
     command = [sys.executable, "-m", "pip", *asks, "--quiet", "--find-links", str(wheels)]

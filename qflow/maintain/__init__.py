@@ -9,7 +9,7 @@ from qflow.launch.doctor import CHROMIUMS
 
 
 def checkout() -> Path:
-    """Return the top of the checkout that is maintained; refuse where there is none."""
+    """Return the top of the checkout; refuse elsewhere."""
     root = checkout_root()
     if root is None:
         raise RefusalError("What maintainers run needs a checkout of qflow; run this command in one.")

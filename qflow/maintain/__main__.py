@@ -1,4 +1,4 @@
-"""``python -m qflow.maintain``: builds what is made from sources, and checks that it still agrees.
+"""``python -m qflow.maintain``: builds notebooks and pages from sources, and compares them.
 
 ``build`` writes, ``check`` compares, and ends with status 1 if anything differs.  The README's moving picture
 is only written.

@@ -222,7 +222,7 @@ _MARKERS = re.compile(r"^ *# (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter: its text source and what is built from it."""
+    """One chapter: its text source and the notebooks built from it."""
 
     source: Path
     kind: ClassVar[str] = "notebooks"
@@ -239,11 +239,11 @@ class Chapter:
         return self.source.parent.parent / f"{self.name}.ipynb"
 
     def notebooks(self) -> list[tuple[Path, Any, bool]]:
-        """Return each notebook that comes from the source: where it lies, its cells, if they are executed."""
+        """Return the path and the cells of each notebook to build, and whether to execute it."""
         return [(self.built, read_source(self.source), True)]
 
     def build(self) -> str:
-        """Execute the source and write what comes from it; return what went wrong, or an empty string."""
+        """Execute the source and write its notebooks; return the error, or an empty string."""
         made = self.notebooks()
         for path, notebook, is_run in made:
             path.parent.mkdir(exist_ok=True)
@@ -254,7 +254,7 @@ class Chapter:
         return ""
 
     def drift(self) -> list[str]:
-        """Return how what is there differs from the source: a sentence each with its cure, or nothing."""
+        """Return a sentence and its cure for each notebook that differs from the source."""
         action = f"{self.kind} build {self.name}"
         return [problem for made in self.notebooks() for problem in _drift(action, *made)]
 
@@ -353,7 +353,7 @@ def _rewrite(book: Chapter, left_out: str, pattern: re.Pattern[str], new: str) -
 
 
 def _drift(action: str, path: Path, wanted: Any, is_run: bool) -> Iterator[str]:
-    """Yield how a notebook differs from what is wanted, in one sentence with its cure, or nothing."""
+    """Yield a sentence with its cure if a notebook differs from its source."""
     cure = f"build it again with: python -m qflow.maintain {action}"
     if not path.exists():
         yield f"{path} is missing; {cure}"
@@ -376,7 +376,7 @@ def _drift(action: str, path: Path, wanted: Any, is_run: bool) -> Iterator[str]:
 
 
 def first_difference(source: Any, built: Any) -> str:
-    """Return where a built notebook differs from its source, or an empty string."""
+    """Describe the first difference between a built notebook and its source; "" if they agree."""
     for number, (ours, theirs) in enumerate(zip(source.cells, built.cells, strict=False), start=1):
         for part in ("cell_type", "source", "id", "metadata"):
             if ours.get(part) != theirs.get(part):

@@ -47,7 +47,7 @@ _TABLES = (
 
 
 def pages(kind: str = "reference") -> dict[str, Callable[[], str]]:
-    """Return the pages of a kind: the path of each in a checkout, and what makes it."""
+    """Return the builders of the pages of a kind by their paths in a checkout."""
     if kind == "glossary":
         return {_GLOSSARY: _glossary_page}
     made = {
@@ -98,7 +98,7 @@ def _declare_arguments() -> list[list[str]]:
 
 
 def _left_out_page() -> str:
-    """Return what the model leaves out, with the reasons that the engine's refusals give."""
+    """Return the omissions of the model, with the reasons in the engine's refusals."""
     head, *rows = rule_table("left-out")
     return _fill("left-out", table=_table(head, rows))
 
@@ -133,7 +133,7 @@ def _trace_page() -> str:
 
 
 def _workload_page() -> str:
-    """Return what a workload file may hold: the attributes of its parts, as their classes describe them."""
+    """Return the format of a workload file: the attributes of its parts, as their classes describe them."""
     from qflow.workload import Consumer, Network, Producer, Workload
 
     parts = []
@@ -143,7 +143,7 @@ def _workload_page() -> str:
 
 
 def _clients_page() -> str:
-    """Return the table of clients, what each learned and what to do, and the programs that cure them."""
+    """Return the table of clients, with cures and the programs that show them."""
     clients, cures, programs = known_clients(), [], []
     head = ("library", "pattern", "AMQP", "stops", "on the queue", "stored at 30", "judgement")
     rows = [
@@ -165,14 +165,14 @@ def _clients_page() -> str:
 
 
 def _find_changes(kind: str, root: Path) -> dict[str, str]:
-    """Return the text of each generated page that differs from what is there, by its path."""
+    """Return the new text of each outdated page by its path."""
     wanted = {name: page() for name, page in pages(kind).items()}
     there = {name: (root / name).read_text("utf-8") for name in wanted if (root / name).exists()}
     return {name: text for name, text in wanted.items() if there.get(name) != text}
 
 
 def build(kind: str = "reference", top: Path | None = None) -> list[str]:
-    """Write the generated pages that differ from what is there; return their paths."""
+    """Write the outdated pages; return their paths."""
     root = top or checkout()
     changes = _find_changes(kind, root)
     for name, text in changes.items():
@@ -182,7 +182,7 @@ def build(kind: str = "reference", top: Path | None = None) -> list[str]:
 
 
 def stale(kind: str = "reference") -> list[str]:
-    """Return the paths of the generated pages that are no longer what they are made from."""
+    """Return the paths of the outdated pages."""
     return list(_find_changes(kind, checkout()))
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Start qflow on a laptop in a room without network, from the folder this file lies in.
+"""Start qflow on a laptop in a room without network, from the folder of this file.
 
 python start.py             install qflow into this folder (once), look the laptop over, open the chapters
 python start.py --check     the same, but open nothing: for the days before
@@ -54,7 +54,7 @@ def system_name():
 
 
 def _compare(made):
-    """Say what to do if this folder was made for other laptops or Pythons than this one; None if it fits."""
+    """Return advice if this folder was made for other laptops or Pythons, or None if it fits."""
     system, python = system_name(), "%d.%d" % sys.version_info[:2]
     pythons = [its_python for its_system, its_python in made["for"] if its_system == system]
     if python in pythons:
