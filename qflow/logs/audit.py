@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event, EventTable
+from qflow.logs.broker_log import BrokerLog
 from qflow.logs.checks import RuleChecks
 from qflow.logs.cleaning import AUTO, Cleaning, CleanLog, Skew, clean_rows
 from qflow.logs.client_log import ClientLog, LogPlayer
@@ -574,13 +575,21 @@ class Audit(Tabular):
         return f"Audit({self.run.workload.name!r}, {len(self.findings)} findings)"
 
 
-def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None, skew: Skew = AUTO) -> Audit:
+def audit(
+    log: ClientLog,
+    workload: Workload,
+    tolerance: Tolerance | None = None,
+    skew: Skew = AUTO,
+    broker_log: BrokerLog | None = None,
+) -> Audit:
     """Play a log through the engine and check it against the rules.
 
     Parameters:
         workload: What was run: queues, bindings, and consumers.
         tolerance: The limits of clocks and chance; None to estimate them from the log.
         skew: The offsets of the clients' clocks in microseconds, to be taken off; ``auto`` to estimate them.
+        broker_log: The broker's own log of that time, whose ON and OFF count more than the engine's; only for
+            a client log with a date.
 
     Returns:
         Rows of clients that the workload has not are findings, and left out of the run.  A log that was read
@@ -612,6 +621,8 @@ def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None
             audited = audit_parts(log.name, corrected.parts(), workload, corrected.tolerance, events)
             offsets = {**cleaning.offsets, **corrected.cleaning.offsets}
             cleaning = replace(cleaning, offsets=offsets)
+    if broker_log is not None and log.start_us is not None:
+        audited = replace(audited, findings=broker_log.weigh_findings(audited.findings, log.start_us))
     return replace(audited, cleaning=cleaning)
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from qflow.arguments import add_json
+from qflow.arguments import add_json, add_several
 from qflow.colour import paint_states
 from qflow.kit import RefusalError
 from qflow.progress import progress
@@ -83,6 +83,10 @@ def add_arguments(actions: Any) -> None:
         help="correct the clocks: as the log shows (auto, the default), or by the milliseconds that each "
         "host's clock is ahead; a number alone corrects nothing and tolerates that difference",
     )
+    broker = (
+        "the broker's own log of that time: what it says of ON and OFF clears clients; may be given again"
+    )
+    add_several(parser, "--broker-log", "FILE", broker)
     parser.add_argument(
         "--fail-on",
         default="findings,rows",
@@ -103,7 +107,7 @@ def run(namespace: argparse.Namespace) -> int:
     if kept is not None and namespace.map is None:
         namespace.map = _kept_mapping(kept)
         kept = None
-    require_apart([namespace.out, namespace.workload, kept], [*logs, given])
+    require_apart([namespace.out, namespace.workload, kept], [*logs, given, *namespace.broker_log])
     if namespace.out:
         from qflow.trace.files import check_target
 
@@ -111,6 +115,8 @@ def run(namespace: argparse.Namespace) -> int:
     seen = _look_through(logs, namespace)
     workload, source = _workload(logs, given, seen)
     clean, audited, events, depths = _audit_log(namespace, logs, seen, workload)
+    if namespace.broker_log:
+        audited = _weigh(namespace, clean, audited)
     if kept is not None:
         write_file(kept, json.dumps({"map": namespace.map}) + "\n")
     inferred = seen.guess.collect_inferred() if given is None else {}
@@ -154,6 +160,19 @@ def _fails(text: str) -> list[str]:
         if word not in _FAILURES:
             raise RefusalError(f"--fail-on: must be some of {', '.join(_FAILURES)}, got {word!r}")
     return fails
+
+
+def _weigh(namespace: argparse.Namespace, clean: CleanLog, audited: Audit) -> Audit:
+    """Return the audit without the findings that the broker's own log refutes."""
+    from dataclasses import replace
+
+    from qflow.logs.broker_log import BrokerLog
+
+    if clean.start_us is None:
+        raise RefusalError("--broker-log: the client log must have a date, as times since 1970 or ISO times")
+    with progress("reading the broker's log", unit="bytes") as shown:
+        broker_log = BrokerLog.load(*namespace.broker_log, zone=namespace.zone, progress=shown)
+    return replace(audited, findings=broker_log.weigh_findings(audited.findings, clean.start_us))
 
 
 class _Seen(NamedTuple):

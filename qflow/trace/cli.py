@@ -25,9 +25,6 @@ from qflow.workload.agenda import SECOND
 from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
-    from qflow.logs.broker_log import BrokerLog
-    from qflow.logs.client_log import ClientLog
-    from qflow.logs.findings import Finding
     from qflow.trace.files import Quarantine
     from qflow.trace.schema import Trace
 
@@ -100,10 +97,8 @@ def _add_broker_log(actions: Any) -> None:
     broker_log.add_argument("--zone", metavar="ZONE", help=zone)
     year = "the year of the first line, where syslog writes none"
     broker_log.add_argument("--year", type=whole_number, metavar="YEAR", help=year)
-    clients = "a client log of the same time, drawn beside the broker's and audited with it as evidence"
+    clients = "a client log of the same time, for the picture; qflow trace import --broker-log audits it"
     broker_log.add_argument("--clients", metavar="LOG", help=clients)
-    workload = "what was run, to audit --clients against; without it they are drawn only"
-    broker_log.add_argument("--workload", metavar="WORKLOAD.json", help=workload)
     add_columns(broker_log)
     broker_log.add_argument("--html", metavar="OUT.html", help="write the picture over clock time")
     add_json(broker_log)
@@ -269,11 +264,11 @@ def _broker_log(namespace: argparse.Namespace) -> int:
     from qflow.logs.client_log import ClientLog
 
     files, output = namespace.files, namespace.html
-    require_apart([output], [*files, namespace.clients, namespace.workload])
-    if namespace.clients and not (output or namespace.workload):
-        raise RefusalError("--clients: give --html OUT.html for a picture, --workload for an audit, or both")
-    if namespace.workload and not namespace.clients:
-        raise RefusalError("--workload: an audit is of a client log, which --clients names")
+    require_apart([output], [*files, namespace.clients])
+    if namespace.clients and not output:
+        raise RefusalError(
+            "--clients: a client log is drawn beside the broker's, which needs --html OUT.html"
+        )
     with progress(f"reading {format_names([Path(file).name for file in files])}", unit="bytes") as shown:
         log = BrokerLog.load(*files, zone=namespace.zone, year=namespace.year, progress=shown)
     sentences = log.sentences()
@@ -284,24 +279,12 @@ def _broker_log(namespace: argparse.Namespace) -> int:
         chart = broker_log_chart(log, clients)
         sentences = list(chart.claims)
         write_file(output, chart.to_html())
-    findings = _audit_with(log, clients, namespace.workload) if clients and namespace.workload else []
-    sentences += [finding.text() for finding in findings]
     if namespace.json:
         print(json.dumps(log.asdict() | {"sentences": sentences}))
     else:
         table = [str(log.preview())] if log.queues else []
         print(paint_states("\n".join([*table, *sentences])))
-    return 1 if findings else 0
-
-
-def _audit_with(log: BrokerLog, clients: ClientLog, workload: str) -> list[Finding]:
-    """Audit a client log, with the broker's own log as evidence of when queues were ON."""
-    from qflow.logs.audit import audit
-    from qflow.workload.model import Workload
-
-    if clients.start_us is None:
-        raise RefusalError(f"--clients: the times of {clients.name} must be since 1970, or have a date")
-    return log.weigh_findings(audit(clients, Workload.load(workload)).findings, clients.start_us)
+    return 0
 
 
 def instant(text: str) -> tuple[int | None, int | None]:

@@ -12,6 +12,7 @@ from commands import output_of
 import qflow as qf
 from qflow.logs.broker_log import BrokerLog
 from qflow.logs.findings import Finding
+from qflow.logs.log_file import LogRow
 
 SECOND = 1_000_000
 DAY = datetime(2026, 11, 28, tzinfo=UTC)
@@ -355,3 +356,55 @@ def test_one_finding_a_queue_stands_for_all_that_are_refuted(recorded):
 def test_a_log_that_shows_no_flow_control_refutes_nothing(recorded):
     found = [late(*ON_FROM_7_TO_10), late(0, 25.0, kind="completed while held")]
     assert BrokerLog.load(recorded / "default.log").weigh_findings(found, START) == found
+
+
+def recorded_run(**thresholds):
+    """A run of 40/20 with a hundred sends at 25 a second, eaten 10 a second: its log, and the broker's."""
+    queue = {"qpid.flow_stop_count": 40, "qpid.flow_resume_count": 20}
+    rows, lines, depth, is_on, held, sent = [], [], 0, False, [], 0
+    for tick in range(0, 20_000, 20):
+        now = tick * 1000
+        if tick % 40 == 0 and sent < 200 and not held:
+            sent += 1
+            rows.append(LogRow(now, "p", "transfer", "q", f"p-{sent}", 100, ""))
+            depth += 1
+            if depth > 40 and not is_on:
+                is_on = True
+                lines.append((now, ON.replace("orders", "q")))
+            if is_on:
+                held.append(f"p-{sent}")
+            else:
+                rows.append(LogRow(now + 1, "p", "complete", "q", f"p-{sent}", 0, ""))
+        if tick % 100 == 0 and depth:
+            taken = sum(row.event == "accept" for row in rows) + 1
+            rows.append(LogRow(now + 2, "c", "deliver", "q", f"p-{taken}", 100, ""))
+            rows.append(LogRow(now + 3, "c", "accept", "q", f"p-{taken}", 0, ""))
+            depth -= 1
+            if is_on and depth < 20:
+                is_on = False
+                lines.append((now + 3, OFF.replace("orders", "q")))
+                rows += [LogRow(now + 4, "p", "complete", "q", label, 0, "") for label in held]
+                held = []
+    told = [
+        f"{datetime.fromtimestamp((START + time) / SECOND, UTC):%Y-%m-%d %H:%M:%S.%f} [Broker] info {text}"
+        for time, text in lines
+    ]
+    producer = qf.Producer("p", ("", "q"), rate=25, capacity=1, size=100)
+    consumer = qf.Consumer("c", "q", prefetch=1, service=("const", 0.1))
+    workload = qf.Workload("run", 20, {"q": queue | thresholds}, producers=(producer,), consumers=(consumer,))
+    return qf.ClientLog("run", rows, START), workload, BrokerLog.parse("\n".join(told))
+
+
+def test_the_broker_s_log_clears_clients_of_what_other_thresholds_would_blame_them_for():
+    log, workload, broker_log = recorded_run()
+    assert broker_log.queues["q"].stops >= 1 and not qf.audit(log, workload).findings
+    # The workload file says 80/60, but the broker ran with 40/20: completions seem to be withheld.
+    _, wrong, _ = recorded_run(**{"qpid.flow_stop_count": 80, "qpid.flow_resume_count": 60})
+    blamed = qf.audit(log, wrong).findings
+    weighed = broker_log.weigh_findings(blamed, START)
+    assert blamed and [(one.kind, one.queue, one.name) for one in weighed] == [
+        ("broker disagrees", "q", "ON")
+    ]
+    # A completion that is late while the queue is OFF stays a finding, whatever the broker's log holds.
+    elsewhere = broker_log.weigh_findings(blamed, START + 3600 * SECOND)
+    assert [one.kind for one in elsewhere] == [one.kind for one in blamed]
