@@ -92,7 +92,8 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
 
     Messages fall due until ``duration``; as the recorded clients did, a producer that was blocked
     catches up after that, and consumers go on, for ten more seconds.  The same workload gives the
-    same events, byte for byte, in any process on any machine.
+    same events, byte for byte, in any process on any machine.  Python's garbage collector pauses meanwhile,
+    as a run leaves nothing for it, and continues afterwards if it was on.
 
     Parameters:
         message_limit: Stop sending after so many messages in all; consumers go on for ten more seconds.

@@ -110,7 +110,7 @@ class Cast:
 
     def send(self, client, queue, size, group, priority, sync, ttl):
         headers = {"group": group} if group else None
-        message = Message(size * 10 * self.scale, self.name(queue), headers, priority, ttl)
+        message = Message(size * 10 * self.scale, self.name(queue), headers, priority=priority, ttl=ttl)
         self.session(client).message_transfer(message, sync=sync)
 
     def join(self, client, queue, mode, credit):

@@ -929,6 +929,40 @@ def test_a_run_that_has_ended_leaves_its_clients_to_no_collector(network):
     assert len(run.events) > 100
 
 
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_the_collector_pauses_and_does_not_walk_through_a_run_s_events(is_enabled):
+    """They are in its oldest generation at once, and it is on or off as before."""
+    workload = Workload("once", 5, {"q": {}}, producers=(producer(rate=100),))
+    # A test before this one may have frozen what was there.
+    gc.unfreeze()
+    gc.collect()
+    (gc.enable if is_enabled else gc.disable)()
+    seen = []
+    gc.callbacks.append(lambda phase, facts: seen.append(phase))
+    try:
+        run = simulate(workload)
+        assert gc.isenabled() is is_enabled
+        assert seen == []
+        young = [one for age in (0, 1) for one in gc.get_objects(generation=age) if type(one) is tuple]
+        assert len(run.events) > 1_500
+        assert (len(young) < 200) is is_enabled
+    finally:
+        gc.callbacks.pop()
+        gc.enable()
+
+
+def test_objects_that_were_frozen_stay_frozen():
+    """Spark's workers freeze what they have imported."""
+    gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        assert before > 0
+        simulate(Workload("once", 1, {"q": {}}, producers=(producer(),)))
+        assert gc.get_freeze_count() == before
+    finally:
+        gc.unfreeze()
+
+
 def test_a_simulation_does_not_load_the_messaging_api():
     """Windows are counted by clients of both kinds; a simulation needs no more of the API than that."""
     script = (
