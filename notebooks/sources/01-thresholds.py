@@ -69,6 +69,10 @@ except qf.AmqpException as error:
 print("is the session still there?", shop.is_attached)
 print("messages on the queue:     ", broker.queue("orders").statistics().msgDepth)
 
+# %% id="naive-check" jupyter={"source_hidden": true}
+# The message is refused, and the session is gone; what was on the queue stays.
+assert not shop.is_attached and shop.error.code == 506 and broker.queue("orders").message_depth == 5
+
 # %% [markdown] id="mechanism-text"
 # ## The mechanism, one message at a time
 #
@@ -141,6 +145,9 @@ try:
 except qf.AmqpException as error:
     print(error)
 
+# %% id="impatient-check" jupyter={"source_hidden": true}
+assert not impatient.is_attached
+
 # %% [markdown] id="window-room"
 # **The stop threshold has to leave room for the capacities of all producers together.** Chapter 4 is about
 # nothing else.
@@ -163,6 +170,8 @@ diary
 # %% id="resume-check" jupyter={"source_hidden": true}
 assert diary.column("flow control")[-3:] == ["ON", "ON", "OFF"]  # 500 is not fewer than 500; 499 is
 assert producer.held == []  # all 100 at once
+# flowStoppedCount counts the times that the queue turned ON, not the messages that it held.
+assert broker.queue("orders").statistics().flowStoppedCount == 1
 
 # %% [markdown] id="surprise-text"
 # ## The surprise
@@ -192,10 +201,15 @@ for resume in (900, 850, 500, 300):
 # And the other way round, with a resume threshold above the stop threshold? The broker does not allow it.
 
 # %% id="refused"
+refusal = None
 try:
     qf.flow_run(stop=500, resume=600)
 except qf.AmqpException as error:
+    refusal = error
     print(error)
+
+# %% id="refused-check" jupyter={"source_hidden": true}
+assert refusal is not None and refusal.code == 542
 
 # %% [markdown] id="lab-parts"
 # ## Back to the lab

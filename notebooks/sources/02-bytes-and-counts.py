@@ -186,6 +186,22 @@ assert diary.column("flow control") == ["OFF", "ON", "ON", "ON", "OFF"]
 # Notice the difference to chapter 1. There the two thresholds of one unit gave a band in which the state
 # depends on the past. Here the second unit makes that band wider, and no one has asked for it.
 
+# %% id="equal" jupyter={"source_hidden": true}
+# Equal is never enough, in bytes either: 500 are not above 500, and 300 are not below 300.
+broker = qf.Broker()
+producer = broker.session("producer")
+producer.queue_declare("orders", {"qpid.flow_stop_size": 500, "qpid.flow_resume_size": 300})
+states = []
+for count in (5, 1):
+    qf.send(producer, "orders", count, size=100)
+    states.append((broker.queue("orders").byte_depth, broker.queue("orders").flow_limit.stopped))
+consumer = qf.Reader(broker, "consumer", "orders")
+for count in (3, 1):
+    consumer.take(count)
+    states.append((broker.queue("orders").byte_depth, broker.queue("orders").flow_limit.stopped))
+
+assert states == [(500, False), (600, True), (300, True), (200, False)]
+
 # %% [markdown] id="picture-text"
 # ## Over time
 #

@@ -196,6 +196,8 @@ qf.Table(groups.items(), ("the header cart holds", "the message's group"), "how 
 
 # %% id="which-check" jupyter={"source_hidden": true}
 assert groups["'7'"] == groups["7"] == "7" and groups["True"] == groups["no such header"] == "qpid.no-group"
+# A large integer is cut to 32 bits; what has no text is in the default group.
+assert groups["2147483648"] == "-2147483648" and groups["7.5"] == groups["''"] == "qpid.no-group"
 
 # %% [markdown] id="which-then"
 # There are two traps. A large integer is cut to 32 bits and becomes negative. And a value without a text
@@ -212,6 +214,21 @@ print("consumers at work:", busy)
 
 # %% id="default-check" jupyter={"source_hidden": true}
 assert busy == ["c1"]
+
+# %% id="named-check" jupyter={"source_hidden": true}
+# The default group has the name that the broker's option gives it, and ten thousand groups are no trouble.
+renamed = qf.Broker(qf.BrokerOptions.parse(["--default-message-group=EMPTY-GROUP"]))
+renamed.session("shop").queue_declare("carts", GROUPS)
+qf.send(renamed.sessions["shop"], "carts", 1)
+assert owners(renamed) == {"EMPTY-GROUP": "free"}
+
+many = qf.Broker()
+shop = many.session("shop")
+shop.queue_declare("carts", GROUPS)
+for number in range(10_000):
+    shop.message_transfer(qf.Message(1, "carts", {"cart": f"cart {number}"}))
+takes_all = qf.Reader(many, "c1", "carts", prefetch=10_000)
+assert len(owners(many)) == 10_000 and set(owners(many).values()) == {"c1"}
 
 # %% [markdown] id="refused-text"
 # ## What does not go together
@@ -233,6 +250,9 @@ attempts = [{"qpid.group_header_key": "cart"}, {"qpid.shared_msg_group": 1}]
 attempts += [{**GROUPS, "qpid.last_value_queue_key": "k"}, {**GROUPS, "qpid.priorities": 3}]
 refusals = [(", ".join(keys).replace("qpid.", ""), *refused(keys)) for keys in attempts]
 qf.Table(refusals, ("arguments", "code", "the broker says"), "refused")
+
+# %% id="refused-check" jupyter={"source_hidden": true}
+assert all(code in (540, 542) for _, code, _ in refusals)
 
 # %% [markdown] id="lab-parts"
 # ## Back to the lab

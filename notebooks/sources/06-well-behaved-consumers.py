@@ -60,6 +60,9 @@ first.accept("A-1")  # on arrival
 first.close()  # it crashes while it works on A-1
 print("the second consumer gets", qf.Reader(broker, "second", "q", prefetch=2).got)
 
+# %% id="naive-check" jupyter={"source_hidden": true}
+assert broker.sessions["second"].consuming.records and broker.queue("q").message_depth == 1
+
 # %% [markdown] id="naive-then"
 # `A-1` is lost, and the group goes on with `A-2` as if `A-1` had been done. (The star marks a message that
 # was delivered before.) The manual asks for the other way: completely process the message, that is, finish
@@ -96,6 +99,10 @@ after_accept = c2.fetch()
 diary.note("c1 accepts A-2; c2 asks again")
 diary
 
+# %% id="order-check" jupyter={"source_hidden": true}
+# It goes back to its old place, yet A-2 is done by then.
+assert not after_release and after_accept == "A-1*"
+
 # %% [markdown] id="order-then"
 # `A-1` is processed after `A-2`. The broker did nothing wrong: at no time did two consumers hold messages of
 # A. But it cannot know that `A-2` makes no sense before `A-1`; it only knows who holds what.
@@ -121,6 +128,9 @@ after = {
 }
 qf.Table(after.items(), ("c1 holds A-1 and A-2, and …", "c2 gets"), "only the first breaks the order")
 
+# %% id="cures-check" jupyter={"source_hidden": true}
+assert [gets[0].rstrip("*") for gets in after.values()] == ["A-1", "A-1", "A-3"]
+
 # %% [markdown] id="reject-text"
 # ### Where rejected messages go
 #
@@ -136,6 +146,9 @@ admin.exchange_bind("dead letters", "amq.fanout")
 qf.send(admin, "work", "A-1 A-2")
 qf.Reader(broker, "consumer", "work", prefetch=1).reject("A-1")
 print("dead letters:", qf.Reader(broker, "collector", "dead letters", prefetch=5).got)
+
+# %% id="reject-check" jupyter={"source_hidden": true}
+assert broker.queue("dead letters").message_depth == 1 and broker.queue("work").message_depth == 1
 
 # %% [markdown] id="surprise-text"
 # ## The surprise: the lost wake-up
@@ -167,6 +180,23 @@ woken, trace = c2_gets()
 rows = [(what, c2_gets(event)[0]) for what, event in EVENTS.items()]
 qf.Table(rows, ("after the accept", "c2 gets"), "what wakes an idle consumer")
 
+# %% id="surprise-check" jupyter={"source_hidden": true}
+assert {what: bool(got) for what, got in rows} == {
+    "nothing": False,
+    "a minute passes": False,
+    "a message of group B arrives": True,
+    "c2 fetches": True,
+    "c1 ends its session": True,
+}
+# A release wakes a waiting consumer, which an accept does not.
+release, _ = queue_with("A-1 A-2")
+holder, waits = qf.Reader(release, "holder", "q"), None
+holder.fetch()
+waits = qf.Reader(release, "waits", "q", prefetch=5)
+assert waits.got == []
+holder.release("A-1")
+assert waits.got == ["A-1*", "A-2"]
+
 # %% [markdown] id="surprise-then"
 # The accept frees the group, but **wakes no consumer**. The message is on the queue, a consumer with credit
 # is there, and both wait, until something quite different makes the consumer look again: a new message of
@@ -185,6 +215,9 @@ print(qf.explain(trace, len(trace) - 1, "consumer:c2").text(with_sources=False))
 
 # %% id="eager"
 print("with eager wake-ups c2 gets", c2_gets(options=qf.BrokerOptions(wake_up="eager"))[0])
+
+# %% id="eager-check" jupyter={"source_hidden": true}
+assert c2_gets(options=qf.BrokerOptions(wake_up="eager"))[0] == ["A-2"]
 
 # %% [markdown] id="real-text"
 # ## What the real broker did

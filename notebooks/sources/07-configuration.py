@@ -99,6 +99,11 @@ rows = [(n, got.stop_count, got.resume_count, n * 8 / 10, n * 7 / 10) for n, got
 head = ("limit", "stop", "resume", "80 percent exactly", "70 percent exactly")
 qf.Table(rows, head, "thresholds that the broker derives from a limit")
 
+# %% id="defaults-check" jupyter={"source_hidden": true}
+# 80 percent, rounded half up; 70 percent, cut off, and of 90 that is 62.
+found = {n: (got.stop_count, got.resume_count) for n, got in levels.items()}
+assert (found[7], found[10], found[90], found[1]) == ((6, 4), (8, 7), (72, 62), (1, 1))
+
 # %% [markdown] id="surprise-text"
 # ## The surprise: 62
 #
@@ -121,6 +126,10 @@ print(f"of {len(round_limits)} round limits {len(unlucky)} are one too low, from
 # %% id="ratios"
 started = qf.BrokerOptions.parse(["--default-flow-stop-threshold=90", "--default-flow-resume-threshold=75"])
 print(thresholds({"qpid.max_size": 10_000, "qpid.max_count": 10_000}, started))
+
+# %% id="ratios-check" jupyter={"source_hidden": true}
+of_both = thresholds({"qpid.max_size": 10_000, "qpid.max_count": 10_000}, started)
+assert (of_both.stop_size, of_both.resume_size, of_both.stop_count) == (9000, 7500, 9000)
 
 # %% [markdown] id="startup-text"
 # The two are checked when the broker starts. Resume above stop is refused there, and again a default you did
@@ -210,6 +219,9 @@ session.queue_declare("ring", arguments)
 qf.send(session, "ring", 20)
 ring = broker.queue("ring").statistics()
 print(f"{ring.msgDepth} messages, {ring.discardsRing} dropped, ON: {ring.flowStopped}")
+
+# %% id="ring-check" jupyter={"source_hidden": true}
+assert (ring.msgDepth, ring.discardsRing, ring.flowStopped) == (10, 10, False)
 
 # %% [markdown] id="ring-then"
 # `ring_strict` is a special case. It was a policy until 2012. Today the broker does not know it, accepts it

@@ -83,6 +83,13 @@ worker.accept("a")
 diary.note("the worker accepts a")
 diary
 
+# %% id="ring-check" jupyter={"source_hidden": true}
+# The oldest went, though the worker held it; its accept changes nothing, and the queue is never ON.
+ring = broker.queue("q").statistics()
+assert (on_queue(broker), ring.discardsRing, ring.flowStoppedCount) == (["b", "c", "d"], 1, 0)
+full, sender = queue_with("a b c d e", policy_type="ring", max_count=3, flow_stop_count=1)
+assert not sender.held and not full.queue("q").statistics().flowStopped
+
 # %% [markdown] id="ring-then"
 # `a` left the queue when `d` came, while the worker held it. Its accept is ignored, without an error: the
 # worker does not learn that what it is doing was dropped. That is what `discardsRing` is for.
@@ -104,6 +111,10 @@ try:
     qf.send(producer, "q", "gas-2", header="k")
 except qf.AmqpException as error:
     print("gas-2:       ", error.name)
+
+# %% id="lvq-check" jupyter={"source_hidden": true}
+# One for each key, the new one at the end; the limit is checked before the replacement.
+assert on_queue(broker) == ["gas-1", "oil-2", "tin-1"] and not producer.is_attached
 
 # %% [markdown] id="lvq-then"
 # Look at the refusal. `gas-2` would have *replaced* `gas-1`, and the queue would have stayed at three. But
@@ -137,6 +148,9 @@ for label, priority in (("a", 9), ("b", 8), ("c", 5), ("d", 8), ("e", 9)):
     diary.note(f"{label}, priority {priority}")
 diary
 
+# %% id="priority-check" jupyter={"source_hidden": true}
+assert on_queue(broker) == ["a", "e"]
+
 # %% [markdown] id="priority-then"
 # `c` was dropped without notice: its transfer completes like any other. `d`, of the same priority as `b`,
 # replaced it. *(LP-12)*
@@ -155,6 +169,9 @@ lost = 1 + broker.statistics().abandoned
 print("the queue is gone:       ", "q" not in broker.queues.queues)
 print("the producer's transfer: ", "complete" if last.is_complete else "held")
 print("messages lost at once:   ", lost)
+
+# %% id="destruct-check" jupyter={"source_hidden": true}
+assert "q" not in broker.queues.queues and last.is_complete and lost == 4
 
 # %% [markdown] id="destruct-then"
 # The producer learns nothing; what it sends from now on is not routable, and is dropped. Note that we

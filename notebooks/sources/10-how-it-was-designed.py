@@ -84,6 +84,22 @@ broker.advance(100_000)
 diary.note("a tenth of a second later")
 diary
 
+# %% id="poc-check" jupyter={"source_hidden": true}
+# The limit is kept, the empty queue waits behind the full one, and nothing moves until the timer ticks.
+assert [diary.column(name) for name in ("on_full", "on_empty", "on_the_list")] == [
+    [2, 2, 0, 2],
+    [0, 0, 0, 3],
+    [2, 5, 5, 0],
+]
+qf.send(producer, "full", 3)
+overflow = producer.overflow
+producer.close()
+# When the session ends, the list goes with it: no tick brings its messages.
+assert not overflow.waiting
+qf.Reader(broker, "later", "full").take(2)
+broker.advance(300_000)
+assert broker.queue("full").statistics().msgDepth == 0
+
 # %% [markdown] id="poc-then"
 # Its advantages: the limit of the queue is never exceeded, and no threshold has to be chosen. Its costs,
 # all in the table: messages for an **empty** queue wait behind those for a full one; a consumer that
@@ -124,6 +140,39 @@ events = ("sent; A and B are ON", "consumed from A, which stays ON", "B turns OF
 rows = zip(events, two_queues("watermark"), two_queues("shipped"), strict=True)
 qf.Table(rows, ("the third message", "complete: watermarks", "complete: shipped"), "on two queues")
 
+# %% id="watermark-check" jupyter={"source_hidden": true}
+rows = list(zip(two_queues("watermark"), two_queues("shipped"), strict=True))
+# The proposal holds it, as B is normal but A is not; in what shipped, B lets go for itself.
+assert rows == [(False, False), (False, False), (False, True)]
+
+
+def held_of(flow_control, sent):
+    """Return how many of the messages sent are held, and the transfer of the last."""
+    broker = qf.Broker(qf.BrokerOptions(flow_control=flow_control))
+    producer = broker.session("producer")
+    producer.queue_declare("q", {"qpid.flow_stop_count": 3, "qpid.flow_resume_count": 1})
+    qf.send(producer, "q", sent)
+    return broker, producer
+
+
+# The proposal's threshold is *at*, what shipped is *above*.
+assert [len(held_of(design, 3)[1].held) for design in ("watermark", "shipped")] == [1, 0]
+# Both may be in bytes as well.
+for unit, mark in (("count", 3), ("size", 3 * 26)):
+    marked = qf.Broker(qf.BrokerOptions(flow_control="watermark"))
+    by_unit = marked.session("producer")
+    by_unit.queue_declare("q", {f"qpid.flow_stop_{unit}": mark, f"qpid.flow_resume_{unit}": mark // 3})
+    depths = []
+    for _ in range(4):
+        qf.send(by_unit, "q", size=26)
+        depths.append(len(by_unit.held))
+    assert depths == [0, 0, 1, 2]
+# A message that was consumed from all its queues is free, though its queue is blocking still.
+broker, producer = held_of("watermark", 5)
+reader = qf.Reader(broker, "reader", "q", prefetch=5)
+reader.accept(reader.got[4])
+assert broker.queue("q").flow_limit.stopped and len(producer.held) == 2
+
 # %% [markdown] id="watermark-then"
 # In the last row there is no reason to wait any more: the message has left A, and B has room. The
 # proposal's rule, *all destinations normal, or consumed everywhere*, misses this case, because it asks its
@@ -156,6 +205,10 @@ for number in (9, 1, 1):
 qf.Reader(broker, "reader", "q").take(5)
 diary.note("5 taken")
 diary
+
+# %% id="java-check" jupyter={"source_hidden": true}
+# It says stop and holds nothing; the message that was too much is taken; then it says go on.
+assert (said, session.held) == (["", "stop", "go on"], []) and depth().msgDepth == 6
 
 # %% [markdown] id="compare-designs-text"
 # ## One workload, five designs
@@ -234,6 +287,14 @@ def after_joining(*consumed):
 rows = [after_joining(), after_joining("m1", "m2"), after_joining("m4", "m5")]
 head = ("consumed before", "ON at the original", "held positions sent", "ON at the newcomer")
 qf.Table(rows, head, "stop 3, resume 1, five messages sent; then a broker joins")
+
+# %% id="surprise-check" jupyter={"source_hidden": true}
+# The newcomer is wrong exactly where all that was held has been consumed.
+assert [(original, newcomer) for _, original, _, newcomer in rows] == [
+    (True, True),
+    (True, True),
+    (True, False),
+]
 
 # %% [markdown] id="surprise-then"
 # In the last row exactly the held messages have been consumed. The queue is still ON, with nothing held, and

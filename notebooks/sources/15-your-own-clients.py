@@ -7,7 +7,7 @@
 #
 # - say which of your clients stop when the broker asks them to, what the others lose, and what cures them;
 # - put the engine behind a port, point the client that you use at work to it, and see it in the picture;
-# - name fourteen surprises of AMQP 1.0 on this broker, each shown by a client on a real socket.
+# - name fifteen surprises of AMQP 1.0 on this broker, each shown by a client on a real socket.
 #
 # This chapter needs Proton, the client library of AMQP 1.0. If the first cell says that it is not here,
 # install it in a terminal with `pip install ".[live]"` in a checkout (else `qflow serve` names the way; it
@@ -565,9 +565,66 @@ with qf.serve(STOPS) as broker:
 
 assert len(inbox.received()) == 100 and orders.flowStoppedCount == 1 and orders.flowStopped
 
-# %% [markdown] id="answer-text"
+# %% [markdown] id="s15-text"
 # Each message that leaves lets its own sender send the next, so the depth stays above resume: the queue is
 # busy, ON for its whole life, and flows.
+#
+# ### 15. A browser that leaves doubles a message
+#
+# Two orders. A browser looks at both and settles nothing; then the packer receives both and packs. The
+# browser closes its link. A helper has credit for five. Predict: how many orders does the helper get?
+
+# %% id="s15" jupyter={"source_hidden": true}
+with qf.serve("orders") as broker:
+    shop, auditor = broker.client("shop"), broker.client("auditor")
+    out = shop.sender("orders")
+    for order in ("a lamp", "a chair"):
+        out.send(order)
+    shop.round_trip()
+    looks = auditor.receiver("orders", 5, browse=True)
+    packer, helper = broker.client("packer"), broker.client("helper")
+    packs = packer.receiver("orders", 2)
+    helps = helper.receiver("orders", 5)
+    print("the packer holds", packs.received(), "and the helper gets", helps.received())
+    looks.detach()
+    helper.round_trip()
+    twice = helps.received()
+    print("after the browser has left, the helper gets", twice)
+    packs.accept(2)
+    helps.accept(2)
+    with broker.lock:
+        orders = broker.broker.queue("orders").statistics()
+        trace = broker.trace()
+    print(
+        "acquired",
+        orders.acquires,
+        "times, released",
+        orders.releases,
+        "times, on the queue",
+        orders.msgDepth,
+    )
+    for client in (shop, auditor, packer, helper):
+        client.close()
+
+assert twice == ["a lamp", "a chair"] and (orders.acquires, orders.releases, orders.msgDepth) == (4, 2, 0)
+
+# %% [markdown] id="s15-why-text"
+# Both packers packed both orders. Ask the engine why, at the moment when the helper had them:
+
+# %% id="s15-why" jupyter={"source_hidden": true}
+import re
+
+row = max(place for place, kind in enumerate(trace.kind) if kind == "delivered")
+why = qf.explain(trace, row, f"message:{trace.message[row]}").text(with_sources=False)
+# Without the times, which are of this machine.
+print(re.sub(r"\d+\.\d+ s", "… s", why))
+
+assert "by the end of the browser" in why
+
+# %% [markdown] id="answer-text"
+# When a link ends, the broker makes available again what its client has not settled, and does not ask
+# whether the link had acquired it: what the browser saw and another client holds can be had a second time
+# (RF-51). Let a browser settle what it has seen, or let it live as long as the consumers.
 #
 # ## Back to the question
 #

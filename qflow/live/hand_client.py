@@ -40,13 +40,21 @@ class HandClient:
         return HandSender(self, self._attach(link))
 
     def receiver(
-        self, node: str, credit: int = 0, *, unsettled: bool = False, durable: bool = False
+        self,
+        node: str,
+        credit: int = 0,
+        *,
+        unsettled: bool = False,
+        durable: bool = False,
+        browse: bool = False,
     ) -> HandReceiver:
         """Attach a link to receive on; ``unsettled`` asks explicitly to settle each message itself."""
         link = self._session.receiver(f"from-{node}" if durable else f"from-{node}-{len(self._links)}")
         link.source.address = node
         if unsettled:
             link.snd_settle_mode = Link.SND_UNSETTLED
+        if browse:
+            link.source.distribution_mode = Terminus.DIST_MODE_COPY
         if durable:
             link.source.durability = Terminus.DELIVERIES
             link.source.expiry_policy = Terminus.EXPIRE_NEVER

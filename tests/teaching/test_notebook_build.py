@@ -272,11 +272,11 @@ def test_a_chapter_opens_with_its_lab_and_its_predictions(root, name):
     assert plays or OPENINGS[name] == "qf.config_lab"  # a field to type in
 
 
-def test_each_of_the_fourteen_surprises_is_shown_by_a_client(root):
+def test_each_of_the_fifteen_surprises_is_shown_by_a_client(root):
     cells = notebooks.read_source(root / "notebooks" / "sources" / "15-your-own-clients.py").cells
     shown = {
         int(found[1]): code.source
         for text, code in zip(cells, cells[1:], strict=False)
         if (found := re.search(r"^### (\d+)\. ", text.source, re.MULTILINE))
     }
-    assert [number for number, source in shown.items() if "qf.serve(" in source] == list(range(1, 15))
+    assert [number for number, source in shown.items() if "qf.serve(" in source] == list(range(1, 16))

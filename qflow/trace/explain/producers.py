@@ -465,9 +465,28 @@ def _explain_return(instant: Instant, queue: Queue, label: str) -> list[Reason]:
     rows = instant.about(label, "requeued", queue.name)
     if not rows:
         return []
+    browser = _find_browser_that_left(instant, queue, label, rows[-1])
+    if browser:
+        holder = instant.show(instant.trace.link[instant.about(label, "acquired", queue.name)[-2]])
+        text = (
+            f"{label} was made available at {instant.moment(rows[-1])} by the end of the browser {browser}, "
+            f"which had seen it and not settled it; {holder} had it then, and keeps it."
+        )
+        return [Reason(text, ("RF-51", "LNK-13"), rows[-1], Subject("message", label))]
     text = f"{label} was given back at {instant.moment(rows[-1])}; it took its old place."
     rules = ("CN-14", "CN-15") if queue.groups is None else ("MG-18", "CN-14", "CN-15")
     return [Reason(text, rules, rows[-1], Subject("message", label))]
+
+
+def _find_browser_that_left(instant: Instant, queue: Queue, label: str, row: int) -> str:
+    """Return the browsing link whose end made a message available, "" for another cause (RF-51)."""
+    trace = instant.trace
+    acquired = [one for one in instant.about(label, "acquired", queue.name) if one < row]
+    while row > 0 and trace.kind[row] == "requeued":
+        row -= 1
+    ended = f"{trace.session[row]}::{trace.link[row]}"
+    is_other = bool(acquired) and trace.kind[row] == "unsubscribe" and trace.link[acquired[-1]] != ended
+    return instant.show(ended) if is_other and len(instant.about(label, "acquired", queue.name)) > 1 else ""
 
 
 # Available
