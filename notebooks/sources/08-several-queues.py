@@ -61,6 +61,15 @@ for queue in ("f1", "f2"):
     diary.note(f"{queue} is emptied")
 diary
 
+# %% id="naive-check" jupyter={"source_hidden": true}
+# Each queue holds for itself: what both held is complete only when both have released it.
+assert holders == 2 and second.is_complete and third.is_complete
+(*_, waits) = qf.send(broker.sessions["producer"], "", 3, exchange="amq.fanout")
+broker.management.purge("f1")
+assert not waits.is_complete and waits.held_by == ("f2",)
+broker.management.purge("f2")
+assert waits.is_complete
+
 # %% [markdown] id="naive-then"
 # The second message was held by `f1` alone, the third by both. Emptying `f1` completes the second; the third
 # waits for `f2`.
