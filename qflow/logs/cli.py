@@ -91,7 +91,7 @@ def add_arguments(actions: Any) -> None:
         "--fail-on",
         default="findings,rows",
         metavar="WHAT,…",
-        help="status 1 if there are findings, quarantined rows (rows), or over 5 % of them (many-rows); "
+        help="status 1 if there are findings, quarantined rows (rows), or over 5 %% of them (many-rows); "
         "default: findings,rows; '' for never",
     )
     add_json(parser)
