@@ -6,7 +6,7 @@ The protocol has three ways, and each broker uses its own:
 ``silence`` The message is stored, its outcome withheld until the queue is OFF.  Credit plays no
             part (LNK-01, LNK-02).  This is Qpid's C++ broker, and the engine's own way.
 ``credit``  A link has credit for as many messages as turn its queue ON, and none while it is.  What is
-            sent is accepted at once.
+            sent is accepted at once.  A deleted queue gives none any more.
 ``reject``  While the queue is ON a transfer is rejected with ``amqp:resource-limit-exceeded``, and
             not stored; so is one that passes the queue's limit, which Qpid releases.
 =========== ====================================================================================

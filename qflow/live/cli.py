@@ -238,7 +238,8 @@ def _add_check_client(rooms: argparse._SubParsersAction[Any]) -> None:
         "it, resume it and go away, and print what was measured: whether it stops, its window, what it "
         "loses. The program finds the broker in the variables AMQP_URL, AMQP_HOST, AMQP_PORT, AMQP_QUEUE "
         "and AMQP_MESSAGES, or by {url}, {host}, {port}, {queue} and {messages} in its command.",
-        epilog="Status 0, or 1 if something that --require names is not so, or is worse than in --baseline. "
+        epilog="Status 0, or 1 if something that --require names is not so, or is worse than in --baseline; "
+        "2 if something that it names could not be told. "
         "Of a sender: stops, goes-on "
         "(after resume), loses-nothing (without a failure of its own at the end); of a receiver: settles, "
         "never-locks. The reference's page check-client.md says more.",
@@ -289,11 +290,16 @@ def _add_messages(add: Callable[..., Any]) -> None:
     count = partial(whole_number, most=_MOST)
     for name, text in counts:
         add(f"--{name}", type=count, metavar="N", help=f"{text}; default: {getattr(Conditions(), name):,}")
-    text = "seconds without a change until it counts as still; default: 1"
+    text = "seconds without a change until the bench acts on the queue; default: 1"
     add("--still", type=_seconds, metavar="S", help=text)
     text = f"for each build: {_SHORT['messages']} messages, still after {_SHORT['still']:g} s, "
     add("--short", action="store_true", help=f"{text}{_SHORT['timeout']:g} s a run")
-    add("--timeout", type=_seconds, metavar="S", help="seconds that one run may take; default: 60")
+    add(
+        "--timeout",
+        type=_seconds,
+        metavar="S",
+        help="seconds that one run may take once it has connected; default: 60",
+    )
 
 
 def _check_client(namespace: argparse.Namespace) -> int:

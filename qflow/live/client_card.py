@@ -5,9 +5,13 @@ stop threshold, and holds what comes then without an outcome until W of them wai
 counts nothing leaves all it has.  At a limit with the policy ``reject`` a message is released (LNK-05), and
 it is the client that sends it again, says so, or loses it.
 
-A receiver that settles in batches of B waits for more while it has less than B.  The queue waits with it
-while flow control is ON and it has at least *resume* messages.  So both can wait for ever only if B is above
-resume.
+A receiver that settles in batches of B waits for more while it has less than B, on each of its K links.  The
+queue waits with it while flow control is ON and it has at least *resume* messages.  So both can wait for ever
+only if K (B - 1) messages, the unfinished batches, are resume or more.
+
+Facts are yes, no, or open (:meth:`ClientCard.doubt`): a pause may be an end, and a card accuses nobody by
+guess.  A number that would differ from run to run is in no sentence, and a sentence that rests on the end of
+waiting says how long that was.
 
 ``data/clients.csv`` has a row for each pattern of a library that was measured when a queue of the real broker
 stopped it, ``data/clients`` has programs: how the documentation of some libraries sends, and what cures them.
@@ -53,7 +57,7 @@ class Conditions(NamedTuple):
         messages: How many the program is asked to send (``AMQP_MESSAGES``).
         queue: The queue's name (``AMQP_QUEUE``).
         still: Seconds without a change after which a client counts as still.
-        timeout: Seconds; the longest that one run of the program may take.
+        timeout: Seconds; the longest that one run of the program may take from its first connection on.
         body: What a receiver's messages carry: a text as an AMQP value, bytes as data.
         content_type: Of the body; "" for none.
         properties: Application properties of a receiver's messages.

@@ -15,9 +15,11 @@ deleted    once the client is still, the queue is deleted
 A receiver is given messages one by one (``free``), then by a sender with a window, on a queue with flow
 control (``locked``); and its queue is deleted.
 
-Everything is measured at the server: transfers, their outcomes, how many wait for one.  Still is a client of
-which nothing has been seen to change for a while (``still`` of the conditions), and no program runs longer
-than their ``timeout``.
+Everything is measured at the server, by the messages' identities (:mod:`qflow.live.message_ledger`).  The
+bench acts on a queue when the client is *still*: nothing has changed for a while (``still`` of the
+conditions, or twice the longest pause of the undisturbed run).  Where nothing comes after it, the bench
+waits up to ``timeout`` for a client that lives and has something to send, or waits for outcomes: only the
+user knows how long a pause may be.
 """
 
 from __future__ import annotations

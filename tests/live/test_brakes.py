@@ -92,3 +92,26 @@ def test_an_unknown_brake_is_refused():
     assert BRAKES == ("silence", "credit", "reject")
     with pytest.raises(RefusalError, match="brake must be one of silence, credit, reject, got 'hope'"):
         serve("orders", brake="hope")
+
+
+@pytest.mark.parametrize(("brake", "sent"), [("credit", 11), ("reject", 15)])
+def test_a_deleted_queue_gives_no_credit_and_rejects_nothing(brake, sent):
+    # LNK-09: a sender is told of the deletion by its next transfer.
+    with serve(QUEUE, brake=brake) as broker:
+        shop = broker.client("shop")
+        out = shop.sender("orders")
+        assert send(out, shop, 15) == sent
+        rejected = out.count("rejected")
+        with broker.lock:
+            broker.broker.management.delete("queue", "orders")
+        broker.server.wake()
+        shop.round_trip()
+        if brake == "credit":
+            assert out.credit == 0
+        else:
+            out.send("one more")
+            shop.round_trip()
+            # Its link is closed, and what it sent has no outcome.
+            assert [link for peer in broker.server.peers() for link in peer.links] == []
+        assert out.count("rejected") == rejected
+        shop.close()
