@@ -42,11 +42,13 @@ def most_credit(queue: Queue, otherwise: int) -> int:
     from qflow.broker.flow_limit import QueueFlowLimit
 
     limit = queue.flow_limit
+    # Its flow limit stays as it was, and would go on giving credit to nobody's use.
     if queue.is_deleted:
         return 0
     if not isinstance(limit, QueueFlowLimit):
         return otherwise
     if limit.stopped:
         return 0
+    # Each link has all of it: to share it would starve one link while another does not use its own.
     stop = limit.thresholds.stop_count
     return min(otherwise, stop + 1 - limit.count) if stop else otherwise

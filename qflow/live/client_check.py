@@ -196,7 +196,8 @@ class _Bench:
             )
         with watch.serving.lock:
             self.expected = watch.ledger.expect(pause != LATE)
-        # Who pauses undisturbed is not still when it pauses.
+        # A program that pauses undisturbed is not still when it pauses: one that sends 50 messages every 1.3 s
+        # was taken for one that had ended, and all that it lost later went unseen.
         longest = max(self.given.still, 2 * watch.ledger.longest_pause)
         self.quiet = min(longest, max(self.given.still, self.given.timeout / 3))
         return watch.run(pause)
@@ -308,6 +309,8 @@ class Program:
     def _find_marked(self) -> list[int]:
         """Return the processes that have the program's mark; only Linux shows it, so none elsewhere."""
         found = []
+        # A subreaper (prctl) would find them as well, but would adopt the orphans of the whole process: a
+        # notebook's kernel, a test session.
         for path in Path("/proc").glob("[0-9]*/environ"):
             # Another user's processes, and those that end meanwhile, cannot be read.
             with suppress(OSError):
@@ -453,8 +456,10 @@ class _Watch:
                 return ENDED
             if unchanged * _LOOK >= self.bench.quiet and self.has_begun and (is_done is None or is_done()):
                 return STILL
+            # No message is new on the wire or on the queue, and yet it sends.
             if self.figures.sent > sent and stuck * _LOOK >= 2 * self.bench.quiet:
                 return RESENDS
+            # A slow start takes nothing from the time of the first part.
             share = 0.5 if is_done is None and self._connected else 0.0
             if self.deadline - monotonic() <= share * self.given.timeout or self.is_too_much():
                 return STILL if self.has_begun and self.idle >= self.given.timeout / 2 else LATE

@@ -181,6 +181,7 @@ def _run(
                 sleep(_LOOK)
                 with serving.lock:
                     ledger, has_peers = server.ledger, bool(server.peers())
+                    # An outcome that is still withheld, or never told, is one the program waits for.
                     is_told = ledger.arrived >= asked and not ledger.unsettled
                     is_still = monotonic() - ledger.last >= given.still
                 if has_peers and not connected:
@@ -279,6 +280,7 @@ class _FaultyServer(Server):
                 strike.back = now
         due = self.strikes[len(self.struck) :]
         if due and self.ledger.stored >= due[0]:
+            # Those that are there now lose nothing, and say nothing about the one that does.
             self.struck.append(_Strike(now, frozenset(self.peers()) - {peer}))
             self._course = _COURSES[self.fault](self, peer)
             self._lasts_until = monotonic() + next(self._course)
@@ -307,6 +309,7 @@ class _FaultyServer(Server):
         self.reset(peer)
         yield 0.0
 
+    # The socket is kept open by a second handle: closing it would tell the client.
     def fall_silent(self, peer: Peer) -> _Course:
         peer.end()
         kept = socket.socket(fileno=socket.dup(peer.socket.fileno()))
@@ -322,6 +325,7 @@ class _FaultyServer(Server):
         yield _SLOW
         self.read_size = READ_SIZE
 
+    # Nobody listens, so each attempt to connect is refused at once.
     def refuse_all(self, peer: Peer) -> _Course:
         self.reset(peer)
         self._selector.unregister(self._listener)

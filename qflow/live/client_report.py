@@ -60,6 +60,7 @@ class ClientReport:
             (brake, name)
             for brake, card in self.cards.items()
             for name in required
+            # None is open: find_untold has it.
             if card.fact(name) is False
         ]
 
@@ -174,6 +175,7 @@ def find_comparable(baseline: Mapping[str, Any], given: Conditions) -> Mapping[s
     before = brakes.get(given.brake) if isinstance(brakes, dict) else None
     if not isinstance(before, dict):
         raise RefusalError(f"the baseline has no card under the brake {given.brake}")
+    # All that is wrong is said at once, and before anything is measured.
     odd = [name for name, kind in _READ.items() if not isinstance(before.get(name), kind)]
     odd += [
         name
