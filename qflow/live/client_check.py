@@ -196,7 +196,7 @@ class _Bench:
             )
         with watch.serving.lock:
             self.expected = watch.ledger.expect(pause != LATE)
-        # A program that pauses undisturbed is not still when it pauses: one that sends 50 messages every 1.3 s
+        # A program that pauses undisturbed is not still when it pauses: one that sends 50 messages each 1.3 s
         # was taken for one that had ended, and all that it lost later went unseen.
         longest = max(self.given.still, 2 * watch.ledger.longest_pause)
         self.quiet = min(longest, max(self.given.still, self.given.timeout / 3))
