@@ -6,8 +6,14 @@ hears what the page says of its learner, a guess (``qflow-prediction``) or a che
 name. The teacher's screen (``page/class.html``, behind an address that only the command prints) asks each
 second for what came.
 
-All of it is in memory: what the room said ends with the command. A laptop that leaves keeps what it could not
-report, and has its old seat when it is back. A report may come twice and counts once.
+All of it is in memory: what the room said ends with the command. A laptop that leaves keeps what it could
+not report, and has its old seat when it is back, unless the room is full and somebody else needs it. A
+report may come twice and counts once.
+
+Whether the room is held is asked at each guess, not remembered from the last report: a learner who answers
+in the moment in which the teacher ticks *hold* waits like all others. A script that makes up browsers takes
+the few seats of its own address; the Host header is checked, so that no page elsewhere can reach the class
+by a name of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ import secrets
 import socket
 import threading
 import time
+from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,8 +49,11 @@ _STUCK = 3
 _AWAY = 8.0
 """Seconds: a browser reports every two, and one that was not heard for so long is away."""
 
-_MOST, _BODY = 200, 20_000
-"""Limits: browsers, questions and exercises, each; bytes of a report."""
+_MOST, _BODY, _FROM_ADDRESS = 200, 20_000, 8
+"""Limits: browsers, questions and exercises, each; bytes of a report; browsers of one address."""
+
+_FORGOTTEN = 60.0
+"""Seconds: after these a browser that has left without a word has no seat any more."""
 
 
 def _object(required: str, **properties: Any) -> dict[str, Any]:
@@ -63,45 +73,91 @@ _GUESS["properties"] |= {"choices": _list(_LINE), "tank": _object("name most", n
 _CHECK = _object("id passed message at", id=_TEXT, passed={"type": "boolean"}, message=_TEXT, at=_NUMBER)
 _REPORT = _object("who name page guesses checks", name=_LINE, page=_LINE)
 _REPORT["properties"] |= {"who": {"type": "string", "pattern": "^[0-9a-f]{16}$"}}
-_REPORT["properties"] |= {"guesses": _list(_GUESS), "checks": _list(_CHECK)}
+_REPORT["properties"] |= {"guesses": _list(_GUESS), "checks": _list(_CHECK), "left": {"type": "boolean"}}
 """What a page may report, as a JSON schema."""
 
 _ORDER = _object("", go={"type": "integer", "minimum": 0}, held={"type": "boolean"})
 """What the teacher may order: to open a question, and to hold the room at each question until then."""
 
 
-class _Classroom:
-    """What a class has said so far, in memory only, as the teacher's screen reads it."""
+@dataclass
+class _Seat:
+    """One browser of the room."""
 
-    def __init__(self) -> None:
+    number: int
+    address: str
+    name: str = ""
+    when: float = 0.0  # the last report
+    reports: int = 0
+    has_said: bool = False  # a guess or a check
+    heard: int = -1  # the number of orders that its page knows of
+
+    def is_here(self) -> bool:
+        """Return whether it was heard lately."""
+        return self.when > time.monotonic() - _AWAY
+
+
+class _Classroom:
+    """The guesses and checks of a class, in memory only, as the teacher's screen reads them."""
+
+    def __init__(self, from_address: int = _FROM_ADDRESS) -> None:
+        self._from_address = from_address
         jsonschema = importlib.import_module("jsonschema")
         self._report, self._order = map(jsonschema.Draft202012Validator, (_REPORT, _ORDER))
         self._lock = threading.Lock()
-        self._seats: dict[str, dict[str, Any]] = {}
+        self._seats: dict[str, _Seat] = {}
+        self._seated = self._orders = 0
         self._questions: dict[tuple[str, str], dict[str, Any]] = {}
         self._exercises: dict[tuple[str, str], dict[str, Any]] = {}
         self._is_held = False
 
-    def receive(self, report: Any) -> dict[str, Any]:
-        """Take a browser's report; return its seat, whether the room is held, and what is open there."""
+    def receive(self, report: Any, address: str = "") -> dict[str, Any]:
+        """Take a browser's report; return its seat, whether the room is held, and the open questions."""
         _check(report, self._report)
         page = report["page"]
         with self._lock:
-            seat = _place(self._seats, report["who"], {"number": len(self._seats) + 1})
-            seat |= {"name": " ".join(report["name"].split()), "when": time.monotonic()}
+            seat = self._seats.get(report["who"]) or self._seat(report["who"], address)
+            seat.name, seat.reports = " ".join(report["name"].split()), seat.reports + 1
+            seat.when = time.monotonic() - _AWAY * report.get("left", False)
+            seat.has_said |= bool(report["guesses"] or report["checks"])
+            seat.heard = self._orders
             for guess in report["guesses"]:
-                self._take_guess(seat["number"], page, guess)
+                self._take_guess(seat.number, page, guess)
             for check in report["checks"]:
-                self._take_check(seat["number"], page, check)
+                self._take_check(seat.number, page, check)
             asked = self._questions.values()
             opened = [each["id"] for each in asked if each["open"] and each["page"] == page]
-            return {"seat": seat["number"], "held": self._is_held, "open": opened}
+            return {"seat": seat.number, "held": self._is_held, "open": opened}
+
+    def _seat(self, who: str, address: str) -> _Seat:
+        """Give a new browser a seat; where there is none, that of one that has left, or was made up."""
+        now = time.monotonic()
+        for other, seat in [*self._seats.items()]:
+            if not seat.has_said and seat.when < now - _FORGOTTEN:
+                del self._seats[other]
+        own = [other for other, seat in self._seats.items() if seat.address == address]
+        if len(own) >= self._from_address:
+            # A browser reports every two seconds; one that a script made up has reported once.
+            self._free([other for other in own if self._seats[other].reports == 1], _CROWD.format(len(own)))
+        elif len(self._seats) >= _MOST:
+            away = [other for other, seat in self._seats.items() if not seat.is_here()]
+            self._free(away, _FULL)
+        self._seated += 1
+        self._seats[who] = _Seat(self._seated, address)
+        return self._seats[who]
+
+    def _free(self, candidates: list[str], refusal: str) -> None:
+        """Free the seat of the candidate that was not heard for longest."""
+        if not candidates:
+            raise RefusalError(refusal)
+        del self._seats[min(candidates, key=lambda other: self._seats[other].when)]
 
     def obey(self, order: Any) -> dict[str, Any]:
         """Do what the teacher orders."""
         _check(order, self._order)
         with self._lock:
             self._is_held = order.get("held", self._is_held)
+            self._orders += 1
             for place, asked in enumerate(self._questions.values()):
                 asked["open"] |= place == order.get("go")
         return {}
@@ -109,8 +165,15 @@ class _Classroom:
     def report(self) -> dict[str, Any]:
         """Return what the teacher's screen shows, as JSON."""
         with self._lock:
-            oldest = time.monotonic() - _AWAY
-            seats = [[seat["name"], seat["when"] > oldest] for seat in self._seats.values()]
+            seats = [
+                {
+                    "seat": seat.number,
+                    "name": seat.name,
+                    "here": seat.is_here(),
+                    "heard": seat.heard == self._orders,
+                }
+                for seat in self._seats.values()
+            ]
             asked, exercises = [*self._questions.values()], [*self._exercises.values()]
             shown = {"held": self._is_held, "seats": seats, "questions": asked, "exercises": exercises}
             return copy.deepcopy(shown)
@@ -136,10 +199,17 @@ class _Classroom:
             checks["state"] = "stuck"
 
 
+_FULL = f"A class has at most {_MOST} browsers, questions and exercises, each."
+_CROWD = (
+    "{} browsers of your address are in the class already. Where a room shares one address, "
+    "qflow class --seats-per-address allows more."
+)
+
+
 def _place(there: dict[Any, Any], key: object, new: dict[str, Any]) -> dict[str, Any]:
-    """Return what is there under a key, or put something new there."""
+    """Return the entry under a key, new if it is missing."""
     if key not in there and len(there) == _MOST:
-        raise RefusalError(f"A class has at most {_MOST} browsers, questions and exercises, each.")
+        raise RefusalError(_FULL)
     placed: dict[str, Any] = there.setdefault(key, new)
     return placed
 
@@ -156,12 +226,14 @@ class _ClassServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, folder: Path, host: str, port: int) -> None:
-        self.room = _Classroom()
+    def __init__(self, folder: Path, host: str, port: int, from_address: int = _FROM_ADDRESS) -> None:
+        self.room = _Classroom(from_address)
         self.folder = folder.resolve()
         self.teacher = f"/class/{secrets.token_urlsafe(9)}"
         super().__init__((host, port), partial(_Handler, directory=str(self.folder)))
         self.address = f"{_find_address() if host == _ALL else host}:{self.server_port}"
+        self.hosts = {self.address.rpartition(":")[0], host, "localhost", "127.0.0.1", "[::1]"}
+        self.hosts |= {socket.gethostname(), f"{socket.gethostname()}.local"}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a browser that went away in the middle of a page."""
@@ -173,9 +245,17 @@ class _Handler(SimpleHTTPRequestHandler):
     server: _ClassServer
     timeout = 30
 
+    def _is_ours(self) -> bool:
+        """Return whether a request names this server, not a host that a page elsewhere chose."""
+        host, _, port = self.headers.get("Host", "").rpartition(":")
+        own = f"{self.connection.getsockname()[0]}"
+        return host in {*self.server.hosts, own} and port == str(self.server.server_port)
+
     def send_head(self) -> Any:
-        """Answer with a file of the site, a page of it and the room's script, or what the teacher sees."""
+        """Answer with a file of the site, a page of it and the room's script, or the teacher's screen."""
         place = urlsplit(self.path).path
+        if not self._is_ours():
+            return self.send_error(421, "Misdirected Request", f"This class is at {self.server.address}.")
         if self._is_teacher(place):
             screen = (PAGE / "class.html").read_text(encoding="utf-8")
             return self._answer("text/html", screen.replace("ADDRESS", self.server.address))
@@ -208,7 +288,8 @@ class _Handler(SimpleHTTPRequestHandler):
     def do_POST(self) -> None:
         """Take a report of a page of ours, or an order of the teacher."""
         place, room = urlsplit(self.path).path, self.server.room
-        take = room.obey if self._is_teacher(place) else room.receive if place == "/class/said" else None
+        hear = partial(room.receive, address=str(self.client_address[0]))
+        take = room.obey if self._is_teacher(place) else hear if place == "/class/said" else None
         try:
             content = self._content()
             nothing = {"error": f"{place[:60]} takes nothing."}
@@ -225,7 +306,7 @@ class _Handler(SimpleHTTPRequestHandler):
         content = self.rfile.read(min(size, 50 * _BODY))
         if not 0 < size <= _BODY:
             raise RefusalError(f"A report has 1 to {_BODY} bytes, got {length[:20] or 'no length'}.")
-        if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
+        if not self._is_ours() or self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
             raise RefusalError("A report comes from a page of this server.")
         try:
             return json.loads(content, parse_constant=int)
@@ -270,6 +351,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--host", metavar="H", default=_ALL, help="the address to listen on; default: all")
     port = f"the TCP port to listen on; default: {_PORT}"
     parser.add_argument("--port", type=port_number, default=_PORT, metavar="N", help=port)
+    crowd = f"browsers that one network address may have in the class; default: {_FROM_ADDRESS}"
+    parser.add_argument("--seats-per-address", type=int, default=_FROM_ADDRESS, metavar="N", help=crowd)
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -281,7 +364,7 @@ def run(chosen: argparse.Namespace) -> int:
     if not (folder / cargo.MARK).is_file() or not (folder / "index.html").is_file():
         raise RefusalError(f"{folder} holds no site of qflow; choose with --site one, or a new folder.")
     try:
-        server = _ClassServer(folder, chosen.host, chosen.port)
+        server = _ClassServer(folder, chosen.host, chosen.port, chosen.seats_per_address)
     except OSError as problem:
         raise RefusalError(f"Cannot listen on {chosen.host}:{chosen.port}: {problem.strerror}.") from problem
     heed_interrupts()

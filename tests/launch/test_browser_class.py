@@ -30,11 +30,12 @@ def server(root, tmp_path_factory):
         yield listening
 
 
-def make_guess(page, depth: str) -> None:
+def make_guess(page, depth: str, hold=lambda: None) -> None:
     """Guess at the first question of a chapter, in a room that is held."""
     page.locator(".qf-ask input").first.fill(depth)
     page.evaluate("() => document.querySelector('.qflow-scene').scene.player.setSpeed(10)")
     play_until(page, "() => document.querySelector('.qf-ask-go:enabled')")
+    hold()
     page.locator(".qf-ask-go").first.click()
     page.get_by_text("It goes on when your teacher says go.").wait_for()
 
@@ -63,6 +64,41 @@ def test_a_guess_arrives_in_the_histogram_and_goes_on_at_the_teachers_word(serve
         screen.get_by_text("0 of 1 done").wait_for()
         assert [*learner.page_errors, *teacher.page_errors] == []
         assert [*learner.foreign_requests, *teacher.foreign_requests] == []
+
+
+def test_a_guess_made_in_the_moment_in_which_the_room_is_held_waits(server):
+    """The page has not heard of it: its clock stands, so it asks nothing between the order and the click."""
+    server.room.obey({"held": False})
+    server.room._questions.clear()  # the room of the test before has opened this one
+    with chromium_page() as learner:
+        page = learner.page
+        page.clock.install()
+        page.goto(f"http://{server.address}/book/notebooks/01-thresholds.html")
+        make_guess(page, "950", lambda: server.room.obey({"held": True}))
+        assert page.locator(".qf-guess-truth").count() == 0, "the truth is not seen"
+
+
+def test_the_screen_counts_one_thing_and_shows_the_misunderstanding_first(server):
+    told = (
+        "NOT YET  flow_states: right in 3 of 9 cases. "
+        + 'It gave 5. This looks like "equal": it is not. Stuck?'
+    )
+    said = {"name": "Eve", "page": "/x.html", "guesses": []}
+    for at in range(3):
+        checks = [{"id": "flow_states", "passed": False, "message": told, "at": at}]
+        server.room.receive({**said, "who": "e" * 16, "checks": checks})
+    with chromium_page() as teacher:
+        teacher.page.set_viewport_size({"width": 1280, "height": 800})
+        teacher.page.goto(f"http://{server.address}{server.teacher}")
+        stuck = teacher.page.locator("li", has_text="Eve")
+        stuck.wait_for()
+        assert stuck.locator("span").text_content().startswith('This looks like "equal": it is not.')
+        box, line = stuck.bounding_box(), stuck.locator("span").bounding_box()
+        assert line["width"] > 100 and line["x"] + line["width"] <= box["x"] + box["width"] + 1
+        here, guessed = teacher.page.locator("#count").text_content().split(" here, ")
+        assert int(guessed.split()[0]) <= int(here)
+        assert "heard it" in teacher.page.locator("#hearing").text_content()
+        teacher.page.screenshot(path="tests/screenshots/class-1280.png")
 
 
 def test_names_and_messages_are_texts_on_the_screen(server):

@@ -56,7 +56,8 @@ def folder(tmp_path) -> Path:
 @contextmanager
 def serve(folder: Path) -> Iterator[_ClassServer]:
     """Serve a class; how often it is looked for its end is how long that takes."""
-    with _ClassServer(folder, "127.0.0.1", 0) as listening:
+    # All browsers of these tests come from one address.
+    with _ClassServer(folder, "127.0.0.1", 0, from_address=64) as listening:
         threading.Thread(target=listening.serve_forever, args=(0.005,), daemon=True).start()
         yield listening
         listening.shutdown()
@@ -100,7 +101,8 @@ class TestThirtyBrowsers:
             seats = list(room.map(learn, range(30)))
         shown = seen(server)
         assert sorted(seats) == list(range(1, 31))
-        assert [name for name, _ in shown["seats"]] == [f"n{seats.index(seat)}" for seat in range(1, 31)]
+        names = {seat["seat"]: seat["name"] for seat in shown["seats"]}
+        assert names == {seat: f"n{number}" for number, seat in enumerate(seats)}
         (asked,) = shown["questions"]
         assert asked["answers"] == {str(seat): 890 + number for number, seat in enumerate(seats)}
         assert (asked["tank"], asked["truth"], asked["open"]) == (TANK, 901, False)
@@ -111,10 +113,45 @@ class TestThirtyBrowsers:
     def test_a_room_has_an_end(self):
         room = _Classroom()
         for number in range(classroom._MOST):
-            room.receive(report(number))
+            room.receive(report(number, guesses=[guess(900)]), f"10.0.0.{number}")
         with pytest.raises(RefusalError, match="at most 200 browsers"):
-            room.receive(report(classroom._MOST))
-        assert room.receive(report(0))["seat"] == 1
+            room.receive(report(classroom._MOST), "10.0.1.1")
+        assert room.receive(report(0), "10.0.0.0")["seat"] == 1
+
+    def test_a_flood_from_one_address_takes_its_own_seats_only(self, folder):
+        """Two hundred made-up browsers, then a learner of that address, and one of another."""
+        with _ClassServer(folder, "127.0.0.1", 0) as server:
+            threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True).start()
+            for number in range(200):
+                ask(server, "POST", "/class/said", report(1000 + number))
+            assert len(seen(server)["seats"]) <= 8
+            status, answer = ask(server, "POST", "/class/said", report(1, name="Ada"))
+            assert (status, answer["held"]) == (200, False)
+            assert "Ada" in [seat["name"] for seat in seen(server)["seats"]]
+            server.room.receive(report(2), "10.0.0.2")
+            assert len(seen(server)["seats"]) <= 9
+            server.shutdown()
+
+    def test_browsers_of_one_address_that_stay_keep_their_seats(self):
+        room = _Classroom(from_address=2)
+        for _ in range(2):
+            for number in (1, 2):
+                room.receive(report(number), "10.0.0.1")
+        with pytest.raises(RefusalError, match="2 browsers of your address .* --seats-per-address"):
+            room.receive(report(3), "10.0.0.1")
+        assert room.receive(report(3), "10.0.0.2")["seat"] == 3
+
+    def test_a_browser_that_left_without_a_word_frees_its_seat(self, monkeypatch):
+        now = [100.0]
+        monkeypatch.setattr(classroom.time, "monotonic", lambda: now[0])
+        room = _Classroom()
+        room.receive(report(1), "10.0.0.1")
+        room.receive({**report(1), "left": True}, "10.0.0.1")
+        assert [seat["here"] for seat in room.report()["seats"]] == [False], "at once"
+        room.receive(report(2, guesses=[guess(900)]), "10.0.0.2")
+        now[0] += 61
+        room.receive(report(3), "10.0.0.3")
+        assert [seat["seat"] for seat in room.report()["seats"]] == [2, 3]
 
 
 class TestWhoIsStuck:
@@ -143,9 +180,9 @@ class TestALaptopThatLeaves:
             room.receive(report(number, guesses=[guess(900)]))
         now[0] += classroom._AWAY + 1
         assert room.receive(report(2))["seat"] == 2
-        assert [is_here for _, is_here in room.report()["seats"]] == [False, True]
+        assert [seat["here"] for seat in room.report()["seats"]] == [False, True]
         assert room.receive(report(1))["seat"] == 1
-        assert [is_here for _, is_here in room.report()["seats"]] == [True, True]
+        assert [seat["here"] for seat in room.report()["seats"]] == [True, True]
 
     def test_one_that_breaks_off_in_the_middle_harms_nobody(self, server, capfd):
         connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
@@ -158,6 +195,24 @@ class TestALaptopThatLeaves:
 
 
 class TestGo:
+    def test_the_screen_says_which_pages_have_heard_it(self, server):
+        for number in (1, 2):
+            ask(server, "POST", "/class/said", report(number))
+        ask(server, "POST", server.teacher, {"held": True})
+        assert [seat["heard"] for seat in seen(server)["seats"]] == [False, False]
+        ask(server, "POST", "/class/said", report(2))
+        assert [seat["heard"] for seat in seen(server)["seats"]] == [False, True]
+
+    @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "localhost", ""])
+    def test_a_host_of_another_name_is_refused(self, server, host):
+        host = host.format(port=server.server_port)
+        status, _ = ask(server, "GET", "/", None, Host=host)
+        assert status == 421
+        said = report(1)
+        status, _ = ask(server, "POST", "/class/said", said, Host=host, Origin=f"http://{host}")
+        assert status == 400
+        assert seen(server)["seats"] == []
+
     def test_a_held_room_goes_on_at_the_teachers_word(self, server):
         assert ask(server, "POST", "/class/said", report(1, guesses=[guess(900)]))[1]["held"] is False
         assert ask(server, "POST", server.teacher, {"held": True}) == (200, {})

@@ -5,13 +5,14 @@
 import { html, svg, write } from "../../labs/static/svg.js";
 
 const shown = { text: "", room: null, place: -1, isChosen: false };
-const [question, told, guesses, exercises, go, held, which, count] = [
+const [question, told, guesses, exercises, go, held, hearing, which, count] = [
   "question",
   "told",
   "guesses",
   "exercises",
   "go",
   "held",
+  "hearing",
   "which",
   "count",
 ].map((id) => document.getElementById(id));
@@ -38,8 +39,15 @@ function showRoom() {
   if (!shown.isChosen) shown.place = room.questions.length - 1;
   const asked = room.questions[shown.place];
   held.checked = room.held;
-  const guessed = asked ? `, ${Object.keys(asked.answers).length} guessed` : "";
-  write(count, `${room.seats.filter(([, isHere]) => isHere).length} here${guessed}`);
+  const here = room.seats.filter((seat) => seat.here);
+  const guessed = asked ? `, ${here.filter(({ seat }) => seat in asked.answers).length} of them guessed` : "";
+  write(count, `${here.length} here${guessed}`);
+  const heard = here.filter((seat) => seat.heard).length;
+  const said = room.held ? "held" : "not held";
+  write(
+    hearing,
+    heard === here.length ? `${said}: every page has heard it` : `${heard} of ${here.length} pages have heard it`,
+  );
   which.replaceChildren(
     ...room.questions.map(
       (each, place) => new Option(`${short(each.page)}: ${each.question}`, place, false, place === shown.place),
@@ -160,22 +168,23 @@ function drawExercise({ page, id, seats }, everyone) {
     "span",
     {},
     title,
-    `${Object.values(seats).filter(({ state }) => state === "done").length} of ${everyone.length} done`,
+    `${everyone.filter(({ seat }) => seats[seat]?.state === "done").length} of ${everyone.length} done`,
   );
   const [squares, list] = [html("div", { class: "seats" }, box), html("ul", {}, box)];
-  everyone.forEach(([name, isHere], place) => {
-    const seat = place + 1;
+  everyone.forEach(({ seat, name, here }) => {
     const { state, failed, message } = seats[seat] ?? { state: "not begun" };
     html(
       "i",
-      { class: `${state}${isHere ? "" : " away"}`, title: `seat ${seat}: ${state}` },
+      { class: `${state}${here ? "" : " away"}`, title: `seat ${seat}: ${state}` },
       squares,
       { done: "✓", stuck: seat }[state] ?? "",
     );
     if (state !== "stuck") return;
     const item = html("li", {}, list);
     html("b", {}, item, `${name ? `${name}, ` : ""}seat ${seat}: ${failed.length} tries`);
-    html("span", {}, item, message);
+    // What helps the teacher comes first: the misunderstanding, if one is known.
+    const [known] = message.match(/This looks like .*?(?= Stuck\?|$)/s) ?? [];
+    html("span", {}, item, known ? `${known} ${message.replace(known, "")}` : message);
   });
   return box;
 }

@@ -5,7 +5,7 @@
 const [EVERY, AT_ONCE, GIVEN_UP] = [2000, 10, 5];
 const outbox = [];
 const waiting = new Map();
-let [isHeld, isReporting, failures] = [false, false, 0];
+let [isHeld, isReporting, failures, refused] = [false, false, 0, ""];
 
 // Cookies of a session: all tabs of a browser are one seat, and its end ends them.
 const cookie = (name) => decodeURIComponent(document.cookie.match(`(?:^|; )qflow-${name}=([^;]*)`)?.[1] ?? "");
@@ -48,21 +48,22 @@ async function report() {
   const body = JSON.stringify(told, (_, value) => value ?? undefined);
   try {
     const answer = await fetch("/class/said", { method: "POST", body, signal: AbortSignal.timeout(5000) });
-    failures = 0;
+    const content = await answer.json();
+    [failures, refused] = [0, answer.ok ? "" : content.error];
     outbox.splice(0, said.length);
-    if (answer.ok) heed(await answer.json());
-    else console.warn("qflow class:", (await answer.json()).error);
+    // A page that has no seat is not held with the others.
+    heed(answer.ok ? content : { held: false });
   } catch {
     failures += 1;
-    if (failures === GIVEN_UP) heed({ held: false });
+    if (failures === GIVEN_UP || !isHeld) heed({ held: false });
   }
   isReporting = false;
   status.textContent =
     failures > 1
       ? "The class cannot be reached. What you say is kept."
-      : waiting.size
+      : isHeld && waiting.size
         ? "It goes on when your teacher says go."
-        : "";
+        : refused;
   if (outbox.length && !failures) report();
 }
 
@@ -79,13 +80,19 @@ function heed({ seat, held, open }) {
 function hear(event) {
   const { goOn, ...detail } = event.detail;
   outbox.push({ type: event.type, detail: { ...detail, message: detail.message?.slice(0, 2000), at: Date.now() } });
-  if (isHeld && goOn) {
+  // Whether the room is held now only the teacher's laptop knows: the run goes on when it has answered.
+  if (goOn) {
     event.preventDefault();
     waiting.set(detail.id, goOn);
   }
   report();
 }
 
+// It has left, or goes to another page of the book, which tells so at once.
+addEventListener("pagehide", () => {
+  const nothing = { name: cookie("name"), page: location.pathname, guesses: [], checks: [] };
+  navigator.sendBeacon("/class/said", JSON.stringify({ ...nothing, who: cookie("seat"), left: true }));
+});
 for (const name of ["qflow-prediction", "qflow-exercise"]) document.addEventListener(name, hear);
 document.body.append(bar);
 setInterval(report, EVERY);
