@@ -44,6 +44,8 @@ _FILES = {"trace": ("path", "workload")}
 _MARK = "qf1."
 _MOST = 1_000_000
 """More bytes than any token unpacks to: what was typed into a lab, or played in one."""
+_MOST_MESSAGES, _LONGEST = 20_000, 10_000
+"""The messages of a run that a token may ask for, and the entries or characters of any other setting."""
 _KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("lab", is_name, "a name"),
     ("settings", lambda value: isinstance(value, dict), "a map"),
@@ -119,6 +121,7 @@ class Token:
         for value, (what, holds, allowed) in zip(values, _KINDS, strict=True):
             if not holds(value):
                 raise TokenError(f"this token's {what} must be {allowed}, got {_shorten(repr(value))}")
+        _check_work(settings)
         return cls(lab, settings, time, back, engine)
 
     def difference(self) -> str:
@@ -213,6 +216,18 @@ def _check(token: Token, allow_files: bool) -> dict[str, Any]:
         if "config" in options:
             raise _not_allowed(options["config"].text)
     return settings
+
+
+def _check_work(settings: dict[str, Any]) -> None:
+    """Refuse settings whose run would take minutes: a short token can ask for a million messages."""
+    for name, value in settings.items():
+        if isinstance(value, str | list | dict) and len(value) > _LONGEST:
+            raise TokenError(
+                f"this token's {name} has {len(value):,} entries; at most {_LONGEST:,} are opened"
+            )
+        if name == "messages" and isinstance(value, int | float) and value > _MOST_MESSAGES:
+            asked = _shorten(f"{value:,}")
+            raise TokenError(f"this token asks for {asked} messages; at most {_MOST_MESSAGES:,} are run")
 
 
 def _not_allowed(path: str) -> TokenError:

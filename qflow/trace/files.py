@@ -11,6 +11,7 @@ to the :class:`Quarantine`, where they can be seen.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import marshal
 import tempfile
@@ -392,6 +393,8 @@ def _lines(path: Path) -> Iterator[bytes | None]:
     with open_unpacked(path) as file:
         try:
             yield from (line for line in file if line.strip())
+        except _LongLineError as error:
+            raise TraceError(str(error)) from None
         except DAMAGE:
             yield None
 
@@ -402,9 +405,39 @@ DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to read; of a ``.gz`` file what was packed into it."""
+    """Open a file to read, a ``.gz`` file unpacked and without lines longer than any record."""
     with path.open("rb") as raw:
-        yield gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw  # type: ignore[misc]
+        is_packed = path.name.endswith(".gz")
+        yield io.BufferedReader(_BoundedLines(gzip.GzipFile(fileobj=raw))) if is_packed else raw
+
+
+_LONGEST_LINE = 1 << 25
+
+
+class _LongLineError(gzip.BadGzipFile):
+    """A packed line longer than any record: a gigabyte of one letter is small when packed."""
+
+    def __init__(self) -> None:
+        super().__init__(f"a line has more than {_LONGEST_LINE:,} bytes, which no record has")
+
+
+class _BoundedLines(io.RawIOBase):
+    """The content of a packed file, read until a line is too long to be a record."""
+
+    def __init__(self, packed: gzip.GzipFile) -> None:
+        self._packed, self._length = packed, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._packed.read1(len(buffer))
+        buffer[: len(data)] = data
+        last = data.rfind(b"\n")
+        self._length = self._length + len(data) if last < 0 else len(data) - last - 1
+        if self._length > _LONGEST_LINE:
+            raise _LongLineError
+        return len(data)
 
 
 def _take(checker: _Checker, number: int, line: bytes) -> None:

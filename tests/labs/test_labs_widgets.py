@@ -53,7 +53,7 @@ from qflow.labs.lab import _actions_of, _fork_picture, _why
 from qflow.labs.opened import _replay_picture
 from qflow.labs.picture import payload_of
 from qflow.labs.scene import _plotly_script
-from qflow.labs.share import LABS, Token, TokenError, _engine_hash
+from qflow.labs.share import LABS, Token, TokenError, _engine_hash, run_of_token
 from qflow.labs.slider_lab import SliderLab
 from qflow.maintain import notebooks
 from qflow.teaching.rules import RULE, rule_book
@@ -848,3 +848,20 @@ def test_a_lab_that_played_plays_again():
     lab.scene.observe(lambda change: heard.append(change.new), names="plays")
     assert lab.play() is lab.play()
     assert heard == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("lab", "settings", "words"),
+    [
+        ("flow", {"messages": 1_000_000}, "asks for 1,000,000 messages; at most 20,000 are run"),
+        ("flow", {"messages": 1e300}, "at most 20,000 are run"),
+        ("group", {"messages": "A " * 100_000}, "messages has 200,000 entries; at most 10,000 are opened"),
+        ("completion", {"moves": [["busy"]] * 50_000}, "moves has 50,000 entries"),
+    ],
+)
+def test_token_that_asks_for_minutes_of_work_is_refused_before_it(lab, settings, words):
+    token = Token(lab, settings).text()
+    assert len(token) < 1_500
+    for opened in (open_token, run_of_token):
+        with pytest.raises(TokenError, match=words):
+            opened(token)
