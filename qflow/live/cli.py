@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -91,6 +91,12 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     )
     text += "quarter of the machine's"
     add("--memory", type=_bytes, default=0, metavar="BYTES", help=text)
+    text = "answer GET /metrics there with queues and connections in OpenMetrics, for Prometheus"
+    add("--metrics", type=port_number, metavar="PORT", help=text)
+    text = "take AMQP over WebSocket there, too, with the subprotocol amqp"
+    add("--websocket", type=port_number, metavar="PORT", help=text)
+    text = "end when the first client has gone and no other is connected, for a step of a pipeline"
+    add("--once", action="store_true", help=text)
     add_certificate(parser)
     secret = parser.add_mutually_exclusive_group()
     text = "what clients have to know (SASL PLAIN); others on this machine can see it, so better give a "
@@ -145,11 +151,17 @@ def _serve(namespace: argparse.Namespace) -> int:
         for text in (*(f"refused: {refusal}" for refusal in result.refusals), *result.notes()):
             print(f"qflow serve: {namespace.setup}: {text}", file=sys.stderr)
     _allow_many_sockets(server.limits.connections)
-    server.on_incident = _report_incident
+    server.on_incident, server.ends_alone = _report_incident, namespace.once
     heed_interrupts()
     # A process that is asked to end writes its trace, too.
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
-    with _keep_trace(server, namespace.trace) if namespace.trace else nullcontext():
+    with ExitStack() as running:
+        if namespace.trace:
+            running.enter_context(_keep_trace(server, namespace.trace))
+        if namespace.metrics is not None:
+            running.callback(_start_metrics(server, namespace.host, namespace.metrics))
+        if namespace.websocket is not None:
+            running.callback(_open_gate(server, namespace.host, namespace.websocket))
         try:
             _announce(server, namespace.host)
             server.run()
@@ -158,6 +170,28 @@ def _serve(namespace: argparse.Namespace) -> int:
     for failure in server.failures:
         print(f"qflow serve: an error of qflow's own: {failure}", file=sys.stderr)
     return 0
+
+
+def _start_metrics(server: Server, host: str, port: int) -> Callable[[], None]:
+    """Serve metrics beside the broker; return a function that ends it."""
+    try:
+        from qflow.live.server_metrics import start_metrics
+    except ModuleNotFoundError as error:
+        if error.name != "prometheus_client":
+            raise
+        raise RefusalError(explain_missing("serving metrics", "prometheus-client", "live")) from None
+    return start_metrics(server, host, port)
+
+
+def _open_gate(server: Server, host: str, port: int) -> Callable[[], None]:
+    """Take WebSockets for a server; return a function that ends it."""
+    try:
+        from qflow.live.web_socket_gate import WebSocketGate
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "websockets":
+            raise
+        raise RefusalError(explain_missing("AMQP over WebSocket", "websockets", "live")) from None
+    return WebSocketGate(server, host, port, server.tls).close
 
 
 @contextmanager

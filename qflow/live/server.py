@@ -112,6 +112,8 @@ class Server:
         # The last hundred: what went wrong in qflow itself, why connections were closed, and links refused.
         self.failures, self.incidents, self.refusals = (deque[str](maxlen=_KEPT) for _ in range(3))
         self.on_incident: Callable[[str], None] | None = None
+        # Whether the loop ends when the last client has gone.
+        self.ends_alone = False
         self.lines: TraceLines | None = None
         self.departed: Counter[str] = Counter()
         self._started = monotonic()
@@ -228,11 +230,6 @@ class Server:
                 self._selector.unregister(self._listener)
                 self._listens_at = monotonic() + _PAUSE
                 return
-            if len(self._connected) >= self.limits.connections:
-                self.note_incident(str(address[0]), f"more than {self.limits.connections} connections")
-                connected.close()
-                continue
-            connected.setblocking(False)
             with suppress(OSError):
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 # What a client does not read waits here, where it is counted, and not in the system's buffer:
@@ -241,11 +238,26 @@ class Server:
                     connected.setsockopt(socket.IPPROTO_TCP, _UNSENT, _MOST_UNSENT)
             if self.tls is not None:
                 # The handshake is made by the first bytes that are read and written.
+                connected.setblocking(False)
                 connected = self.tls.wrap_socket(connected, server_side=True, do_handshake_on_connect=False)
-            peer = Peer(self, f"{address[0]}:{address[1]}", connected)
-            self._connected[peer] = None
-            self.ticking[peer] = monotonic() + self.limits.handshake
-            self._selector.register(connected, EVENT_READ, peer)
+            self._admit(connected, f"{address[0]}:{address[1]}")
+
+    def adopt(self, connected: socket.socket, address: str) -> None:
+        """Take a socket for a client's, from any thread; ``address`` is the client's own."""
+        with self.lock:
+            self._admit(connected, address)
+        self.wake()
+
+    def _admit(self, connected: socket.socket, address: str) -> None:
+        if len(self._connected) >= self.limits.connections:
+            self.note_incident(address, f"more than {self.limits.connections} connections")
+            connected.close()
+            return
+        connected.setblocking(False)
+        peer = Peer(self, address, connected)
+        self._connected[peer] = None
+        self.ticking[peer] = monotonic() + self.limits.handshake
+        self._selector.register(connected, EVENT_READ, peer)
 
     def _count_memory(self) -> None:
         """Count the memory, and close the heaviest clients while it is too much."""
@@ -254,15 +266,17 @@ class Server:
             return
         self._counts_at = now + _COUNTING
         most = self.limits.memory
-        self.held = queued_size(self.broker.queues.queues.values())
-        self.held += sum(peer.held for peer in self._connected)
-        if self.held > most and not self.is_full:
-            self.note_incident("", f"the memory is used up: {self.held} bytes, at most {most} are kept")
-        self.is_full = self.held > most
         staying = [peer for peer in self._connected if not peer.is_over]
-        for peer in find_largest(staying, self.held - most):
+        self.held = queued_size(self.broker.queues.queues.values()) + sum(peer.held for peer in staying)
+        surplus = self.held - most
+        for peer in find_largest(staying, surplus):
+            surplus -= peer.held
             text = f"{peer.held} bytes are kept for this client, and no more than {most} for all"
             self._guard(peer, peer.refuse, "amqp:resource-limit-exceeded", text)
+        # What is left lies on queues: there is no room for more.
+        if surplus > 0 and not self.is_full:
+            self.note_incident("", f"the memory is used up: {self.held} bytes, at most {most} are kept")
+        self.is_full = surplus > 0
 
     def _serve(self, peer: Peer, mask: int, size: int) -> None:
         if mask & EVENT_WRITE:
@@ -272,7 +286,7 @@ class Server:
         try:
             data = peer.socket.recv(size)
             # What TLS has decrypted no selector knows of.
-            while data and self.tls is not None and peer.socket.pending():  # type: ignore[attr-defined]
+            while data and isinstance(peer.socket, ssl.SSLSocket) and peer.socket.pending():
                 data += peer.socket.recv(size)
         except _NOT_NOW:
             return
@@ -385,6 +399,9 @@ class Server:
         if self._names.get(peer.name) is peer:
             del self._names[peer.name]
         self.departed.update(peer.outcomes)
+        # Whoever never opened was no client: a health check, say.
+        if self.ends_alone and peer.name and not self.peers():
+            self._is_stopping = True
         if not peer.is_leaving:
             self._note_end(peer)
         with suppress(KeyError, ValueError):

@@ -1,0 +1,81 @@
+"""ServerMetrics: a server's queues and connections as OpenMetrics, for Prometheus and its kin.
+
+``qflow serve --metrics PORT`` answers ``GET /metrics`` on a port and in threads of its own, by
+prometheus-client.  A scrape holds the broker's lock while it reads statistics, and no longer: a reader that
+is slow to take the answer keeps nobody waiting.
+
+The metrics are the broker's own statistics, named as OpenMetrics wants it: ``flowStoppedCount`` is
+``qflow_queue_flow_stopped_count_total``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from qflow.broker.queue import Queue
+from qflow.live.server import Server
+
+_GAUGES: tuple[tuple[str, str, Callable[[Queue], float]], ...] = (
+    ("depth", "Messages, acquired ones included", lambda queue: queue.message_depth),
+    ("bytes", "Bytes of the messages", lambda queue: queue.byte_depth),
+    ("flow_stopped", "1 while flow control is ON", lambda queue: queue.statistics().flowStopped),
+    ("held", "Transfers with a withheld outcome", lambda queue: len(getattr(queue.flow_limit, "held", ()))),
+)
+_COUNTERS: tuple[tuple[str, str, Callable[[Queue], float]], ...] = (
+    ("flow_stopped_count", "Times that flow control turned ON", lambda q: q.statistics().flowStoppedCount),
+    ("enqueues", "Messages enqueued", lambda queue: queue.counters.msgTotalEnqueues),
+    ("dequeues", "Messages dequeued", lambda queue: queue.counters.msgTotalDequeues),
+)
+
+
+class ServerMetrics:
+    """The collector of one server, asked at each scrape."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the families of metrics, all of one moment."""
+        with self._server.lock:
+            families = [*self._collect_queues(), *self._collect_server()]
+        yield from families
+
+    def _collect_queues(self) -> Iterator[Any]:
+        family: Any
+        for family, metrics in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS)):
+            for name, words, measure in metrics:
+                made = family(f"qflow_queue_{name}", words, labels=["queue"])
+                for queue in self._server.broker.queues.queues.values():
+                    made.add_metric([queue.name], float(measure(queue)))
+                yield made
+
+    def _collect_server(self) -> Iterator[Any]:
+        server, peers = self._server, self._server.peers()
+        yield GaugeMetricFamily("qflow_connections", "Clients connected", len(peers))
+        yield GaugeMetricFamily("qflow_memory_bytes", "Bytes kept for clients and queues", server.held)
+        outcomes = Counter(server.departed)
+        for peer in peers:
+            outcomes.update(peer.outcomes)
+        made = CounterMetricFamily("qflow_transfers", "Transfers by their outcome", labels=["outcome"])
+        for outcome, count in sorted(outcomes.items()):
+            made.add_metric([outcome], count)
+        yield made
+
+
+def start_metrics(server: Server, host: str, port: int) -> Callable[[], None]:
+    """Serve the metrics of a server from now on; return a function that ends it."""
+    registry = CollectorRegistry()
+    registry.register(ServerMetrics(server))
+    http, thread = start_http_server(port, host, registry)
+
+    def stop() -> None:
+        http.shutdown()
+        http.server_close()
+        thread.join()
+
+    return stop

@@ -1,0 +1,91 @@
+"""WebSocketGate: AMQP 1.0 over WebSocket, for browsers and for networks that let only HTTP through.
+
+The gate listens on a port of its own and speaks with the subprotocol ``amqp``, on any path
+(Azure's clients ask for ``/$servicebus/websocket``).  What a client sends in binary messages goes as a stream
+into one end of a socket pair, whose other end the server takes for a client; and back.
+
+All of WebSocket is done by the library websockets, in a thread with a loop of its own.  A client that does
+not read stops its own bridge: the library's buffer fills, then the socket pair's, and then the server sees a
+socket that takes no more, as of any other client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from contextlib import suppress
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
+
+if TYPE_CHECKING:
+    from qflow.live.server import Server
+
+# The registered name, and the one that Azure's clients ask for.
+_SUBPROTOCOLS = (Subprotocol("amqp"), Subprotocol("AMQPWSB10"))
+_PIECE = 1 << 16
+# Bytes of one WebSocket message, which a client's library makes of a frame of AMQP.
+_LONGEST = 8 << 20
+
+
+class WebSocketGate:
+    """Bridges WebSockets to a server until :meth:`close`."""
+
+    def __init__(self, server: Server, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+        self._server, self._tls = server, tls
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, port), family=family)
+        self.port: int = self._listener.getsockname()[1]
+        self._loop = asyncio.new_event_loop()
+        self._is_over = asyncio.Event()
+        self._thread = Thread(target=self._run, name="qflow serve --websocket", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End all bridges, and free the port."""
+        self._loop.call_soon_threadsafe(self._is_over.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        # No pings: AMQP has heartbeats of its own, as the client wants them.
+        async with serve(
+            self._bridge,
+            sock=self._listener,
+            ssl=self._tls,
+            subprotocols=_SUBPROTOCOLS,
+            compression=None,
+            max_size=_LONGEST,
+            ping_interval=None,
+        ):
+            await self._is_over.wait()
+
+    async def _bridge(self, client: ServerConnection) -> None:
+        """Pass bytes both ways until one side ends."""
+        ours, theirs = socket.socketpair()
+        host, port = client.remote_address[:2]
+        self._server.adopt(theirs, f"{host}:{port}")
+        reader, writer = await asyncio.open_connection(sock=ours)
+        back = asyncio.create_task(_pass_back(reader, client))
+        with suppress(ConnectionClosed, OSError):
+            async for data in client:
+                writer.write(data.encode() if isinstance(data, str) else data)
+                await writer.drain()
+        with suppress(OSError):
+            writer.write_eof()
+        await back
+        writer.close()
+
+
+async def _pass_back(reader: asyncio.StreamReader, client: ServerConnection) -> None:
+    with suppress(ConnectionClosed, OSError):
+        while data := await reader.read(_PIECE):
+            await client.send(data)
+    await client.close()
