@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import sleep
@@ -174,23 +175,19 @@ def _serve(namespace: argparse.Namespace) -> int:
 
 def _start_metrics(server: Server, host: str, port: int) -> Callable[[], None]:
     """Serve metrics beside the broker; return a function that ends it."""
-    try:
-        from qflow.live.server_metrics import start_metrics
-    except ModuleNotFoundError as error:
-        if error.name != "prometheus_client":
-            raise
-        raise RefusalError(explain_missing("serving metrics", "prometheus-client", "live")) from None
+    if find_spec("prometheus_client") is None:
+        raise RefusalError(explain_missing("serving metrics", "prometheus-client", "live"))
+    from qflow.live.server_metrics import start_metrics
+
     return start_metrics(server, host, port)
 
 
 def _open_gate(server: Server, host: str, port: int) -> Callable[[], None]:
     """Take WebSockets for a server; return a function that ends it."""
-    try:
-        from qflow.live.web_socket_gate import WebSocketGate
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "websockets":
-            raise
-        raise RefusalError(explain_missing("AMQP over WebSocket", "websockets", "live")) from None
+    from qflow.live.web_socket_gate import WebSocketGate
+
+    if find_spec("websockets") is None:
+        raise RefusalError(explain_missing("AMQP over WebSocket", "websockets", "live"))
     return WebSocketGate(server, host, port, server.tls).close
 
 

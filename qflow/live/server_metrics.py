@@ -33,7 +33,7 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Queue], float]], ...] = (
 )
 
 
-class ServerMetrics:
+class _ServerMetrics:
     """The collector of one server, asked at each scrape."""
 
     def __init__(self, server: Server) -> None:
@@ -70,7 +70,7 @@ class ServerMetrics:
 def start_metrics(server: Server, host: str, port: int) -> Callable[[], None]:
     """Serve the metrics of a server from now on; return a function that ends it."""
     registry = CollectorRegistry()
-    registry.register(ServerMetrics(server))
+    registry.register(_ServerMetrics(server))
     http, thread = start_http_server(port, host, registry)
 
     def stop() -> None:

@@ -18,15 +18,13 @@ from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from websockets.asyncio.server import ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
-from websockets.typing import Subprotocol
-
 if TYPE_CHECKING:
+    from websockets.asyncio.server import ServerConnection
+
     from qflow.live.server import Server
 
 # The registered name, and the one that Azure's clients ask for.
-_SUBPROTOCOLS = (Subprotocol("amqp"), Subprotocol("AMQPWSB10"))
+_SUBPROTOCOLS = ("amqp", "AMQPWSB10")
 _PIECE = 1 << 16
 # Bytes of one WebSocket message, which a client's library makes of a frame of AMQP.
 _LONGEST = 8 << 20
@@ -55,6 +53,8 @@ class WebSocketGate:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
+        from websockets.asyncio.server import serve
+
         # No pings: AMQP has heartbeats of its own, as the client wants them.
         async with serve(
             self._bridge,
@@ -69,6 +69,8 @@ class WebSocketGate:
 
     async def _bridge(self, client: ServerConnection) -> None:
         """Pass bytes both ways until one side ends."""
+        from websockets.exceptions import ConnectionClosed
+
         ours, theirs = socket.socketpair()
         host, port = client.remote_address[:2]
         self._server.adopt(theirs, f"{host}:{port}")
@@ -85,6 +87,8 @@ class WebSocketGate:
 
 
 async def _pass_back(reader: asyncio.StreamReader, client: ServerConnection) -> None:
+    from websockets.exceptions import ConnectionClosed
+
     with suppress(ConnectionClosed, OSError):
         while data := await reader.read(_PIECE):
             await client.send(data)
