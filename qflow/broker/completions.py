@@ -204,6 +204,7 @@ class Completions(CommandOwner):
     def retract(self, number: int) -> None:
         """Take the number of the last command back: it did not happen."""
         self.next_number = number
+        # Undo the report that every 65,536th command asks for (RF-05), or the next one would ask twice.
         if (number + 1) % KNOWN_COMPLETED_INTERVAL == 0:
             self.wants_report = self._wants_all = False
             self.context.reporters.remove(self)
@@ -235,6 +236,8 @@ class Completions(CommandOwner):
         # Without the sync flag it is not reported (RF-40).
         if is_reported:
             self.report_when_complete(number)
+        # Parked among the incomplete commands themselves, so that what completes last in front of it finds it
+        # without a search.
         if self.incomplete:
             self.incomplete[number] = None
             self._has_parked = True
@@ -248,6 +251,7 @@ class Completions(CommandOwner):
             self._complete(number, label)
             return
         self._done_early[number] = label
+        # Without holes the set is one range, and its length the first number that is missing.
         while (first := len(self.completed)) in self._done_early:
             self._complete(first, self._done_early.pop(first))
 
@@ -270,6 +274,7 @@ class Completions(CommandOwner):
         # Without a trace the label is not asked for, and need not even be made.
         is_asked = self._is_in_order or self.context.observer is not None
         self.complete(transfer.number, transfer.label if is_asked else "")
+        # Not "if it is true": a restored session has None here, and has to look.
         if self._has_parked is not False:
             self._complete_parked()
 
@@ -321,6 +326,7 @@ class Completions(CommandOwner):
 
     def abandon(self) -> None:
         """Forget all that is incomplete: the session is gone (CM-09)."""
+        # The transfers live on, on their queues; what releases them later reports to nobody.
         for transfer in self.held:
             transfer.owner = None
         self.incomplete.clear()

@@ -260,6 +260,7 @@ class OutputScheduler(Dependent):
 
     def read(self, connection: Connection) -> None:
         """Note the connection being read; the one read before it is served first."""
+        # What this connection is to be sent waits until its read is over; others come before it (RF-12).
         before, self.reading = self.reading, connection
         if before is not None and before.tasks.count:
             self.activate(before)
@@ -532,10 +533,13 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
             has_expired = True
             continue
         if is_choosy and not consumer.wants(message):
+            # Another one may want it.  The real broker takes the next listener off the list for each message
+            # passed over and notifies only the last of them, after the loop (RF-07b).
             if consumer.acquires:
                 wake = _choose_others(queue, wake)
             continue
         if before is not None and not credit.allows(transfer.size):
+            # Back in front of it, or a later grant of credit would find it already seen (RF-07).
             consumer.cursor.restore(before)
             _block(queue, consumer)
             if consumer.acquires:
@@ -545,6 +549,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
         consumer.is_blocked = False
         if not consumer.acquires:
             break
+        # May fail although the distributor offered the message: its group may have become another's since.
         if queue.acquire(message, consumer.owner):
             queue.counters.acquires += 1
             message.delivery_count += 1
@@ -765,6 +770,8 @@ class SemanticState(Dependent):
         for subscription in self.subscriptions.values():
             subscription.is_enabled = False
             self.connection.forget(subscription)
+        # Last to first, so that each lands in front of those before it and wakes one consumer at a time; the
+        # order in which others get them depends on it (RF-13).
         for number in sorted(self.records, reverse=True):
             self.records[number].release(set_redelivered=True)
         self.records.clear()

@@ -256,6 +256,7 @@ class Exchange(Router):
             except SessionException as error:
                 refusal = refusal or error
         if refusal is not None:
+            # Uncounted, as in the real broker, although some queues may have the message (LP-08).
             raise refusal
         self._count(transfer, len(bindings))
         return bool(bindings)
@@ -302,6 +303,7 @@ class Exchange(Router):
 
     def dismiss(self) -> None:
         """Count one part fewer; when none is left, the bindings of a deleted exchange end (RF-18)."""
+        # Reference counts stand in for the broker's shared pointers; Python's own would not tell when.
         self.references -= 1
         if self.is_deleted:
             self.die_if_forgotten()
@@ -373,6 +375,8 @@ def _rank_topic(pattern: str, key: str) -> _TopicRank | None:
 
 def _rank_words(pattern: tuple[str, ...], words: tuple[str, ...]) -> _TopicRank | None:
     head, rest = pattern[0], pattern[1:]
+    # The broker walks a tree of the patterns' words.  A rank says when that walk would reach this pattern, so
+    # that queues get the message in its order without the tree.
     if head == "#":
         if not rest:
             return (_HASH, _LAST)

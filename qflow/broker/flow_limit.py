@@ -219,6 +219,8 @@ class QueueFlowLimit(FlowState):
     def enqueued(self, message: QueuedMessage) -> None:
         """Count the message, perhaps turn ON, and hold its transfer while ON (FC-14, FC-15)."""
         self.add(message)
+        # In this order, so that the message that turns the queue ON is the first one held: the 901st of stop
+        # 900, not the 902nd (FC-14, FC-15).
         if not self.stopped and exceeds_stop(self.thresholds, self.count, self.size):
             self.turn_on()
         if self.stopped:
@@ -232,10 +234,12 @@ class QueueFlowLimit(FlowState):
             return
         if may_resume(self.thresholds, self.count, self.size):
             self.turn_off()
+            # Emptied first: a completion may let a client send, and what it sends may be held again.
             held, self.held = self.held, {}
             for transfer in held.values():
                 self.release_hold(transfer)
         else:
+            # Still ON; yet a message that has left owes its sender nothing any more (FC-17).
             own = self.held.pop(message.position, None)
             if own is not None:
                 self.release_hold(own)
@@ -288,6 +292,8 @@ def _resume_default(maximum: int, ratio: int) -> int:
 
 def _validate(queue: str, unit: str, stop: Level, resume: Level, maximum: int) -> Level:
     """Check one unit and return its resume level in force (FC-05)."""
+    # A unit without a stop threshold keeps its resume threshold.  It looks like an oversight of the broker,
+    # and surprises everybody, but the recordings have it (FC-09).
     if not stop.value:
         return Level(resume.value, Origin.RESIDUE, resume.origin) if resume.value else resume
     if resume.value > stop.value:

@@ -60,6 +60,8 @@ class _GroupIndex(Dependent):
 
     def first(self, owner: str) -> QueuedMessage | None:
         """Return the first waiting message of a group that is free or ``owner``'s, or None."""
+        # Two heaps in place of a walk past every message of others' groups: with 10,000 groups in front the
+        # real broker's walk takes 10,000 steps for each delivery, and gives the same message.
         free, own = self._first("", ""), self._first(owner, owner)
         if free is None or (own is not None and own[0] < free[0]):
             free = own
@@ -72,6 +74,7 @@ class _GroupIndex(Dependent):
         while entries:
             position, name = entries[0]
             state = self._groups.get(name)
+            # Entries are never searched for; one that is out of date is dropped when it comes to the top.
             if state is not None and state.owner == owner and self._position(name) == position:
                 return entries[0]
             heappop(entries)
@@ -183,6 +186,8 @@ class MessageGroupManager(MessageDistributor):
         """Count one acquired member fewer; the last one frees the group (MG-08)."""
         state = self.groups[message.group]
         state.acquired -= 1
+        # A release frees the group before anybody is woken for the message, so the next owner may be whoever
+        # is woken; an accept frees it as well, and wakes nobody (MG-13).
         if not state.acquired:
             self._free(state)
         if self.index is not None:

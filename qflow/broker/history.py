@@ -129,6 +129,7 @@ class _BlockedFlag(RoutingListener):
         self.is_set = False
 
     def routed(self, transfer: Transfer) -> None:
+        # Once, after the last enqueue; a queue that begins to block later does not hold it any more (ALT-07).
         blocking = [limit for limit in self.destinations if limit.stopped]
         if blocking and self.remaining:
             self.is_set = True

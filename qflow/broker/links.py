@@ -183,6 +183,8 @@ class OutgoingLink(Subscription):
 
     def send_next(self) -> bool:
         """Try to send one message, if the next slot of the ring is free (LNK-11)."""
+        # The broker's array of records, of which the next one has to be free: one old delivery stops the link
+        # however many others are settled.
         slot = self.delivered % self.capacity
         if slot in self.ring:
             self.block()

@@ -167,6 +167,8 @@ class Queue(Dependent):
             if (store := self.context.store) is not None:
                 store.enqueue(self.name, transfer)
         replaced = self.store.publish(message)
+        # Chosen before the observers run and notified after them: who is woken must not depend on what flow
+        # control or an alert sets in motion meanwhile (CN-19).
         wake = self.listeners.take() if self.listeners.count else None
         self.counters.enqueue(transfer.size, in_transaction)
         if self.context.observer is not None:
@@ -186,6 +188,8 @@ class Queue(Dependent):
     def remove(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
         """Take a message off the queue for good, whatever state it is in."""
         transfer = message.transfer
+        # The room first.  A producer whose completion the observers release may send at once, and then finds
+        # the place of this message free (FC-16).
         self.depth.give_back(transfer.size)
         self.counters.dequeue(transfer.size, in_transaction)
         if transfer.message.durable:
@@ -243,6 +247,7 @@ class Queue(Dependent):
 
     def acquire(self, message: QueuedMessage, owner: str) -> bool:
         """Give an AVAILABLE message to ``owner``, if its group allows (MG-07); counts nothing (RF-02)."""
+        # The state is looked at first, as asking the distributor may give the group away.
         if message.state != AVAILABLE or not self.distributor.take(owner, message):
             return False
         message.state = ACQUIRED
@@ -389,7 +394,7 @@ class Queue(Dependent):
         if settings.queue_msg_sequence and not settings.last_value_queue_key:
             message.annotate(settings.queue_msg_sequence, message.position)
         been, own = message.transfer.message.property_as_string(TRACE), settings.trace_id
-        # The real broker looks for the id anywhere in the text.
+        # The real broker looks for the id anywhere in the text, so "a" is found in "apache".
         if own not in been:
             message.annotate(TRACE, f"{been},{own}" if been else own)
 

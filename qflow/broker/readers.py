@@ -167,6 +167,8 @@ class QueueListeners(Restorable):
     def populate(self, wake: NotificationSet) -> None:
         """Take the first consumer and all browsers to wake; one replaced there is stranded (RF-07b)."""
         if self._consumers.count:
+            # The consumer chosen before, if there is one, is off the list and will not be notified: it sleeps
+            # until something else happens.  That is a fault of the real broker, and recorded (RF-07b).
             consumer = self._consumers.take()
             consumer.is_listening = False
             wake.consumer = consumer
@@ -193,6 +195,7 @@ class QueueListeners(Restorable):
 
     def notify_all(self) -> None:
         """Notify all readers and leave them in the lists: the queue is being deleted (RF-15)."""
+        # Left in the lists, they find at their turn that the queue is gone, each with an error of its own.
         for consumer in (*self._consumers, *self._browsers):
             consumer.notify()
 

@@ -79,6 +79,7 @@ class QueueRegistry(Dependent):
         """Return a queue, and whether it is new; 542 or 404 for wrong arguments (CF-04, CF-05)."""
         settings = QueueSettings.from_arguments(arguments)
         alternate = self.exchanges.alternate(alternate_exchange)
+        # Only now: a wrong number in a second declare is refused, too, though nothing comes of it (CF-04).
         existing = self.queues.get(name)
         if existing is not None:
             existing.lifetime.declares += 1
@@ -151,6 +152,7 @@ class QueueRegistry(Dependent):
         if queue.redirect is not None and reason != "self-destruct":
             end_redirect(queue)
         self.exchanges.unbind_everywhere(queue)
+        # Out of reach before its messages move: an exchange that leads back to the queue must not find it.
         del self.queues[name]
         queue.is_deleted = True
         orphans = list(queue.store)

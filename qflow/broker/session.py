@@ -305,6 +305,9 @@ class Session(Dependent):
 
     def detach(self) -> None:
         """Requeue unsettled deliveries, end subscriptions, transaction and ownerships (CN-17)."""
+        # The order is observable, and the broker's: completions are abandoned first, so that nothing below is
+        # reported; bindings go before messages come back, so that none is routed by them; ownership of queues
+        # goes last, as it may delete them (CN-17, RF-14, RF-30).
         self.is_attached = False
         self.connection.sessions.remove(self)
         self.completions.abandon()
@@ -445,6 +448,7 @@ class Session(Dependent):
             self._route(transfer, destination)
         except Exception as error:
             transfer.owner = None
+            # A refused message did come over the wire, and its number is used up.
             if isinstance(error, AmqpException):
                 traffic.count(transfer.size, sent.content_size)
             else:

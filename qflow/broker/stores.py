@@ -104,6 +104,8 @@ class _PositionSet(Restorable):
         """Return the smallest member greater than ``position`` (which may be -1), or None."""
         if not self._count:
             return None
+        # Up a layer for each block that is exhausted, then down again: three look-ups each way reach 2**30
+        # positions.
         depth = 0
         position += 1
         while depth < _LAYERS:
@@ -113,6 +115,7 @@ class _PositionSet(Restorable):
                 return self._descend(depth, position + (rest & -rest).bit_length() - 1)
             position = block + 1
             depth += 1
+        # Positions above 2**30 are never reached in practice, and only have to be right.
         beyond = [top for top in self._layers[-1] if top >= position]
         return self._descend(depth, min(beyond)) if beyond else None
 
@@ -265,6 +268,8 @@ class MessageDeque(Messages):
     def show(self, message: QueuedMessage) -> None:
         """Count it again, and let acquiring cursors start again."""
         self._add(message.position)
+        # An acquiring cursor may be past it.  The real broker resets the cursors of a queue one by one; here
+        # one of an older version knows by itself that it has to start again.
         self.version += 1
 
     def remove(self, message: QueuedMessage) -> None:
@@ -420,6 +425,8 @@ class _PriorityQueue(Messages):
     def next(self, cursor: QueueCursor) -> QueuedMessage | None:
         if cursor.levels is None:
             cursor.levels = [QueueCursor(cursor.acquires) for _ in self._levels]
+        # Each level has a cursor of its own, so a released message of a high level is found even while a
+        # lower one is being read (RF-10).
         for level in self._reading_order():
             message = self._levels[level].next(cursor.levels[level])
             if message is not None:
@@ -431,6 +438,8 @@ class _PriorityQueue(Messages):
         if not self._is_fair:
             yield from range(len(self._levels) - 1, -1, -1)
             return
+        # The broker counts a look as a turn although nothing may come of it; that is why idle consumers shift
+        # the shares of busy ones (RF-37).
         start = self._current_level()
         yield start
         while self._next_level() != start:

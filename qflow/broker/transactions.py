@@ -54,6 +54,7 @@ class TxBuffer(Restorable):
             self.rollback()
             # The broker's words name no queue; their cause does.
             raise InternalErrorException("Transaction prepare failed.") from error
+        # None can fail from here on: room is reserved, and accepts only remove.
         operations, self._operations = self._operations, []
         for operation in operations:
             operation.commit()
