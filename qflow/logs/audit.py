@@ -454,7 +454,7 @@ class Auditor:
                 if check is not None:
                     check(event)
 
-        self.player = LogPlayer(workload, observe, state[0])
+        self.player = LogPlayer(workload, observe, state[0], is_doubtful=bool(self.tolerance.doubt))
 
     def _begin_text(self, text: str, tolerance: str) -> None:
         try:

@@ -50,6 +50,9 @@ Of the real broker's recordings the engine holds between two fifths and all of s
 is laid beside twice its thresholds a sixth at most.
 """
 
+_STALE = 2
+"""Windows of later messages that a consumer settles before a delivery without a settlement is stale."""
+
 _MOST_SPELLS = 256
 """Spells of a queue that are remembered for completions that are late."""
 
@@ -197,10 +200,11 @@ class _Hold(NamedTuple):
 
 
 class _Holder(NamedTuple):
-    """The consumer that has a message, and the message's group."""
+    """The consumer that has a message, the message's group, and the consumer's settlements before."""
 
     client: str
     group: str
+    settled: int
 
 
 class _Newest(NamedTuple):
@@ -209,6 +213,7 @@ class _Newest(NamedTuple):
     place: int
     label: str
     time: int
+    delivered: int
 
 
 class _At(NamedTuple):
@@ -277,6 +282,8 @@ class _Sent:
     queues: list[str] = field(default_factory=list)
     is_complete: bool = False
     is_settled: bool = False
+    # When it left its last queue.
+    left: int | None = None
 
     def state(self) -> list[Any]:
         return [getattr(self, name) for name in self.__slots__]
@@ -378,6 +385,7 @@ class RuleChecks:
         slack = {name: number + self._off for name, number in prefetch.items()}
         self._queues = {name: _Queue(workload, name, slack[name]) for name in workload.queues}
         self._held = dict.fromkeys(self._readers, 0)
+        self._settled = dict.fromkeys(self._readers, 0)
         # Client, event and queue of rows that need not be asked about any more.
         self.known: set[tuple[str, str, str]] = set()
         self._place = 0
@@ -520,7 +528,7 @@ class RuleChecks:
             if earlier == label:
                 break
             other = self._sent.get(earlier)
-            if other is not None and other.queues == sent.queues:
+            if other is not None and other.queues == sent.queues and other.time < sent.time:
                 del outstanding[earlier]
                 unfinished.passed[earlier] = time
         del outstanding[label]
@@ -546,6 +554,8 @@ class RuleChecks:
 
     def _free_at(self, sent: _Sent) -> int | None:
         """Return the instant from which no queue can hold a message; None if one still can."""
+        if sent.left is not None and not self._off and not self._is_after_gap:
+            return sent.left
         free = sent.time
         for name in sent.queues:
             state = self._queues[name]
@@ -640,10 +650,10 @@ class RuleChecks:
         if sent is not None:
             group = sent.group
             self._note_arrival(state, label, sent)
-        state.holders[label] = _Holder(client, group)
+        state.holders[label] = _Holder(client, group, self._settled[client])
         held = self._held[client] = self._held[client] + 1
         prefetch = self._readers[client].prefetch
-        if held > prefetch + self._off:
+        if held > prefetch + self._off and not self._forget_stale(client, state):
             self._find_in(row, "credit exceeded", seen=held, expected=prefetch)
         if state.is_grouped:
             owners = state.owners.setdefault(group, {})
@@ -655,6 +665,18 @@ class RuleChecks:
         if sent is not None and state.is_fifo and label not in state.returned:
             self._order(row, state, sent)
 
+    def _forget_stale(self, client: str, state: _Queue) -> bool:
+        """Forget a delivery that many later ones were settled before: its settlement is not in the log."""
+        label, holder = next((label, one) for label, one in state.holders.items() if one.client == client)
+        is_stale = self._settled[client] - holder.settled > _STALE * self._readers[client].prefetch
+        if is_stale:
+            del state.holders[label]
+            self._held[client] -= 1
+            self._unsure.add(label)
+            if state.is_grouped:
+                state.owners.get(holder.group, {}).pop(client, None)
+        return is_stale
+
     def _order(self, row: LakeRow, state: _Queue, sent: _Sent) -> None:
         """Check that the oldest message comes first: in a group, or to one consumer from one producer."""
         whose = sent.group if state.is_grouped else row.client
@@ -665,11 +687,11 @@ class RuleChecks:
         last = newest.get(sent.client)
         if last is not None and sent.place < last.place:
             # Within one instant no order is certain.
-            if sent.time < last.time:
+            if sent.time < last.time and last.delivered < row.ts_us:
                 kind = "group order" if state.is_grouped else "order"
                 self._find_in(row, kind, name=last.label, gap=last.time - sent.time)
         else:
-            newest[sent.client] = _Newest(sent.place, row.label, sent.time)
+            newest[sent.client] = _Newest(sent.place, row.label, sent.time, row.ts_us)
 
     def _settle(self, row: LakeRow) -> None:
         client, event, label = row.client, row.event, row.label
@@ -686,6 +708,7 @@ class RuleChecks:
             return
         del state.holders[label]
         self._held[client] -= 1
+        self._settled[client] += 1
         if event == "release":
             state.returned[label] = None
         else:
@@ -765,6 +788,7 @@ class RuleChecks:
         if sent is not None and sent.open:
             sent.open -= 1
             if not sent.open:
+                sent.left = event.time
                 if sent.is_complete:
                     del self._sent[event.message]
                 else:
@@ -814,7 +838,8 @@ class RuleChecks:
             if first == label:
                 break
             late = self._sent.get(first)
-            if late is not None:
+            # Of two that were sent in one instant none is the first.
+            if late is not None and late.time < sent.time:
                 state.overtaken[first] = _At(late.row, late.time, late.client, "", first)
         if not labels:
             del groups[sent.group]
@@ -879,6 +904,7 @@ class RuleChecks:
         return {
             "place": self._place,
             "held": self._held,
+            "settled": self._settled,
             "sent": {label: sent.state() for label, sent in self._sent.items()},
             "labels": [self._sent_labels.state(), self._done_labels.state()],
             "ahead": self._ahead,
@@ -914,7 +940,7 @@ class RuleChecks:
         return all(are_new)
 
     def _continue(self, state: dict[str, Any]) -> None:
-        self._place, self._held = state["place"], state["held"]
+        self._place, self._held, self._settled = state["place"], state["held"], state["settled"]
         self._ahead = {label: [_At(*at) for at in some] for label, some in state["ahead"].items()}
         self._sent = {label: _Sent.of_state(sent) for label, sent in state["sent"].items()}
         self._sent_labels, self._done_labels = map(_LabelSet, state["labels"])

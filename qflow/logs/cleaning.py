@@ -15,8 +15,7 @@ lateness of the latest row and the offsets of the clocks have to be known before
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, Protocol, TypeVar
@@ -162,7 +161,10 @@ def _by_cause(instant: Sequence[LogRow]) -> list[LogRow]:
             return (3, first, 1) if client and (event != "release" or client == row.client) else (0, place, 0)
         if event in ("complete", "refused"):
             return (4 if row.label in sent else 0), place, 0
-        return ranks[event], place, 0
+        # Of one instant a number in the label says which was sent first.
+        digits = row.label.rpartition("-")[2]
+        number = int(digits) if event == "transfer" and digits.isdecimal() and len(digits) < 18 else 0
+        return ranks[event], number, place
 
     return [instant[place] for place in sorted(range(len(instant)), key=rank)]
 
@@ -202,7 +204,7 @@ class Order:
 # Missing rows
 
 _MOST_SILENCES = 256
-_MOST_WINDOWS = 10_000
+_MOST_WINDOWS = 1_000
 _FEW_JUMPS = 20
 """A producer that leaves out a number in more than one of so many transfers does not number all messages."""
 
@@ -213,7 +215,6 @@ class _Window(NamedTuple):
     begin: int
     end: int
     label: str
-    client: str
     rows: int = 1
 
 
@@ -228,7 +229,9 @@ class _Client:
     sent_at: int = -1
     done_at: int = -1
     got_at: int = -1
-    held: dict[tuple[str, str], None] = field(default_factory=dict)
+    # Deliveries that are not settled, with their times; and the time of the last one that was settled.
+    held: dict[tuple[str, str], int] = field(default_factory=dict)
+    settled_from: int = -1
 
 
 class _Holes:
@@ -268,24 +271,28 @@ class _Holes:
             if client.number and label.endswith(f"-{number}"):
                 client.number = number
             else:
-                self._note_number(client, name, label, time)
+                self._note_number(client, label, time)
             client.sent_at = time
         elif event == "deliver":
-            client.held[queue, label] = None
+            client.held[queue, label] = time
             if label in self._sent:
                 client.got_at = time
             else:
                 # Its consumer's clock may be behind, so that its transfer follows.
-                self._ahead[label] = _Window(client.got_at, time, label, name)
+                self._ahead[label] = _Window(client.got_at, time, label)
                 forget_oldest(self._ahead, MOST_UNDER_WAY)
         elif event in SETTLEMENTS:
-            if client.held.pop((queue, label), client) is client:
-                self._note(_Window(client.got_at, time, label, name))
+            delivered = client.held.pop((queue, label), None)
+            if delivered is None:
+                # Messages are settled in about the order of their deliveries.
+                self._note(_Window(client.settled_from, time, label))
+            else:
+                client.settled_from = delivered
         elif event in ("complete", "refused"):
             if label in self._sent:
                 client.done_at = time
             else:
-                self._note(_Window(client.done_at, time, label, name))
+                self._note(_Window(client.done_at, time, label))
         elif event == "error":
             client.held.clear()
 
@@ -293,11 +300,12 @@ class _Holes:
         if len(self._windows) < _MOST_WINDOWS:
             self._windows.append(window)
 
-    def _note_number(self, client: _Client, name: str, label: str, time: int) -> None:
+    def _note_number(self, client: _Client, label: str, time: int) -> None:
         prefix, _, digits = label.rpartition("-")
         number = int(digits) if prefix and digits.isascii() and digits.isdecimal() and len(digits) < 18 else 0
         if client.number and prefix == client.prefix and number > client.number + 1:
-            client.jumps.append(_Window(client.sent_at, time, label, name, number - client.number - 1))
+            missing = f"{prefix}-{client.number + 1}"
+            client.jumps.append(_Window(client.sent_at, time, missing, number - client.number - 1))
         client.number, client.prefix = number, prefix
 
     def _note_silence(self, time: int) -> None:
@@ -309,26 +317,38 @@ class _Holes:
             heapq.heappop(self._silences)
             self._shortest = self._silences[0][0]
 
-    def gaps(self) -> tuple[Gap, ...]:
-        """Return the spans from which rows are missing, in order of time."""
+    def gaps(self, quarantined: Collection[str], unknown: int) -> tuple[Gap, ...]:
+        """Return the spans of missing rows in order of time; quarantined rows are missing for themselves."""
         windows = [*self._windows, *self._ahead.values()]
         for client in self._clients.values():
             if len(client.jumps) * _FEW_JUMPS <= client.sent:
                 windows += client.jumps
-        silences = sorted(self._silences, reverse=True)
-        labels: dict[tuple[int, int], set[str]] = {}
-        rows: Counter[tuple[int, int]] = Counter()
-        for window in windows:
-            silence = next((one for one in silences if one[1] >= window.begin and one[2] <= window.end), None)
-            if silence is not None and window.begin >= 0:
-                labels.setdefault(silence[1:], set()).add(window.label)
-                rows[silence[1:]] += window.rows
-        spans = [span for span, missing in labels.items() if len(missing) > 1 or rows[span] > 2]
+        windows = [window for window in windows if window.label not in quarantined][:_MOST_WINDOWS]
+        first, spans = self._first or 0, dict[tuple[int, int], int]()
+        early = [window for window in windows if window.begin < 0]
+        if len(early) > 1 + unknown:
+            # The log begins when messages are under way already.
+            spans[first - 1, first] = len(early)
+        left = [window for window in windows if window.begin >= 0]
+        while left:
+            # The silence that most messages share; of those the longest.
+            best, within = 0, list[_Window]()
+            span = (0, 0)
+            for _, begin, end in sorted(self._silences, reverse=True):
+                inside = [one for one in left if one.begin <= begin and end <= one.end]
+                number = len({one.label for one in inside})
+                if number > best:
+                    best, within, span = number, inside, (begin, end)
+            rows = sum(one.rows for one in within)
+            if best <= 1 + unknown and rows <= 2 + unknown:
+                break
+            spans[span] = rows
+            left = [one for one in left if one not in within]
         silent = sum(end - begin for begin, end in spans)
-        lasts = max(1, self._last - (self._first or 0) - silent)
+        lasts = max(1, self._last - first - silent)
         return tuple(
-            Gap(begin, end, max(rows[begin, end], round(self._rows * (end - begin) / lasts)))
-            for begin, end in sorted(spans)
+            Gap(begin, end, max(rows, round(self._rows * (end - begin) / lasts)))
+            for (begin, end), rows in sorted(spans.items())
         )
 
 
@@ -454,7 +474,8 @@ class CleanLog:
         tolerance = ways.tolerance()
         labels = {label for label in unread if label}
         unknown = sum(not label for label in unread)
-        doubt = Doubt(() if self._is_numbered else holes.gaps(), tuple(sorted(labels)), unknown)
+        gaps = () if self._is_numbered else holes.gaps(labels, unknown)
+        doubt = Doubt(gaps, tuple(sorted(labels)), unknown)
         skew = self._skew if isinstance(self._skew, int) else tolerance.skew
         self.tolerance = Tolerance(skew, tolerance.lag, doubt)
         is_sorted = bool(order.late) and not self._is_numbered

@@ -219,12 +219,18 @@ class LogPlayer:
     __slots__ = (
         "workload", "broker", "errors", "rows", "_stage", "_observer", "_addresses", "_senders", "_sessions",
         "_consumers", "_joins", "_holders", "_owned", "_early", "_shown", "_arrived", "_ended",
+        "_is_doubtful",
     )  # fmt: skip
 
     def __init__(
-        self, workload: Workload, observer: Callable[[Event], None], state: dict[str, Any] | None = None
+        self,
+        workload: Workload,
+        observer: Callable[[Event], None],
+        state: dict[str, Any] | None = None,
+        *,
+        is_doubtful: bool = False,
     ) -> None:
-        self.workload, self._observer = workload, observer
+        self.workload, self._observer, self._is_doubtful = workload, observer, is_doubtful
         self._addresses = {producer.name: producer.to for producer in workload.producers}
         self._senders = Senders(workload.producers)
         names = {producer.name: producer.session or producer.name for producer in workload.producers}
@@ -290,6 +296,8 @@ class LogPlayer:
         else:
             self._shown[key] = None
             forget_oldest(self._shown, _MOST_EARLY)
+            if self._is_doubtful:
+                self._drop_ghost(row.client)
 
     def _error(self, row: _Row) -> None:
         self.pass_time(row.ts_us)
@@ -418,6 +426,15 @@ class LogPlayer:
             if holder is not None and not holder[2]:
                 self._settle(name, number, "complete")
                 return
+
+    def _drop_ghost(self, name: str) -> None:
+        """Settle a full window's oldest delivery: another delivery shows that there was credit for it."""
+        consumer, owned = self._consumers.get(name), self._owned.get(name, {})
+        if consumer is not None and len(owned) >= consumer.prefetch:
+            number, key = next(iter(owned.items()))
+            self._holders.pop(key, None)
+            self._settle(name, number, "accept")
+            self._settle_arrived()
 
     def _differs(self, row: _Row, engine: str) -> None:
         detail, now = {"logged": row.event, "engine": engine}, self.broker.now

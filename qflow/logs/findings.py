@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from qflow.logs.tolerance import Gap
 from qflow.workload.agenda import SECOND
 
 
@@ -59,9 +60,10 @@ class Finding(NamedTuple):
 
     def sentence(self) -> str:
         """Return the observation in words, and if it breaks a rule, the allowed one."""
-        begin, end = self.time / SECOND, (self.time + self.gap) / SECOND
-        more = {"mean": self._mean_off(), "begin": f"{begin:g}", "end": f"{end:g}"}
-        return SENTENCES[self.kind][1].format(**self._asdict(), **more, late=f"{self.gap / SECOND:.3g}")
+        words = SENTENCES[self.kind][1]
+        gap = Gap(self.time, self.time + self.gap, self.number).text() if "{missing}" in words else ""
+        late = f"{self.gap / SECOND:.3g}"
+        return words.format(**self._asdict(), mean=self._mean_off(), missing=gap, late=late)
 
     def text(self) -> str:
         """Return one line: place, kind, names and the sentence."""
@@ -123,7 +125,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
     # What makes a result uncertain.
     "rows missing": (
         "",
-        "rows are missing between {begin} s and {end} s (about {number}); consequences are not judged",
+        "{missing}; consequences are not judged",
     ),
     "gap": ("", "events {expected} to {seen} are missing; what follows is not certain"),
     "cut-off": ("", "the log breaks off after event {seen}: its end is missing"),

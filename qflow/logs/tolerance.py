@@ -47,6 +47,8 @@ class Gap(NamedTuple):
         >>> Gap(12_100_000, 14_000_000, 400).text()
         'rows are missing between 12.1 s and 14 s (about 400)'
         """
+        if self.end - self.begin <= 1:
+            return f"rows are missing before {self.end / SECOND:g} s (at least {self.rows})"
         span = f"{self.begin / SECOND:g} s and {self.end / SECOND:g} s"
         return f"rows are missing between {span} (about {self.rows})"
 

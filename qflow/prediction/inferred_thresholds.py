@@ -71,8 +71,7 @@ class Inferred:
             for queue, levels in self.levels.items()
         ]
         after, before = (
-            f"{len(findings):,} finding{'s' * (len(findings) > 1)}" if findings else "no findings"
-            for findings in (self.after, self.before)
+            f"{len(findings):,} finding{'s' * (len(findings) != 1)}" for findings in (self.after, self.before)
         )
         read = f"read from held completions: with {', '.join(words)}: {after}; before: {before}"
         return [read] * bool(words) + [

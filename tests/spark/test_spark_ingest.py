@@ -50,10 +50,10 @@ def test_foreign_columns_are_read_with_the_same_map_as_elsewhere(tmp_path):
 
 def test_a_bad_row_is_set_aside_with_its_reason_and_the_others_stay(tmp_path):
     """What else is bad of a row: logs/test_client_log.py."""
-    rows = [*GOOD[:4], GOOD[4]._replace(ts_us=0), GOOD[5]]
+    rows = [*GOOD[:4], GOOD[4]._replace(ts_us=-1), GOOD[5]]
     good, ((number, where, why, values),) = read(write_log(tmp_path / "log.parquet", rows))
     assert [row.label for _, row in good] == ["p-0", "p-1", "p-2", "p-3", "p-5"]
-    assert (number, where) == (5, "ts_us") and why.startswith("time must not go back, got 0 after 3")
+    assert (number, where) == (5, "ts_us") and why.startswith("must not be negative")
     assert "p-4" in values
 
 
@@ -71,8 +71,8 @@ def test_what_the_broker_reports_before_the_start_holds_at_the_start(tmp_path):
 
 
 def test_a_missing_column_and_a_damaged_file_are_one_row_of_the_quarantine(tmp_path):
-    path = write_log(tmp_path / "short.parquet", [row[:-1] for row in GOOD], COLUMNS[:-1])
-    assert read(path)[1][0].reason.endswith("; the column group is missing")
+    path = write_log(tmp_path / "short.parquet", [row[1:] for row in GOOD], COLUMNS[1:])
+    assert read(path)[1][0].reason.endswith("; the column ts_us is missing")
     whole = (WORKLOADS / "fleet.parquet").read_bytes()
     (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
     good, bad = read(tmp_path / "cut.parquet")
@@ -112,9 +112,9 @@ def test_a_consumer_that_a_log_shows_at_another_queue_joins_both():
 def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):
     from qflow.spark.ingest import make_lake
 
-    log = write_log(tmp_path / "log.parquet", [row[:-1] for row in GOOD], COLUMNS[:-1])
+    log = write_log(tmp_path / "log.parquet", [row[1:] for row in GOOD], COLUMNS[1:])
     (tmp_path / "log.json").write_text(json.dumps(WORKLOAD))
-    with pytest.raises(RefusalError, match="^log: the columns must be .*; the column group is missing"):
+    with pytest.raises(RefusalError, match="^log: the columns must be .*; the column ts_us is missing"):
         make_lake(spark, [log], tmp_path / "lake")
     # Rows of strangers are rows: they are set aside, and the audit of other logs goes on.
     strangers = [row._replace(client="stranger") for row in GOOD]
