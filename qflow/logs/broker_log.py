@@ -27,7 +27,7 @@ import bz2
 import gzip
 import lzma
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -695,13 +695,6 @@ def _blocks(path: Path, notes: list[str]) -> Iterator[tuple[bytes, int]]:
 
 # Lines
 
-_PHRASES = (
-    b"Producer flow control ", b": Flow limit created", b": setting flow control for msg",
-    b"flow limits are ignored", b"Maximum depth exceeded on ", b") start-up", b") shut-down",
-    b"Delete queue. name:",
-)  # fmt: skip
-"""One of these is in every line that matters."""
-
 _QUOTED = r'Queue \\?"(?P<queue>.+?)\\?": '
 _ON = re.compile(
     _QUOTED + r"has reached (?P<stop>\d+) enqueued (?P<unit>messages|bytes)\. "
@@ -745,19 +738,20 @@ class _LogReader:
         self._stopped: int | None = None
         self._observed = 0
         self._has_levels = self._has_info = self._has_other_info = False
-        self._file = ""
+        self._file, self._following = "", b""
         # Lines that matter, of this file and of earlier ones: copytruncate leaves some in two files.
         self._here, self._earlier = set[bytes](), set[bytes]()
-        self._rules = (
-            (_ON, self._turn_on),
-            (_OFF, self._turn_off),
-            (_CREATED, self._create),
-            (_HELD, self._hold),
-            (_IGNORED, self._ignore),
-            (_FULL, self._refuse),
-            (_DELETED, self._delete),
-            (_STARTED, self._start),
-            (_STOPPED, self._stop),
+        # A phrase that is in every line of a kind, the whole of its message, and what follows from it.
+        self._rules: tuple[tuple[bytes, re.Pattern[str], Callable[[int, re.Match[str]], None]], ...] = (
+            (b"Producer flow control activated", _ON, self._turn_on),
+            (b"Producer flow control deactivated", _OFF, self._turn_off),
+            (b": Flow limit created", _CREATED, self._create),
+            (b": setting flow control for msg", _HELD, self._hold),
+            (b"flow limits are ignored", _IGNORED, self._ignore),
+            (b"Maximum depth exceeded on ", _FULL, self._refuse),
+            (b"Delete queue. name:", _DELETED, self._delete),
+            (b") start-up", _STARTED, self._start),
+            (b") shut-down", _STOPPED, self._stop),
         )
 
     def begin_file(self, name: str) -> None:
@@ -776,40 +770,45 @@ class _LogReader:
         first = next((time for line in lines if (time := self.clock.instant(line[:_LONGEST_HEAD]))), None)
         if first is not None:
             self._begin = self._since = self._end = first
-        for start in _places(block):
+        for start, kind in self._places(block):
             end = block.find(b"\n", start)
             end = len(block) if end < 0 else end
-            self._read(block[start:end], block[end + 1 : end + 1 + _LONGEST_HEAD])
+            self._read(kind, block[start:end], block[end + 1 : end + 1 + _LONGEST_HEAD])
         for line in reversed(block[-8 * _LONGEST_HEAD :].splitlines()):
             time = self.clock.instant(line[:_LONGEST_HEAD])
             if time is not None:
                 self._end = max(self._end, time)
                 break
 
-    def _read(self, line: bytes, following: bytes) -> None:
+    def _places(self, block: bytes) -> list[tuple[int, int]]:
+        """Return the offsets of the lines with one of the phrases, in order, each with its rule's number."""
+        found: dict[int, int] = {}
+        for kind, (phrase, *_) in enumerate(self._rules):
+            place = block.find(phrase)
+            while place >= 0:
+                found.setdefault(block.rfind(b"\n", 0, place) + 1, kind)
+                place = block.find(phrase, place + len(phrase))
+        return sorted(found.items())
+
+    def _read(self, kind: int, line: bytes, following: bytes) -> None:
+        _, pattern, fold = self._rules[kind]
+        match = pattern.search(line.decode("utf-8", "replace").rstrip("\r"))
+        if match is None:
+            return
         if line in self._earlier:
-            self._note(
-                f"{self._file} has lines of an earlier file, such as {line[:60].decode(errors='replace')!r}."
-            )
+            self._note(f"{self._file} has lines of an earlier file, such as {match.string[:60]!r}.")
             return
         if len(self._here) < _MOST_KEPT:
             self._here.add(line)
-        text = line.decode("utf-8", "replace").rstrip("\r")
-        for pattern, fold in self._rules:
-            match = pattern.search(text)
-            if match:
-                head = text[: match.start()].encode()[:_LONGEST_HEAD]
-                time = self.clock.instant(head)
-                if time is None:
-                    self._note(f"{self._file}: lines without a time are passed over, such as {text[:80]!r}.")
-                    return
-                if self._begin is None:
-                    self._begin = self._since = time
-                self._end = max(self._end, time)
-                if pattern is _FULL:
-                    self._following = following.partition(b"\n")[0].decode("utf-8", "replace")
-                fold(time, match)
-                return
+        time = self.clock.instant(match.string[: match.start()].encode()[:_LONGEST_HEAD])
+        if time is None:
+            self._note(f"{self._file}: lines without a time are passed over, such as {match.string[:80]!r}.")
+            return
+        if self._begin is None:
+            self._begin = self._since = time
+        self._end = max(self._end, time)
+        self._following = following
+        fold(time, match)
 
     def _note(self, text: str) -> None:
         kind = text.partition(", such as")[0]
@@ -877,7 +876,8 @@ class _LogReader:
         queue = self._queue(match)
         is_error = match["error"] is not None
         depth, limit = _parse_depth(match["depth"]), _parse_depth(match["limit"])
-        detached = _DETACHED.search(self._following) if is_error else None
+        next_line = self._following.partition(b"\n")[0].decode("utf-8", "replace")
+        detached = _DETACHED.search(next_line) if is_error else None
         refused = Overflow(
             time, queue.name, *depth, *limit, is_error, detached["session"] if detached else ""
         )
@@ -930,17 +930,6 @@ class _LogReader:
             name, begin, self._end, self._observed, self.lines, max(1, self.runs), self.clock.is_hires,
             shows, self.queues, tuple(self.notes), self.clock.zone or UTC,
         )  # fmt: skip
-
-
-def _places(block: bytes) -> list[int]:
-    """Return the offsets of the lines with one of the phrases, in order."""
-    found: set[int] = set()
-    for phrase in _PHRASES:
-        place = block.find(phrase)
-        while place >= 0:
-            found.add(block.rfind(b"\n", 0, place) + 1)
-            place = block.find(phrase, place + len(phrase))
-    return sorted(found)
 
 
 def _parse_depth(text: str) -> tuple[int | None, int | None]:
