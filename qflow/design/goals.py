@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.design.bounds import DesignError
 from qflow.workload.measures import measure_text
@@ -35,12 +35,22 @@ if TYPE_CHECKING:
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0}
 _BYTES = {"b": 1, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
+
+
+class _Form(NamedTuple):
+    """One kind of goal: the words before its limit, the measure or its beginning, and the limit's units."""
+
+    pattern: str
+    measure: str
+    units: dict[str, Any]
+    unit: str
+
+
 _FORMS = (
-    # Pattern before the limit; measure, or how it begins; the units that a limit may have, and what each is.
-    (r"(p50|p99|max) wait(\.mean)?", "wait_", _SECONDS, "s"),
-    (r"(p50|p99) completion(\.mean)?", "latency_", _SECONDS, "s"),
-    (r"blocked(\.mean)?", "blocked_share", {"%": 0.01}, "%"),
-    (r"depth", "max_depth", {"": 1, **_BYTES}, ""),
+    _Form(r"(p50|p99|max) wait(\.mean)?", "wait_", _SECONDS, "s"),
+    _Form(r"(p50|p99) completion(\.mean)?", "latency_", _SECONDS, "s"),
+    _Form(r"blocked(\.mean)?", "blocked_share", {"%": 0.01}, "%"),
+    _Form(r"depth", "max_depth", {"": 1, **_BYTES}, ""),
 )
 _ALLOWED = (
     "'p99 wait < 2s' (p50, p99 or max; ms, s or min), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%' "
@@ -69,15 +79,14 @@ class Goal:
         words = " ".join(str(text).lower().split())
         if re.fullmatch(r"loss ?=? ?0", words):
             return cls(text, "loss", 0.0)
-        for pattern, measure, units, unit in _FORMS:
-            found = re.fullmatch(rf"{pattern} ?<=? ?(?P<number>\d+(\.\d+)?) ?(?P<unit>[a-z%]*)", words)
-            scale = units.get(found["unit"]) if found else None
-            if found and scale and float(found["number"]):
-                in_bytes = measure == "max_depth" and bool(found["unit"])
-                which = "max_bytes" if in_bytes else measure + (found[1] if measure.endswith("_") else "")
-                return cls(
-                    text, which, float(found["number"]) * scale, " B" if in_bytes else unit, ".mean" in words
-                )
+        for form in _FORMS:
+            found = re.fullmatch(rf"{form.pattern} ?<=? ?(?P<number>\d+(\.\d+)?) ?(?P<unit>[a-z%]*)", words)
+            scale = form.units.get(found["unit"]) if found else None
+            if found and scale and (limit := float(found["number"]) * scale):
+                if form.measure == "max_depth" and found["unit"]:
+                    return cls(text, "max_bytes", limit, " B")
+                measure = form.measure + (found[1] if form.measure.endswith("_") else "")
+                return cls(text, measure, limit, form.unit, ".mean" in words)
         raise DesignError(f"a goal: must be like {_ALLOWED}, got {text!r}")
 
     def value(self, costs: Costs) -> float:

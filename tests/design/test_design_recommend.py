@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from dataclasses import replace
 from functools import cache, partialmethod
 
 import pytest
@@ -16,6 +17,7 @@ from qflow import cli
 from qflow.configuration.notations import read_line
 from qflow.design import DesignError, Limits, Recommendation, frontier, judge_workload, recommend, traffic_of
 from qflow.design.frontier import MESSAGE_LIMIT, Part, best, cover, mark, parts_of
+from qflow.design.recommend import DemandBound, recommendation_text
 from qflow.design.settings_map import map_of_queue
 from qflow.logs.workload_file import workload_json
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -387,3 +389,19 @@ def test_a_queue_that_fills_in_a_burst_of_twenty_seconds_is_seen_to():
     assert made.evidence.seconds == 120
     # 100 a second come for 20 s, and 33 a second are read: the producer waits in each burst.
     assert made.evidence.blocked_share > 0.2
+
+
+def test_a_sizing_from_a_blocked_producers_log_says_for_which_demand_it_holds():
+    bounds = {"C1": DemandBound(280.4, "its window was full 80 % of the time, and it never caught up")}
+    made = replace(recommend(orders(), message_limit=60, slo="depth < 5000"), bounds=bounds)
+    said = recommendation_text(made, made.capacities)
+    assert said.startswith("these settings keep all goals for the least demand that the log shows (in ")
+    assert "thresholds are safe for any, costs and goals are those of the least" in said
+    assert (
+        "\n  C1: at least 280.4 a second; its window was full 80 % of the time, and it never caught" in said
+    )
+    shown = made.asdict()["demand"]["C1"]
+    assert shown == {"known": False, "at_least": 280.4, "why": bounds["C1"].why}
+    known = recommend(orders(), message_limit=60, slo="depth < 5000")
+    said = recommendation_text(known, known.capacities)
+    assert known.asdict()["demand"] == {} and "least demand" not in said
