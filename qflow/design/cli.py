@@ -10,14 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from qflow.arguments import add_columns, add_json, add_seed, add_several, add_workload, named_number
+from qflow.arguments import (
+    add_columns,
+    add_json,
+    add_seed,
+    add_several,
+    add_workload,
+    named_number,
+    named_rate,
+)
 from qflow.colour import paint_states
 from qflow.kit import INTERRUPTED, RefusalError
 from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
     from qflow.design.frontier import Limits
-    from qflow.design.recommend import Recommendation
+    from qflow.design.recommend import DemandBound, Recommendation
     from qflow.workload.model import Workload
 
 
@@ -38,6 +46,13 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--log", metavar="LOG", help="design for the traffic in a client log: .parquet, .csv or .csv.gz"
     )
     add_columns(parser)
+    add_several(
+        parser,
+        "--demand",
+        "CLIENT=N/s",
+        "messages a second that a producer wants to send, where its log cannot show it",
+        type=named_rate,
+    )
     parser.add_argument("--keep-capacities", action="store_true", help="do not touch the producers' windows")
     add_several(
         parser,
@@ -82,7 +97,7 @@ def run(namespace: argparse.Namespace) -> int:
     shown = ProgressLine("simulating the frontier", count, unit="settings")
     if namespace.counterexample:
         check_target(namespace.counterexample)
-    workload = _workload(namespace)
+    workload, bounds = _workload(namespace)
     look_over(workload, "qflow design")
     limits = _limits(namespace, workload)
     try:
@@ -92,6 +107,7 @@ def run(namespace: argparse.Namespace) -> int:
             keep_capacities=namespace.keep_capacities,
             message_limit=_message_limit(namespace.messages),
             slo=namespace.slo,
+            bounds=bounds,
             progress=shown,
         )
     except KeyboardInterrupt:
@@ -163,16 +179,29 @@ def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
             print(f"\n{file}: stop × capacity of {queue}.", *drawn.claims, sep="\n")
 
 
-def _workload(namespace: argparse.Namespace) -> Workload:
+def _workload(namespace: argparse.Namespace) -> tuple[Workload, dict[str, DemandBound]]:
+    """Return the workload to design for, and the demand of which a log shows a lower bound only."""
+    from qflow.design.recommend import DemandBound
     from qflow.workload import Workload
 
-    workload = Workload.load(namespace.workload)
+    workload, bounds = Workload.load(namespace.workload), dict[str, DemandBound]()
+    if namespace.demand and not namespace.log:
+        raise RefusalError("--demand: it is for what a log cannot show (--log); a workload file has rates")
+    for name, rate in namespace.demand:
+        workload = workload.with_producer(name, demand=rate)
     if namespace.log:
         from qflow.logs.client_log import ClientLog
-        from qflow.prediction.client_model import extract
+        from qflow.prediction.client_model import LogModel
 
-        workload = extract(ClientLog.load(namespace.log, namespace.map), workload).workload
-    return workload if namespace.seed is None else workload.with_seed(namespace.seed)
+        behind = LogModel(ClientLog.load(namespace.log, namespace.map), workload)
+        bounds = {
+            name: DemandBound(demand.at_least, demand.why)
+            for name, demand in behind.demands.items()
+            if not demand.is_known
+        }
+        # A think time would be a guess, too, of a producer that never shows its pace.
+        workload = (behind.extraction("open", "least") if bounds else behind.extraction()).workload
+    return workload if namespace.seed is None else workload.with_seed(namespace.seed), bounds
 
 
 def _limits(namespace: argparse.Namespace, workload: Workload) -> dict[str, Limits]:

@@ -265,6 +265,7 @@ def recommend(
     keep_capacities: bool = False,
     message_limit: int | None = MESSAGE_LIMIT,
     slo: Iterable[str] = (),
+    bounds: Mapping[str, DemandBound] | None = None,
     progress: Progress | None = None,
 ) -> Recommendation:
     """Return settings for a workload that cannot overflow, and their costs.
@@ -273,6 +274,7 @@ def recommend(
         workload, limits, keep_capacities, message_limit, progress: As for :func:`qflow.design.frontier`.
         slo: Goals, such as ``"p99 wait < 2s"``, ``"p99 completion < 500ms"``, ``"blocked < 5%"``,
             ``"depth < 5000"`` and ``"loss 0"``; see :attr:`Recommendation.goals`.
+        bounds: Producer name to its demand, where the workload is of a log that shows a lower bound only.
 
     Returns:
         Settings that keep all goals, or those that are nearest. Ctrl-C ends it early, with the best so far.
@@ -346,6 +348,7 @@ def recommend(
             for old, new in zip(workload.consumers, made.consumers, strict=True)
         },
         is_whole,
+        bounds or {},
     )
 
 

@@ -1,10 +1,13 @@
 """Designs held by an independent simulator: what is said to hold, over seeds that the design did not see."""
 
+import json
+import re
 from random import Random
 
 import pytest
-from foreign_simulator import Run
-from foreign_workloads import drawn_from
+from commands import output_of
+from foreign_simulator import US, Run
+from foreign_workloads import Client, Queue, Setup, drawn_from, users_files
 
 from qflow.design import recommend
 from qflow.logs.workload_file import workload_json
@@ -66,6 +69,32 @@ def broken(number):
     found = [(number, goal.text, values(one, goal)) for goal in kept for one in setups]
     limits = {goal.text: goal for goal in kept}
     return len(kept), [one for one in found if limits[one[1]].use(one[2]) >= 1]
+
+
+def blocked_log(folder):
+    """Return the files of a producer that wants to send 100 a second and is let send 40."""
+    messages = [(10_000 * number, 100, "") for number in range(1, 1000)]
+    producer = Client("p", ("q",), 10, messages, delay=200)
+    consumer = Client("c", ("q",), 5, services=[25_000], delay=200)
+    setup = Setup(10 * US, [Queue("q", 20, 10, limit=1000)], [producer], [consumer])
+    return users_files(setup, folder)
+
+
+def test_a_design_from_a_blocked_producers_log_says_for_which_demand_it_is(tmp_path, capsys):
+    """By hand: the log shows 40 a second and the 30 that fill queue and window; 100 were wanted."""
+    workload, log, run = blocked_log(tmp_path)
+    assert run.producer("p")["blocked_share"] > 0.9
+    slo = ["--slo", "blocked < 90%", "--messages", "300"]
+    said = json.loads(output_of(capsys, "design", workload, "--log", log, *slo, "--json"))
+    demand = said["demand"]["p"]
+    assert demand["known"] is False and 40 <= demand["at_least"] <= 43
+    text = output_of(capsys, "design", workload, "--log", log, *slo)
+    assert text.startswith("these settings keep all goals for the least demand that the log shows")
+    assert re.search(r"\n  p: at least 4\d(\.\d+)? a second; its window was full \S+ % of the time", text)
+    assert "thresholds are safe for any" in text
+    stated = ["design", workload, "--log", log, "--demand", "p=100/s", "--messages", "300", "--json"]
+    said = json.loads(output_of(capsys, *stated))
+    assert said["demand"] == {} and 2.5 < said["recommended"]["seconds"] < 3.5
 
 
 def test_a_design_holds_in_independent_runs():
