@@ -108,6 +108,14 @@ def kit_path(name: str) -> Path:
     )
 
 
+def read_text(path: str | Path, errors: str = "strict") -> str:
+    """Read a file as UTF-8, with or without a byte order mark; refuse UTF-16, which PowerShell writes."""
+    content = Path(path).read_bytes()
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise RefusalError(f"{path}: this file is UTF-16, as PowerShell's > writes it; save it as UTF-8")
+    return content.decode("utf-8-sig", errors)
+
+
 def install_command(extra: str = "", options: str = "") -> str:
     """Return the command that installs qflow again as it was installed, with an extra."""
     extras = f"[{extra}]" if extra else ""

@@ -26,7 +26,7 @@ from qflow.configuration.declaration import ConfigurationError
 from qflow.configuration.notations import LineParser, read_line, read_value
 from qflow.configuration.qpid_config import REPLICATE_KEY, add_exchange_options
 from qflow.displays import broker_table
-from qflow.kit import RefusalError
+from qflow.kit import RefusalError, read_text
 from qflow.table import Table
 
 TOOL = "qpid-config"
@@ -139,7 +139,7 @@ def read_script(path: str | Path) -> SetupScript:
         RefusalError: If it has no such line.
         OSError: If the file cannot be opened.
     """
-    return parse_script(Path(path).read_text("utf-8", "replace"), Path(path).name)
+    return parse_script(read_text(path, "replace"), Path(path).name)
 
 
 def parse_script(text: str, name: str = "script") -> SetupScript:

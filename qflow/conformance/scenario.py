@@ -17,6 +17,7 @@ from typing import Any
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
+from qflow.kit import read_text
 from qflow.qflow_error import QflowError
 
 _RUN = re.compile(r"(.*?)(\d+)\.\.(\d+)(\*?)")
@@ -137,7 +138,7 @@ def load_scenarios(path: str | Path) -> Iterator[Scenario]:
 
 def _scenarios(path: str | Path) -> Iterator[tuple[int, Scenario]]:
     try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(lines, 1):
@@ -156,7 +157,7 @@ def _scenarios(path: str | Path) -> Iterator[tuple[int, Scenario]]:
 def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
     """Read a file of recorded starts: a list of ``options``, ``starts`` and ``stderr``."""
     try:
-        entries = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        entries = json.loads(read_text(path))
     except (OSError, ValueError) as error:
         raise ScenarioError(f"{path}: cannot be read: {error}") from error
     except RecursionError:

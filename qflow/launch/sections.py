@@ -5,10 +5,10 @@ without a server, and from a folder browsers fetch nothing. They load scripts th
 sections are one, packed, which a page loads when its search is first used. What is found is a place in a
 text, shown with what stands around it; an index of words would have to be loaded besides.
 
-The pages are read by regular expressions, as all of them come from one writer, nbconvert, which nests neither
-headings nor rows. BeautifulSoup was tried: the same sections of all pages, but for a blank in three rows, in 26
-times the time (a minute of each build), as it makes an object of every mark of every stored picture. A heading
-with an attribute, or a table inside a row, would not be found here; ``tests/launch`` counts the sections.
+The pages are read by regular expressions: all of them come from one writer, nbconvert, which nests neither
+headings nor rows. BeautifulSoup was tried. It finds the same sections of all pages, but for a blank in three
+rows, and takes 26 times as long (a minute of each build), as it makes an object of every mark of every stored
+picture. A heading with an attribute, or a table inside a row, would not be found here.
 """
 
 from __future__ import annotations

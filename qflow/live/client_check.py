@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections import deque
@@ -256,8 +257,10 @@ class Program:
         try:
             # What the program starts inherits the mark, in whichever session it runs.
             self._mark = f"{_MARK}={uuid4().hex}".encode()
+            # On Windows a program may be a .cmd, such as npx, which is found by its whole path only.
+            program, *words = command
             self._process = subprocess.Popen(
-                list(command),
+                [shutil.which(program) or program, *words],
                 env={**os.environ, **environment, _MARK: self._mark.decode().partition("=")[2]},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -326,7 +329,9 @@ class Program:
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, number)
             else:
-                self._process.kill()
+                # Windows has no groups of processes; this ends the program with all that it started.
+                ending = ["taskkill", "/T", "/F", "/PID", str(self._process.pid)]
+                subprocess.run(ending, capture_output=True, check=False)
 
     def __enter__(self) -> Program:
         return self

@@ -20,6 +20,7 @@ from qflow import client_windows
 from qflow.broker.errors import StartupError
 from qflow.broker.options import BrokerOptions
 from qflow.broker.settings import Argument
+from qflow.kit import read_text
 from qflow.workload.attributes import (
     Rules,
     WorkloadError,
@@ -476,7 +477,7 @@ class Workload:
         """
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            text = read_text(path)
             return cls.from_json(json.loads(text, object_pairs_hook=_without_duplicates), name=path.stem)
         except WorkloadError as error:
             raise WorkloadError(f"{path.name}: {error}") from None

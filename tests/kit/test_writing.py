@@ -298,3 +298,11 @@ def test_standard_output_is_shared_with_what_is_printed(tmp_path, name):
 def test_one_pipe_takes_two_outputs(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     require_apart([tmp_path / "pipe", tmp_path / "pipe"], [])
+
+
+@pytest.mark.parametrize("words", [["run", "w.json"], ["conform", "w.json"], ["config", "script", "w.json"]])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_of_powershell_is_named_as_such(tmp_path, capsys, monkeypatch, words, encoding):
+    monkeypatch.chdir(tmp_path)
+    Path("w.json").write_bytes("\ufeff{}".encode(encoding))
+    assert "w.json: this file is UTF-16" in refusal(capsys, *words)
