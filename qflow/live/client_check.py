@@ -415,18 +415,10 @@ class _Watch:
                     # What it releases stays on the queue.
                     batch = min(settled - self._settled.get(link, 0), self.consumed - consumed)
                     self.largest, self._settled[link] = max(self.largest, batch), settled
-            self.figures = Figures(
-                ledger.transfers,
-                words["accepted"],
-                words["released"],
-                words["rejected"],
-                ledger.unsettled,
-                ledger.stored,
-                0 if queue is None else queue.message_depth,
-                ledger.messages,
-                ledger.arrived,
-                ledger.uncommitted,
-            )
+            told = (words["accepted"], words["released"], words["rejected"])
+            depth, came = 0 if queue is None else queue.message_depth, (ledger.messages, ledger.arrived)
+            waiting, stored = ledger.unsettled, ledger.stored
+            self.figures = Figures(ledger.transfers, *told, waiting, stored, depth, *came, ledger.uncommitted)
         if self.connections and not self._connected:
             self._connected = monotonic()
         self.most_unsettled = max(ledger.most_unsettled, self.most_unsettled, self.unsettled)
@@ -490,25 +482,14 @@ class _Watch:
 
     def run(self, pause: str, before: Figures | None = None, end: str = "", printed: int = 0) -> ClientRun:
         """Return the run: how its parts ended, the figures and the printed lines before the second."""
-        ledger, words = self.ledger, self._words
-        return ClientRun(
-            self.case,
-            before or self.figures,
-            self.figures,
-            self.most_unsettled,
-            pause,
-            self.program.status,
-            words(self.program.output()),
-            (end or pause) if self.program.status is None else ENDED,
-            words(self.program.output(printed)) if before else "",
-            self.connections > 0,
-            ledger.most_uncommitted,
-            len(ledger.links),
-            ledger.is_told_apart,
-            round(self.idle, 1),
-            dict(ledger.elsewhere),
-            ledger.is_pipelined,
-        )
+        ledger, program, status = self.ledger, self.program, self.program.status
+        output, reaction = self._words(program.output()), self._words(program.output(printed))
+        waiting, end = self.most_unsettled, (end or pause) if status is None else ENDED
+        run = ClientRun(self.case, before or self.figures, self.figures, waiting, pause, status, output, end)
+        run = replace(run, reaction=reaction if before else "", is_connected=self.connections > 0)
+        run = replace(run, most_uncommitted=ledger.most_uncommitted, links=len(ledger.links))
+        run = replace(run, is_told_apart=ledger.is_told_apart, is_pipelined=ledger.is_pipelined)
+        return replace(run, idle=round(self.idle, 1), elsewhere=dict(ledger.elsewhere))
 
     def _words(self, output: str) -> str:
         """Return a program's output with the port as a name, since it is another one in each run."""

@@ -560,4 +560,4 @@ def test_pytest_finds_the_fixture_by_itself_where_qflow_is_installed(root):
     import tomllib
 
     points = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
-    assert points == {"qflow.live.pytest_broker": "qflow.live.pytest_broker"}
+    assert points["qflow.live.pytest_broker"] == "qflow.live.pytest_broker"
