@@ -252,6 +252,7 @@ def explain_unknown(name: str) -> str:
         return RETIRED[name]
     if name.startswith("cluster-"):
         return _CLUSTER
+    # A strict likeness: a wrong hint costs more than none.
     near = difflib.get_close_matches(name, [*MODELLED, *NOT_MODELLED], 1, 0.8)
     return f"did you mean {near[0]}?" if near else ""
 
@@ -278,6 +279,7 @@ class BrokerSetup:
         cls, arguments: Iterable[str] = (), environment: Mapping[str, str] | None = None, file: str = ""
     ) -> BrokerSetup:
         """Read a command line, an environment and a file; a SetupError has all problems, not the first."""
+        # The words are read twice: they may name the file, whose lines come after them.
         words, variables = list(arguments), environment or {}
         problems: list[str] = []
         ignored = ignored_variables(variables)
@@ -376,6 +378,7 @@ def _keep_good(lines: Iterable[str], path: str, problems: list[str]) -> list[str
 
 
 def _with_hint(problem: str) -> str:
+    # qpidd's words stay as they are, so that they can be searched for; ours follow in brackets.
     found = re.search(r"Bad argument: \|\s*([^=|]+?)\s*(?:=|\|$)|unrecognised option '--([^']+)'", problem)
     hint = explain_unknown(found[1] or found[2]) if found else ""
     return f"{problem}  ({hint})" if hint else problem

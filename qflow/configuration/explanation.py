@@ -157,6 +157,7 @@ def explain(
 
 
 def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal:
+    # A broker for each question: no answer may depend on the question before.
     broker = Broker(options)
     alternate = declaration.alternate_exchange
     try:
@@ -174,6 +175,7 @@ def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal
 
 
 def _describe_flow(subject: _Subject) -> tuple[str, tuple[str, ...], tuple[Effective, ...]]:
+    # As in the broker: of a ring it does not even read the thresholds.
     if is_exempt(subject.settings):
         return "No flow control: a ring queue never has any, whatever thresholds it is given.", ("FC-03",), ()
     if levels := subject.levels:
@@ -243,6 +245,7 @@ def _summarize(levels: FlowLevels) -> str:
         [f"{n} {word}" for unit, word in UNITS.items() if (n := getattr(levels, f"{side}_{unit}").value)]
         for side in (STOP, RESUME)
     )
+    # Either unit alone stops producers, and both have to be low before they resume.
     return f"Producers are held above {' or '.join(above)}, and go on below {' and '.join(below)}."
 
 
@@ -443,6 +446,7 @@ def _after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator
         settings = QueueSettings.from_arguments(declaration.arguments)
     except InvalidConversion:
         return
+    # The refused queue is gone, and its levels with it: they are worked out once more, unchecked.
     levels = FlowLevels.propose(settings, options)
     if is_exempt(settings) or not levels.is_limiting:
         return

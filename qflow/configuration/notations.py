@@ -161,6 +161,7 @@ def read_any(text: str, name: str = "queue") -> Declaration:
     >>> read_any('{"qpid.max_count": 9}', "q") == read_any("q --max-queue-count=9")
     True
     """
+    # A name alone is an address and a line alike, and both come to the same queue.
     if text.lstrip().startswith("{"):
         return Declaration.of_properties(name, read_json_map(text))
     if re.match(r"[^;]*;\s*\{", text):

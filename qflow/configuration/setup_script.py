@@ -91,6 +91,7 @@ class SetupStep:
         except ManagementError as error:
             return error.text
         except (TypeError, ValueError) as error:
+            # A name of 300 bytes, a number of 65 bits: no frame of the protocol holds it.
             return f"no client can send this: {error}"
         return ""
 
@@ -205,8 +206,9 @@ def _commands(text: str, notes: list[str]) -> Iterator[_ShellCommand]:
 
 
 def _tokens(line: str) -> list[str]:
-    # A variable in single quotes is none.
+    # A dollar in single quotes is a letter; shlex drops the quotes, so it is hidden behind a NUL until later.
     line = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace("$", "\0"), line)
+    # Where output goes matters to nobody here, and 2>&1 would be split in three.
     line = re.sub(r"(?<!\S)[0-9&]?>>?\s*(?:&[0-9]|\S+)", "", line)
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
     lexer.whitespace_split, lexer.commenters = True, ""
@@ -303,6 +305,7 @@ class _ScriptReader:
                     f"line {line}: the loops of this script come to more than {_MOST_WORDS} words"
                 )
             variables[words[1]] = item
+            # A loop's lines have their own numbers each time: a refusal names the line, its words the turn.
             self.read(body, variables)
         return end
 

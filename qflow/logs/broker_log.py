@@ -395,7 +395,7 @@ class BrokerLog(Tabular):
         }
 
     def when(self, time_us: int) -> str:
-        """Return a time of the log as text, in the zone of the broker."""
+        """Return a time as text in the broker's zone."""
         instant = datetime.fromtimestamp(time_us // SECOND, self.zone).replace(microsecond=time_us % SECOND)
         return instant.strftime("%Y-%m-%d %H:%M:%S") + (
             f".{instant.microsecond // 1000:03d}" if self.is_hires else ""
@@ -829,6 +829,7 @@ class _LogReader:
                 # The same line twice, as syslog and a file of its own may be collected into one.
                 return
             self._close(queue.name, time, "not logged")
+        # The line names one threshold; the other unit may have one, too, of which it says nothing.
         stop, unit = int(match["stop"]), match["unit"]
         name = "stop_count" if unit == "messages" else "stop_size"
         if getattr(queue.thresholds, name) not in (None, stop):
@@ -862,6 +863,7 @@ class _LogReader:
         queue = self._queue(match)
         self._close(queue.name, time, "queue replaced")
         levels = LoggedThresholds(*(int(match[name]) for name in LoggedThresholds._fields))
+        # The broker logs this once for each queue: there is a new one of that name.
         known = [(old, new) for old, new in zip(queue.thresholds, levels, strict=True) if old is not None]
         queue.changes += any(old != new for old, new in known)
         queue.thresholds = levels
@@ -908,11 +910,13 @@ class _LogReader:
         self._since, self._stopped = time, None
 
     def _stop(self, time: int, match: re.Match[str]) -> None:
+        # Spells stay open: whether the queue comes back empty is known when a broker starts.
         self._stopped = time
 
     def finish(self, name: str) -> BrokerLog:
         """Return the log; queues that are ON now are ON at its end."""
         begin = self._begin or 0
+        # Lines after the shut-down, of tools that share the file, are no time of the broker's.
         self._observed += max(0, (self._stopped or self._end) - (self._since or begin))
         for queue, spell in self._on.items():
             self.queues[queue].spells.append(spell)

@@ -170,7 +170,7 @@ class Channel:
         self.give(self.engine.execution_sync, then=then)
 
     def sync_all(self) -> None:
-        """Request reports of all commands sent so far, unless the last one is a sync already."""
+        """Request a report of each command, unless the last one is a sync already."""
         if self.next_number - 1 > self._synced_at:
             self.sync()
 
