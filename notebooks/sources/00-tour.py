@@ -147,6 +147,7 @@ assert recorded.agrees
 # | point your own clients at it | [15 · Your own clients](15-your-own-clients.ipynb) |
 # | break it on purpose, in as few moves as you can | [16 · Break it](16-break-it.ipynb) |
 #
-# Or follow a path: [45 minutes](91-path-45-minutes.ipynb), [half a day](92-path-half-day.ipynb),
+# Or follow a path: [45 minutes](91-path-45-minutes.ipynb), [90 minutes](96-path-90-minutes.ipynb),
+# [half a day](92-path-half-day.ipynb),
 # [a day](93-path-full-day.ipynb), [I run brokers](94-path-i-run-brokers.ipynb),
 # [I write consumers](95-path-i-write-consumers.ipynb).

@@ -38,5 +38,6 @@ assert not missing
 # %% [markdown] id="other"
 # ## Other paths
 #
-# [half a day](92-path-half-day.ipynb) · [a day](93-path-full-day.ipynb) · [I run
-# brokers](94-path-i-run-brokers.ipynb) · [I write consumers](95-path-i-write-consumers.ipynb)
+# [90 minutes](96-path-90-minutes.ipynb) · [half a day](92-path-half-day.ipynb) · [a
+# day](93-path-full-day.ipynb) · [I run brokers](94-path-i-run-brokers.ipynb) · [I write
+# consumers](95-path-i-write-consumers.ipynb)

@@ -64,5 +64,6 @@ assert not missing
 # %% [markdown] id="other"
 # ## Other paths
 #
-# [45 minutes](91-path-45-minutes.ipynb) · [half a day](92-path-half-day.ipynb) · [I run
+# [45 minutes](91-path-45-minutes.ipynb) · [90 minutes](96-path-90-minutes.ipynb) ·
+# [half a day](92-path-half-day.ipynb) · [I run
 # brokers](94-path-i-run-brokers.ipynb) · [I write consumers](95-path-i-write-consumers.ipynb)

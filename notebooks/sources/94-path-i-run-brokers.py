@@ -57,5 +57,6 @@ assert not missing
 # %% [markdown] id="other"
 # ## Other paths
 #
-# [45 minutes](91-path-45-minutes.ipynb) · [half a day](92-path-half-day.ipynb) · [a
+# [45 minutes](91-path-45-minutes.ipynb) · [90 minutes](96-path-90-minutes.ipynb) ·
+# [half a day](92-path-half-day.ipynb) · [a
 # day](93-path-full-day.ipynb) · [I write consumers](95-path-i-write-consumers.ipynb)

@@ -54,5 +54,6 @@ assert not missing
 # %% [markdown] id="other"
 # ## Other paths
 #
-# [45 minutes](91-path-45-minutes.ipynb) · [half a day](92-path-half-day.ipynb) · [a
+# [45 minutes](91-path-45-minutes.ipynb) · [90 minutes](96-path-90-minutes.ipynb) ·
+# [half a day](92-path-half-day.ipynb) · [a
 # day](93-path-full-day.ipynb) · [I run brokers](94-path-i-run-brokers.ipynb)

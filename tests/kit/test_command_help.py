@@ -69,7 +69,7 @@ def test_each_help_fits_a_terminal(name, monkeypatch):
 
 
 _UNIT = re.compile(
-    r"\b(messages|bytes|KiB|pages|files|partition|seconds|milliseconds|rows|events|components|times|"
+    r"\b(messages|bytes|KiB|pages|files|partition|seconds|milliseconds|rows|events|components|times|browsers|"
     r"processes|port|seed)\b"
 )
 
