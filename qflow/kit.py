@@ -109,10 +109,11 @@ def kit_path(name: str) -> Path:
 
 
 def read_text(path: str | Path, errors: str = "strict") -> str:
-    """Read a file as UTF-8, with or without a byte order mark; refuse UTF-16, which PowerShell writes."""
+    """Read a file as UTF-8, with or without a byte order mark; a UnicodeDecodeError names UTF-16 as such."""
     content = Path(path).read_bytes()
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise RefusalError(f"{path}: this file is UTF-16, as PowerShell's > writes it; save it as UTF-8")
+        reason = "this file is UTF-16, as PowerShell's > writes it; save it as UTF-8"
+        raise UnicodeDecodeError("utf-8", content, 0, 2, reason)
     return content.decode("utf-8-sig", errors)
 
 

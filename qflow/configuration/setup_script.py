@@ -140,7 +140,11 @@ def read_script(path: str | Path) -> SetupScript:
         RefusalError: If it has no such line.
         OSError: If the file cannot be opened.
     """
-    return parse_script(read_text(path, "replace"), Path(path).name)
+    try:
+        text = read_text(path, "replace")
+    except UnicodeDecodeError as error:
+        raise RefusalError(f"{path}: {error.reason}") from None
+    return parse_script(text, Path(path).name)
 
 
 def parse_script(text: str, name: str = "script") -> SetupScript:

@@ -335,6 +335,9 @@ def _add_messages(add: Callable[..., Any]) -> None:
 
 def _check_client(namespace: argparse.Namespace) -> int:
     """Check a program and print its card; return 1 if something that was required is not so."""
+    from qflow.live.serving import require_proton
+
+    require_proton()
     from qflow.live.client_check import ClientFailedError
     from qflow.live.client_report import find_comparable, read_baseline
 

@@ -43,6 +43,10 @@ EVERYDAY = (
 )
 CHAPTERS = ("00-tour", "01-thresholds", "03-held-completions", "05-message-groups", "08-several-queues")
 SOLUTIONS = ("02-bytes-and-counts", "04-capacity", "05-groups")
+SMALL = """{"duration": 2, "queues": {"orders": {"qpid.flow_stop_count": 10}},
+"producers": [{"name": "p1", "target": ["", "orders"], "rate": 100, "capacity": 5, "size": 100}],
+"consumers": [{"name": "c1", "queue": "orders", "prefetch": 5, "service": ["const", 0.02]}]}"""
+"""A workload of two seconds: what a row does is of interest here, not how long."""
 KEPT = ("HTTP", "NO_PROXY", "NPM_", "PIP_", "REQUESTS_", "SSL_", "UV_", "http", "no_proxy", "npm_config_")
 """How variables begin that say where a machine gets packages from."""
 TIME = 600
@@ -116,6 +120,7 @@ def workplaces(tmp_path_factory):
     def make(name: str) -> Path:
         folder = tmp_path_factory.mktemp("work")
         (folder / "data").symlink_to(ROOT / "data")
+        (folder / "small.json").write_text(SMALL)
         (folder / "setup.sh").write_text("qpid-config add queue orders --max-queue-count=10\n")
         if name.startswith("editable"):
             return folder

@@ -305,4 +305,6 @@ def test_one_pipe_takes_two_outputs(tmp_path):
 def test_a_file_of_powershell_is_named_as_such(tmp_path, capsys, monkeypatch, words, encoding):
     monkeypatch.chdir(tmp_path)
     Path("w.json").write_bytes("\ufeff{}".encode(encoding))
-    assert "w.json: this file is UTF-16" in refusal(capsys, *words)
+    said = refusal(capsys, *words)
+    assert "w.json: " in said
+    assert "this file is UTF-16, as PowerShell's > writes it; save it as UTF-8" in said
