@@ -478,14 +478,14 @@ class ClientCard:
         run = self.runs[case]
         missing, lost = run.missing, self.count_lost(case)
         seen = self._describe_depth(run) if case == "limit" else f"{run.before.depth:,} on the queue"
+        if self._is_unknown(run) and not run.has_failed:
+            return f"{seen}; cannot tell: a message that is sent again looks like a new one"
         if run.before.released or run.before.rejected:
             seen += f", {self._describe_refused(run)}"
         if not run.is_told_apart:
             seen += " (its messages are alike: counted only)"
         if run.has_failed:
             return f"{seen}; {self._describe_end(run, 'dies')}"
-        if self._is_unknown(run):
-            return f"{seen}; cannot tell: a message that is sent again looks like a new one"
         if lost:
             return f"{seen}; {self._describe_loss(run, lost)}"
         if self.count_unsent(case):

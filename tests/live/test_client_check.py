@@ -318,6 +318,11 @@ OFFLINE = {"is_connected": False, "reaction": "x\namqp:resource-deleted\nI retry
             "30 on the queue (its messages are alike: counted only); loses 30 of 6,000 without a word, none "
             "sent again so far",
         ),
+        (
+            {"sent": 6_010, "stored": 5_990, "is_told_apart": False},
+            LIMIT,
+            "11 on the queue; cannot tell: a message that is sent again looks like a new one",
+        ),
         (DIFFERS, WITH, "30 on the queue; goes on; loses 4,855 of 4,885 without a word"),
         ({**LOST, "status": 0}, LIMIT, "30 on the queue; loses 30 of 6,000, and ends {0} after 60 {1}"),
         ({"sent": 11, "status": 0, "pause": "ended"}, DELETED, "had ended before, {0} after 11 {1}"),
