@@ -1,4 +1,4 @@
-"""Auditor: from a component's log to intervals (ON, held, blocked, owned) and findings.
+"""Auditor: reads the log of a component; reports intervals (ON, held, blocked, owned) and findings.
 
 The rows go through :class:`~qflow.logs.client_log.LogPlayer` to the engine, and through
 :class:`~qflow.logs.checks.RuleChecks`; the engine's events are folded into intervals here.  Rows come in the
@@ -506,7 +506,7 @@ class Auditor:
         return self.player.rest_key() if is_at_rest else ""
 
     def counts(self) -> tuple[int, dict[str, int]]:
-        """Return the number of results so far, and each queue's times ON."""
+        """Return the number of results up to now, and each queue's times ON."""
         return self.intervals.number, self.intervals.state()["flowStoppedCount"]
 
     def join(self, before: Auditor) -> bool:

@@ -678,7 +678,7 @@ class RuleChecks:
         return is_stale
 
     def _order(self, row: LakeRow, state: _Queue, sent: _Sent) -> None:
-        """Check that the oldest message comes first: in a group, or to one consumer from one producer."""
+        """Check the order of delivery: oldest first in a group, or between a producer and a consumer."""
         whose = sent.group if state.is_grouped else row.client
         newest = state.newest.get(whose)
         if newest is None:

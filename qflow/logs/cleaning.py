@@ -129,7 +129,7 @@ _EFFECTS |= dict.fromkeys(("accept", "reject"), "deliver")
 
 
 def _is_caused(instant: Sequence[LogRow]) -> bool:
-    """Return whether no effect stands before its cause among the rows of one instant."""
+    """Return whether each cause precedes its effects among the rows of one instant."""
     effects: set[tuple[str, str]] = set()
     for row in instant:
         if (row.event, row.label) in effects:
@@ -220,7 +220,7 @@ class _Window(NamedTuple):
 
 @dataclass(slots=True)
 class _Client:
-    """A client's last rows that fit those before them, and what it holds."""
+    """A client's last matching rows, and its unsettled deliveries."""
 
     number: int = 0
     prefix: str = ""
@@ -357,7 +357,7 @@ class _Holes:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What was done to a log's rows, and what is missing of them.
+    """A report of a log's cleaning: the repairs, and the missing rows.
 
     >>> Cleaning(late=2, latest_us=500).sentences()
     ['2 rows came late, by at most 0.5 ms: sorted by time']
@@ -393,7 +393,7 @@ class Cleaning:
 
     @property
     def is_partial(self) -> bool:
-        """Whether so many rows were quarantined that a verdict is about the others only."""
+        """Whether over a twentieth of the rows was quarantined, so that a verdict covers only the others."""
         return self.quarantined > _MUCH * (self.rows + self.quarantined)
 
     def headline(self) -> str:
@@ -500,7 +500,7 @@ class CleanLog:
         return corrected
 
     def _plan_order(self, order: Order) -> bool:
-        """Decide how late a row may come and what is the start; return whether that needs another look."""
+        """Set the window of late rows and the start; return whether another look is needed."""
         self.order = order
         if self._is_numbered:
             return self._renumbered is not None

@@ -154,7 +154,7 @@ _FAILURES = ("findings", "rows", "many-rows")
 
 
 def _fails(text: str) -> list[str]:
-    """Return what makes the status 1."""
+    """Return the conditions of status 1."""
     fails = [word.strip() for word in text.split(",") if word.strip()]
     for word in fails:
         if word not in _FAILURES:

@@ -1,4 +1,4 @@
-"""ClientLog: what clients of a real broker wrote down, and what the engine adds to it.
+"""ClientLog: the record of a real broker's clients, and its replay through the engine.
 
 A log is what people can record without touching the broker.  :meth:`ClientLog.load` reads one, :func:`replay`
 plays it through the engine (:class:`LogPlayer`), which so fills in what no client could see, and
@@ -64,7 +64,7 @@ from qflow.workload.stage import Stage, make_message, pause_collector
 
 @dataclass(frozen=True, slots=True)
 class ClientLog(Tabular):
-    """A recorded run as its clients saw it, with what the broker reported now and then.
+    """A recorded run as its clients saw it, with the broker's own reports of its queues.
 
     >>> stats = LogRow(50_000, "broker", "stats", "orders", "[3, 444, false, 0, 1, 0, 0]", 0, "")
     >>> ClientLog("small", [stats]).statistics("orders")[0].msgDepth
@@ -155,7 +155,7 @@ class ClientLog(Tabular):
         return columns_of(self.rows[start:end], LogRow._fields)
 
     def statistics(self, queue: str) -> list[QueueSample]:
-        """Return what the broker reported of a queue, in order of time.
+        """Return the broker's reports of a queue, in order of time.
 
         Raises:
             LogError: If there is no report of that queue, or one makes no sense.
@@ -187,7 +187,7 @@ def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
 
 
 def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
-    """Return (when, sent so far, time to completion) of transfers that were alone on their way."""
+    """Return time, number and round trip of each transfer that was alone on its way."""
     trips: list[tuple[int, int, int]] = []
     sent = outstanding = 0
     alone, since = "", 0
@@ -314,7 +314,7 @@ class LogPlayer:
         self._observer(Event(self.broker.now, f"client.{row.event}", session=row.client))
 
     def pass_time(self, until: int) -> None:
-        """Do what is due until an instant: consumers subscribe, the broker's timers fire."""
+        """Advance to an instant: consumers subscribe, the broker's timers fire."""
         broker = self.broker
         while self._joins or broker.timers.next_due is not None:
             due = broker.timers.next_due
@@ -346,7 +346,7 @@ class LogPlayer:
         self.rows.clear()
 
     def _begin_again(self, name: str) -> Session:
-        """Attach a session once more, for all the producers on it."""
+        """Attach a session again, for all its producers."""
         session = self.broker.session(name)
         for producer in self._senders.on(name):
             self._sessions[producer] = session
@@ -356,7 +356,7 @@ class LogPlayer:
     # Consumers
 
     def _join_again(self, name: str) -> None:
-        """Subscribe once more; what was delivered before is no more the consumer's (MG-16)."""
+        """Subscribe again; earlier deliveries are the consumer's no longer (MG-16)."""
         del self._ended[name]
         self._owned[name].clear()
         for key in [key for key, holder in self._holders.items() if holder[0] == name]:
@@ -458,7 +458,7 @@ class LogPlayer:
         }
 
     def rest_key(self) -> str:
-        """Return what decides the engine's future, as text; empty if a delivery is under way."""
+        """Return the state that decides the engine's future, as text; empty if a delivery is under way."""
         if self._holders or self._early or self._shown or any(self._owned.values()):
             return ""
         state = self.state()
@@ -562,7 +562,7 @@ def _require_known(log: ClientLog, workload: Workload) -> None:
 
 
 class ClientSide:
-    """Takes a run's events one by one, and keeps what its clients would have written down of each."""
+    """Takes a run's events one by one, and keeps the rows that its clients would log."""
 
     def __init__(self, producers: Iterable[Producer] = ()) -> None:
         self.rows: list[LogRow] = []
@@ -612,7 +612,7 @@ class ClientSide:
 
 
 def client_rows(events: Iterable[Event], producers: Iterable[Producer] = ()) -> Iterator[LogRow]:
-    """Yield what the clients of a run or a trace would have logged."""
+    """Yield the rows that the clients of a run or a trace would log."""
     side = ClientSide(producers)
     for event in events:
         side.append(event)

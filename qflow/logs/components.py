@@ -41,7 +41,7 @@ def touches_of(source: str, workload: Workload) -> list[_Touch]:
 
 
 def routes_of(workload: Workload) -> set[tuple[str, str]]:
-    """Return which producers' messages reach which queues, as the engine's exchanges have it."""
+    """Return the pairs of producer and queue that the engine's exchanges connect."""
     stage = Stage(workload, 0)
     pairs: set[tuple[str, str]] = set()
     for producer in workload.producers:

@@ -160,7 +160,7 @@ def _rows_of_text(
 
 
 def _csv_rows(text: io.TextIOWrapper, separator: str) -> Iterator[Sequence[str] | BadRowError]:
-    """Yield the rows; of one that cannot be read the first line is given up, its others are read again."""
+    """Yield the rows; an unreadable row gives up its first line, and its other lines are read again."""
     # The lines of the row that is read, and those to be read before the file's next.
     taken: list[str] = []
     again: deque[str] = deque()
@@ -226,7 +226,7 @@ def _json_line(line: str) -> Any:
 
 
 def _array_items(text: io.TextIOWrapper) -> Iterator[Any]:
-    """Yield the items of one array; of a truncated one, those before the cut."""
+    """Yield the items of one array; a truncated array ends at the cut."""
     whole, decode, place = text.read(), json.JSONDecoder().raw_decode, 0
     place = whole.index("[") + 1
     while True:
@@ -244,7 +244,7 @@ def _array_items(text: io.TextIOWrapper) -> Iterator[Any]:
 def _json_rows(
     given: Iterator[Any], choose_columns: ChooseColumns
 ) -> Iterator[Sequence[object] | BadRowError]:
-    """Yield the columns, of a foreign log those of its first objects, and then the rows."""
+    """Yield the columns, then the rows; a foreign log has the columns of its first objects."""
     first = list(islice(given, 1))
     names = choose_columns(list(first[0]) if first and isinstance(first[0], dict) else [])
     is_foreign = names is None

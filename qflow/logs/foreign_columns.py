@@ -69,7 +69,7 @@ _EVENT_COLUMN = re.compile(r"(.+?)(?::\{(.*)\})?")
 
 
 def _number(value: object) -> int | Decimal | None:
-    """Return a number, exactly as it is written; None if it is none."""
+    """Return the exact number that a value is; None for other values."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = Decimal(value.strip())
     elif isinstance(value, float) and abs(value) < float("inf"):
@@ -97,7 +97,7 @@ def _zone_of(name: str) -> tzinfo:
 
 
 def _time_of(value: object, zone: str = "", fold: int = 0) -> tuple[str, int | Decimal] | None:
-    """Return a time's unit, "" of a number that is in none, and the number; None for what is no time."""
+    """Return a time's unit and its number, "" for a number without a unit; None for other values."""
     number = _number(value)
     if number is not None:
         return _unit_of(number), number
@@ -157,7 +157,7 @@ class Clock:
         return cls(kind, start, is_epoch, not unit, zone, next(filter(None, map(_rounded, values)), ""))
 
     def read(self, value: object, near: int | None = None) -> int:
-        """Return a time in microseconds since the start; of a local hour that comes twice, the nearer one."""
+        """Return a time in microseconds since the start; a local hour that comes twice is the nearer one."""
         kind, number = _time_of(value, self.zone) or (None, 0)
         if kind == "iso" and self.zone and near is not None:
             _, later = _time_of(value, self.zone, fold=1) or (None, number)

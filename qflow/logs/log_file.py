@@ -84,7 +84,7 @@ BEGIN, END = "begin", "end"
 
 
 class LakeRow(NamedTuple):
-    """One row of a component: of a log, with its number; first and last are ``begin`` and ``end``."""
+    """One numbered row of a component; the first is ``begin``, the last is ``end``."""
 
     seq: int
     ts_us: int
@@ -103,7 +103,7 @@ class LakeRow(NamedTuple):
 
     @classmethod
     def of(cls, seq: int, row: LogRow) -> LakeRow:
-        """Return a log's row; what the broker reported before the start holds at the start."""
+        """Return a log's row; a report from before the start holds at the start."""
         return cls(seq, max(0, row.ts_us), *row[1:])
 
     @classmethod
@@ -163,7 +163,7 @@ def forget_oldest(memory: dict[Any, Any], most: int) -> Any:
 
 
 def name_of(path: str | Path | Sequence[str | Path]) -> str:
-    """Return the name of a log's file or folder; of several, the first one's."""
+    """Return the name of a log's file or folder, the first one if it has several."""
     first = path if isinstance(path, str | Path) else path[0]
     return str(first).rstrip("/").rsplit("/", 1)[-1]
 
@@ -174,7 +174,7 @@ def source_of(path: str | Path | Sequence[str | Path]) -> str:
 
 
 def sample_values(label: str) -> list[Any] | None:
-    """Return what the label of a ``stats`` row lists; None if it is no such list."""
+    """Return the values in the label of a ``stats`` row; None if it is not such a list."""
     try:
         values = json.loads(label)
     except (ValueError, RecursionError):
@@ -321,7 +321,7 @@ class _Reader:
         return bit
 
     def _note_high(self, time: int) -> None:
-        """Note the latest time so far, and whether it is out of all proportion to the times before it."""
+        """Note the latest time, and whether it is out of all proportion to the earlier times."""
         span = max(SECOND, 10 * (self._high - self._low))
         self._is_far = self.number > _ENOUGH and time - self._high > span
         if self.number == 1:

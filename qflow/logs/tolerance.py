@@ -1,4 +1,4 @@
-"""Tolerance: what is no finding, as clients' clocks differ and what they do takes time to reach the broker.
+"""Tolerance: the differences of clocks and the delays that an audit forgives.
 
 A log shows both: a message that seems to arrive before it was sent, and how long a transfer that was alone on
 its way took to be complete.  :class:`Ways` measures them in one pass, in memory that does not grow.
@@ -82,7 +82,7 @@ class Doubt:
 
     @classmethod
     def of_plain(cls, value: list[Any]) -> Doubt:
-        """Return what :meth:`plain` gave."""
+        """Return the doubt of a plain value."""
         gaps, labels, unread, is_reported = value
         return cls(tuple(Gap(*gap) for gap in gaps), tuple(labels), unread, is_reported)
 
@@ -136,7 +136,7 @@ class Tolerance:
 
     @classmethod
     def of_plain(cls, value: Any) -> Tolerance:
-        """Return what :meth:`plain` gave; ValueError if it is nothing of the kind."""
+        """Return the tolerance of a plain value; ValueError for any other value."""
         is_one = isinstance(value, list) and [type(one) for one in value[:2]] == [int, int]
         if not is_one or min(value[:2]) < 0 or len(value) > 3:
             allowed = "a list of skew and lag in microseconds, whole numbers from 0"
@@ -148,7 +148,7 @@ class Tolerance:
 
     @classmethod
     def of_text(cls, text: str) -> Tolerance:
-        """Return what :meth:`text` wrote; ValueError if it is no such text."""
+        """Return the tolerance of a text that :meth:`text` wrote; ValueError for any other text."""
         return cls.of_plain(json.loads(text))
 
 
@@ -174,7 +174,7 @@ class Ways:
         self._ways: dict[tuple[str, str], _Sample] = {}
 
     def take(self, row: LogRow) -> None:
-        """Take a row, in the order of the log."""
+        """Take the next row."""
         time, name, event, _, label, _, _ = row
         if event == "deliver":
             sent = self._sent.get(label)

@@ -57,7 +57,7 @@ class Guess:
         self.last = 0
 
     def take(self, row: LogRow) -> None:
-        """Take a row, in the order of the log."""
+        """Take the next row."""
         time, name, event, queue, _, size, _ = row
         if time > self.last:
             self.last = time
@@ -89,7 +89,7 @@ class Guess:
             client.unsettled -= 1
 
     def collect_inferred(self) -> dict[str, str]:
-        """Return which values of the workload no row shows, as ``inferred`` of a workload file has them."""
+        """Return the workload's values that no row shows, as ``inferred`` of a workload file has them."""
         words = "no log says how it was declared; thresholds unknown, it is written without limits"
         inferred = {f"queues.{name}": f"{NOT_SEEN}: {words}" for name in self._all_queues()}
         for name, of in self._clients.items():
@@ -131,7 +131,7 @@ class Guess:
 
 
 def workload_json(workload: Workload) -> dict[str, Any]:
-    """Return what :meth:`qflow.workload.Workload.from_json` reads back as the same workload."""
+    """Return a workload as :meth:`qflow.workload.Workload.from_json` reads it."""
     return dict(_as_json(workload))
 
 
@@ -141,7 +141,7 @@ def workload_text(workload: Workload) -> str:
 
 
 def unseen_capacities(path: str | Path) -> dict[str, str]:
-    """Return each producer of a workload file whose capacity was not seen, and what the file says of it."""
+    """Return the producers of a workload file whose capacity was not seen, with the file's words."""
     stated = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     inferred = stated.get(INFERRED) if isinstance(stated, dict) else None
     words = inferred.items() if isinstance(inferred, dict) else ()
@@ -159,7 +159,7 @@ def write_workload(workload: Workload, path: str | Path, inferred: Mapping[str, 
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON has it; of a record, the attributes that are not what they are if not given."""
+    """Return a value as JSON has it, a record without its defaults."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         given = [(item, getattr(value, item.name)) for item in dataclasses.fields(value)]
         return {item.name: _as_json(own) for item, own in given if own != _default(item)}

@@ -1,4 +1,4 @@
-"""Trace files: Parquet and JSON lines, by the file's name; bad rows are set aside with the reason.
+"""Trace files: Parquet and JSON lines, by the file's name; bad rows are quarantined.
 
 - ``.jsonl``, or ``.jsonl.gz`` packed: a header, then one JSON object a row.
 - ``.parquet``: the header is in the schema's metadata; pyarrow is imported when it is first needed.
@@ -37,7 +37,7 @@ _CUT_OFF = "the file is cut off in the midst of this row"
 
 
 class QuarantinedRow(NamedTuple):
-    """A row that was set aside."""
+    """A quarantined row."""
 
     row: int  # From 1, the header not counted.
     column: str  # The first that makes no sense; empty if it is the row as a whole.
@@ -51,7 +51,7 @@ class QuarantinedRow(NamedTuple):
 
 
 class Quarantine(list[QuarantinedRow]):
-    """The rows of one file that were set aside, in the file's order."""
+    """The quarantined rows of one file, in its order."""
 
     def add(self, row: int, column: str, reason: str, values: object = "") -> None:
         """Set a row aside."""
@@ -59,7 +59,7 @@ class Quarantine(list[QuarantinedRow]):
         self.append(QuarantinedRow(row, column, reason, shown[:_SHOWN]))
 
     def summary(self) -> str:
-        """Return one sentence: how many, the first of them, and what may help."""
+        """Return one sentence: the number of rows, the first one, and a hint."""
         if not self:
             return "all rows are good"
         count = "1 row was" if len(self) == 1 else f"{len(self)} rows were"
@@ -104,7 +104,7 @@ class _Checker:
         self.quarantine.add(number, column, reason, values)
 
     def finish(self) -> None:
-        """Note what is missing at the end, if the header said how many rows there are."""
+        """Note the missing rows at the end, if the header has their number."""
         promised = self.trace.expected
         if promised is None:
             return
@@ -196,7 +196,7 @@ class LongTrace:
         return self._groups * ROWS_IN_A_GROUP + len(self._last)
 
     def header(self) -> dict[str, Any]:
-        """Return what a file holds besides the rows."""
+        """Return the header of a file."""
         return {**self._empty.header(), "rows": len(self)}
 
     def parts(self) -> Iterator[tuple[Trace, int, int]]:
@@ -274,7 +274,7 @@ def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress |
 
 
 def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trace, Quarantine]:
-    """Read a trace of any origin: good rows are kept, bad ones set aside with the reason.
+    """Read a trace of any origin: good rows are kept, bad ones quarantined with the reason.
 
     Parameters:
         path: ``.parquet``, ``.jsonl`` or ``.jsonl.gz``.
@@ -455,7 +455,7 @@ def _take(checker: _Checker, number: int, line: bytes) -> None:
 
 
 def _name_odd_column(item: object) -> tuple[str, str]:
-    """Return the first column that a row lacks, or has besides, and what is wrong."""
+    """Return the first missing or surplus column of a row, and its problem."""
     if not isinstance(item, dict):
         return "", f"must be a JSON object, got {type(item).__name__}"
     missing = [name for name in NAMES if name not in item]

@@ -259,7 +259,7 @@ class Replay:
         self.broker.observe(self._observe)
 
     def run(self, before: Callable[[Step], None] | None = None, progress: Progress | None = None) -> Trace:
-        """Give all commands, each shown to `before` first; return the trace of what the engine did."""
+        """Run all commands, each shown to `before` first; return the engine's trace."""
         with pause_collector():
             for step in _steps_of(self.original):
                 if progress is not None:

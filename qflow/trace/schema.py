@@ -178,7 +178,7 @@ class TraceError(QflowError, ValueError):
 
 
 class Column(NamedTuple):
-    """A column: its name, its type (``text`` or ``int64``), and what it holds."""
+    """A column: its name, its type (``text`` or ``int64``), and its meaning."""
 
     name: str
     type: str
@@ -254,7 +254,7 @@ Kept = TypeVar("Kept", bound=Any)
 
 
 class _Column(Generic[Kept]):
-    """A column of a trace's cells: it holds all rows there are when it is asked for."""
+    """A column of a trace's cells, with all rows up to now."""
 
     def __init__(self, make: Callable[..., Kept], *arguments: Any) -> None:
         self._make = partial(make, *arguments)
@@ -272,7 +272,7 @@ class _Column(Generic[Kept]):
 
 
 class Trace(Tabular):
-    """One run as columns, with what is needed to run it again.
+    """One run as columns, with its options and workload for another run.
 
     It keeps what the engine has filled in, as :class:`~qflow.broker.events.EventTable` does; the text of a
     detail is made when it is first read, and kept in the place of what it says.
@@ -394,11 +394,11 @@ class Trace(Tabular):
     # What travels in front of the rows
 
     def empty(self) -> Trace:
-        """Return a trace without rows, of the same run, options and workload."""
+        """Return an empty trace with the same run, options and workload."""
         return Trace(self.run, self.options, self.workload)
 
     def header(self) -> dict[str, Any]:
-        """Return what a file holds besides the rows, as JSON can hold it."""
+        """Return the header of a file, as JSON can hold it."""
         return {
             "format": FORMAT,
             "run": self.run,
@@ -409,7 +409,7 @@ class Trace(Tabular):
 
     @classmethod
     def from_header(cls, header: object) -> Trace:
-        """Return a trace without rows from what a file holds besides them, or raise a TraceError."""
+        """Return an empty trace made from a file's header, or raise a TraceError."""
         if not isinstance(header, Mapping) or header.get("format") != FORMAT:
             got = header.get("format") if isinstance(header, Mapping) else header
             raise TraceError(f"a trace begins with a header of format {FORMAT!r}, got {got!r}")

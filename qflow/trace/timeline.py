@@ -246,7 +246,7 @@ class RowIndex:
         return rows[place] if place < len(rows) else None
 
     def count(self, kind: str, column: str, name: str, until: int) -> int:
-        """Return how many such rows there are up to and including ``until``."""
+        """Return the number of such rows up to and including ``until``."""
         return bisect_right(self.rows(kind, column, name), until)
 
     def of_message(self, label: str) -> Sequence[int]:
@@ -359,7 +359,7 @@ class _Packer(pickle.Pickler):
         self.count = 0
 
     def persistent_id(self, item: Any) -> int | None:
-        """Return the number of a part, which stands for it wherever a field holds it."""
+        """Return the number of a part, as fields hold it."""
         return self._meet(item) if isinstance(item, _NUMBERED) else None
 
     def reducer_override(self, item: Any) -> Any:
@@ -412,7 +412,7 @@ class _Unpacker(pickle.Unpickler):
         self._end = len(packed)
 
     def persistent_load(self, number: int) -> Any:
-        """Return the part that a number stands for."""
+        """Return the part with a number."""
         return self._parts[number]
 
     def unpack(self) -> Broker:

@@ -1,4 +1,4 @@
-"""Why? The causal chain behind what a producer, transfer, queue, message, group or consumer does."""
+"""Why? The causal chain behind a producer, transfer, queue, message, group or consumer."""
 
 from qflow.rooms import open_room
 

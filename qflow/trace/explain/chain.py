@@ -1,4 +1,4 @@
-"""Explanation: an answer, and why it is so, link by link, down to what no part of the broker decided.
+"""Explanation: an answer with its reasons, link by link, down to causes outside the broker.
 
 A chain is a tree of reasons.  Each is one true sentence with the rules that make it so, the row of the trace
 that brought it about, and what it is about, which can be asked about in turn.  The last reason of each branch
@@ -72,7 +72,7 @@ AREAS: dict[str, str] = {
 
 
 def section_of(rule: str) -> Section:
-    """Return where a rule is documented, the original documents first."""
+    """Return a rule's sources, the original documents first."""
     if rule in _DOCUMENTED:
         return _DOCUMENTED[rule]
     area = rule.partition("-")[0]

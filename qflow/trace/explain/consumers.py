@@ -38,14 +38,14 @@ _SIGNIFICANT = 3
 
 
 def explain_consumer(instant: Instant, name: str) -> Reason:
-    """Say what a consumer is doing, and why it is not given more."""
+    """Explain a consumer's work, and the reason it gets no more."""
     pairs = (Subscriber(instant, *pair) for pair in instant.subscriptions())
     reader = next((reader for reader in pairs if reader.name == name), None)
     return _explain_absent_consumer(instant, name) if reader is None else reader.explain()
 
 
 class Subscriber:
-    """A subscription at an instant: what it works on, and why it gets nothing, or nothing more."""
+    """A subscription at an instant: its deliveries, and the reason it gets no more."""
 
     def __init__(self, instant: Instant, session: Session, subscription: Subscription) -> None:
         self.instant, self.session, self.subscription = instant, session, subscription
@@ -56,7 +56,7 @@ class Subscriber:
         return Reason(text, rules, row, Subject("consumer", self.name), because)
 
     def _last(self, kind: str) -> int | None:
-        """Return the last row of a kind about the subscription, by the name under which it owns groups."""
+        """Return the subscription's last row of a kind, found by its name as an owner."""
         return self.instant.last(kind, "link", self.subscription.owner)
 
     def explain(self) -> Reason:
@@ -75,7 +75,7 @@ class Subscriber:
         return self._say(text, ("CN-10",), held.row, *held.because, replace(reason, because=tuple(kept)))
 
     def explain_more(self) -> Reason:
-        """Say why it takes nothing more, and what it works on."""
+        """Explain the reason it takes no more, and its current work."""
         reason, held = self._explain_nothing_more(), self.explain_work()
         if held and not any(item.rules == ("CN-10",) for item in reason.because):
             return replace(reason, because=(*reason.because, *held))
@@ -126,13 +126,13 @@ class Subscriber:
     # What it is working on
 
     def _list_unsettled(self) -> list[DeliveryRecord]:
-        """Return what it was given and has to settle, oldest first."""
+        """Return its unsettled deliveries, oldest first."""
         records = self.session.consuming.records.values()
         given = [record for record in records if record.tag == self.subscription.name]
         return [r for r in given if r.is_acquired and not r.is_ended and r.message.state == ACQUIRED]
 
     def explain_work(self) -> tuple[Reason, ...]:
-        """Say what it holds and until when it works on the oldest; nothing if it holds none."""
+        """Describe its held messages and the end of the oldest one's service; empty without any."""
         labels = [record.label for record in self._list_unsettled()]
         if not labels:
             return ()
@@ -145,14 +145,14 @@ class Subscriber:
     # Credit
 
     def explain_no_credit(self) -> Reason | None:
-        """Say which credit is missing, and where it went; None if there is some of both (CN-05)."""
+        """Explain the missing credit and its use; None if there is some of both (CN-05)."""
         credit = self.subscription.credit
         if credit.exists():
             return None
         return self._explain_missing(BYTE_UNIT if credit.balance(MESSAGE_UNIT).allows(1) else MESSAGE_UNIT)
 
     def _count_credit(self) -> str:
-        """Say how much credit is left (RF-09); bytes only if they are limited."""
+        """Describe the remaining credit (RF-09); bytes only if they are limited."""
         balances = [(self.subscription.credit.balance(unit), noun) for unit, noun in _UNITS.items()]
         left = [format_count(b.granted - b.used, noun) for b, noun in balances if b.granted != INFINITE]
         return f"credit for {' and '.join(left)}" if left else "unlimited credit"
@@ -183,7 +183,7 @@ class Subscriber:
         return self._say(text, ("CN-04", "CN-05"), row)
 
     def _describe_window(self, unit: int) -> str:
-        """Say what fills the window: what it holds, and what it has settled and not completed."""
+        """List the messages that fill the window: held, and settled but not completed."""
         balance, noun = self.subscription.credit.balance(unit), _UNITS[unit]
         records = [record for record in self._list_unsettled() if not record.is_completed]
         held = len(records) if unit == MESSAGE_UNIT else sum(record.size for record in records)
@@ -245,7 +245,7 @@ class Subscriber:
         return self._say(text, ("MG-17", "RF-10"), shown)
 
     def _find_next(self) -> str | None:
-        """Return what it would get if it were woken now; a copy of the engine is asked."""
+        """Return the message it would get if it were woken now, found by a copy of the engine."""
         twin = self.instant.twin().sessions[self.session.name].consuming.subscriptions[self.subscription.name]
         message = get_next_message(twin.queue, twin)
         return None if message is None else message.transfer.label
@@ -294,7 +294,7 @@ _SETTLED_BY = {"dequeued": ("CN-13",), "requeued": ("CN-14",)}
 
 
 def explain_settlement(instant: Instant, queue: Queue, label: str, name: str, session: str) -> Reason:
-    """Say how and when an acquired message is settled, or that the trace does not show it."""
+    """Describe the settlement of an acquired message, or its absence from the trace."""
     subject = Subject("message", label)
     later = ((instant.later_about(label, kind, queue.name), kind) for kind in _SETTLED_BY)
     found = sorted((row, kind) for row, kind in later if row is not None)
@@ -343,7 +343,7 @@ def _subscribers(instant: Instant, queue: Queue) -> list[Subscriber]:
 
 
 def explain_readers(instant: Instant, queue: Queue) -> Iterator[Reason]:
-    """Say for each consumer of a queue why it takes nothing more, or that there is none."""
+    """Explain for each consumer of a queue the reason it takes no more."""
     readers = readers_of(instant, queue)
     if not readers:
         yield explain_no_reader(instant, queue)
@@ -374,7 +374,7 @@ def explain_no_reader(instant: Instant, queue: Queue) -> Reason:
 
 
 def _explain_owner(instant: Instant, queue: Queue, state: GroupState) -> Reason:
-    """Say who owns a group, and what has to happen before it is free."""
+    """Explain a group's owner, and the settlements that would free it."""
     subject = _group_subject(instant, queue.name, state.name)
     owner = instant.show(state.owner)
     row = instant.last("group_owned", "queue", queue.name, group=state.name)
@@ -393,7 +393,7 @@ def _group_subject(instant: Instant, queue: str, group: str) -> Subject:
 
 
 def _explain_holding(instant: Instant, queue: Queue, state: GroupState) -> Reason:
-    """Say which acquired messages keep the group owned, and when the last of them is settled."""
+    """List the acquired messages that keep a group owned, and the last settlement."""
     labels = [m.transfer.label for m in state.members.values() if m.state == ACQUIRED]
     owner = instant.show(state.owner)
     held = f"{owner} holds {format_names(labels)} of it, and owns it until none is left acquired"
@@ -426,7 +426,7 @@ def _explain_departure(instant: Instant, queue: Queue, state: GroupState) -> tup
 
 
 def _explain_freeing(instant: Instant, queue: Queue, group: str) -> tuple[Reason, ...]:
-    """Say what made a group free the last time; nothing if it never had an owner."""
+    """Explain the last event that freed a group; empty if it never had an owner."""
     row = instant.last("group_freed", "queue", queue.name, group=group)
     if row is None:
         return ()
@@ -443,7 +443,7 @@ def _explain_freeing(instant: Instant, queue: Queue, group: str) -> tuple[Reason
 
 
 def explain_group(instant: Instant, queue_name: str, group: str) -> Reason:
-    """Say who owns a group, or why it has no owner."""
+    """Explain the owner of a group, or its lack of one."""
     subject = _group_subject(instant, queue_name, group)
     queue = instant.queue(queue_name)
     state = queue.groups.groups.get(group) if queue is not None and queue.groups is not None else None

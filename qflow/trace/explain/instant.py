@@ -116,7 +116,7 @@ class Instant:
         return self.when(len(self.trace) - 1)
 
     def begins(self, row: int) -> bool:
-        """Return whether a row is a command, or what a client did by itself."""
+        """Return whether a row is a command or a client's own act."""
         kind = self.trace.kind[row]
         return kind in COMMANDS or kind in CLIENT_EVENTS
 
@@ -133,7 +133,7 @@ class Instant:
         return row
 
     def cause(self, row: int) -> str:
-        """Return who did what that led to a row, as text; of later rows in the present tense."""
+        """Return the act that led to a row, as text; later acts in the present tense."""
         command, is_past = self.command_of(row), row <= self.end
         for place in range(row, command, -1):
             if self.trace.kind[place] == "exception" and place != row:
@@ -152,7 +152,7 @@ class Instant:
         return f"{session} {past if is_past else present}{words}"
 
     def moment(self, row: int) -> str:
-        """Return when a row was, and who did what that led to it, as text."""
+        """Return a row's time and the act that led to it, as text."""
         return f"{self.when(row)}, when {self.cause(row)}"
 
     def label(self, row: int) -> str:
@@ -160,7 +160,7 @@ class Instant:
         return self.trace.message[row]
 
     def _name_settled(self, command: int) -> str:
-        """Return which messages a command settled, as text."""
+        """Return the messages that a command settled, as text."""
         rows = range(command + 1, self.end_of(command) + 1)
         kinds = ("dequeued", "requeued")
         return format_names([self.trace.message[r] for r in rows if self.trace.kind[r] in kinds]) or "nothing"
@@ -201,7 +201,7 @@ class Instant:
         return Senders(self.producers)
 
     def sender(self, session: str, label: str) -> str:
-        """Return the producer of a message on a session; without a workload the session stands for it."""
+        """Return the producer of a message on a session, or the session if there is no workload."""
         return self.senders.of(session, label) or session
 
     @cached_property
@@ -209,7 +209,7 @@ class Instant:
         return Checkpoint(self.broker)
 
     def twin(self) -> Broker:
-        """Return another broker in the same state, to try what would happen."""
+        """Return another broker in the same state, for experiments."""
         return self._checkpoint.restore()
 
     def find_queued(self, queue: Queue, label: str) -> QueuedMessage | None:

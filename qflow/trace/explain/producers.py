@@ -1,4 +1,4 @@
-"""Producers, and what they sent: why one is blocked, a transfer not complete, a message where it is.
+"""Explanations of blocked producers, incomplete transfers and the places of messages.
 
 A *transfer* is the sender's command: it is complete or not, and what withholds its completion is a queue that
 is ON, the message store, or the order of completions.  A *message* is what the transfer put on queues: it is
@@ -60,7 +60,7 @@ class _Publisher:
         return Reason(text, rules, row, Subject("producer", self.name), because)
 
     def explain(self) -> Reason:
-        """Say what it does: it has ended, is asked to stop, waits for its window, or may send."""
+        """Describe its state: ended, told to stop, waiting for its window, or free to send."""
         instant, session = self.instant, self.session
         if not session.is_attached:
             return self._explain_end()
@@ -102,7 +102,7 @@ class _Publisher:
         return self._say(text, ("CAP-01",), row, self._explain_window())
 
     def _explain_window(self) -> Reason:
-        """Say what fills the window: the transfers that are held, the oldest with its chain."""
+        """List the held transfers that fill the window, the oldest with its chain."""
         instant, model = self.instant, self.model
         # The qpid-cpp sender syncs, and so waits for whatever is held on its session (CAP-02, CAP-09).
         waiting = self.session.held if model is not None and model.window == "qpid-cpp" else self.own
@@ -138,7 +138,7 @@ class _Publisher:
         return text, (rule, "CAP-09") if model.session else (rule,)
 
     def _count(self) -> int | None:
-        """Return how many transfers fill an ideal window; None of a window that is counted otherwise."""
+        """Return the number of transfers that fill an ideal window; None for other kinds of window."""
         instant, model, completions = self.instant, self.model, self.session.completions
         if model is not None and model.network is not None:
             count = instant.index.count("client.transfer", "session", self.name, instant.end)
@@ -250,7 +250,7 @@ def _explain_unsent(instant: Instant, label: str, kind: str) -> Reason:
 
 
 def _explain_hold(instant: Instant, transfer: Transfer) -> Reason:
-    """Say who withholds a transfer's completion, each holder with its own chain (CM-03)."""
+    """List the holders of a transfer's completion, each with its own chain (CM-03)."""
     subject, label = Subject("transfer", transfer.label), transfer.label
     holders = list(transfer.held_by)
     row = max(instant.about(label, "held"), default=None)
@@ -314,7 +314,7 @@ def _explain_completion(instant: Instant, label: str, sent: int, session: Sessio
 
 
 def _explain_other_hold(instant: Instant, label: str, row: int, session: Session) -> Reason:
-    """Say what withheld a completion, if it was no queue: the list of ALT-06, the store, or the order."""
+    """Explain a completion that no queue withheld: the list of ALT-06, the store, or the order."""
     rules: tuple[str, ...] = ("CM-12",)
     words = "until then the message store was not done"
     if session.overflow is not None:
@@ -416,7 +416,7 @@ _MOST = 3
 
 
 def explain_message(instant: Instant, label: str) -> Reason:
-    """Say where a message is, on each queue that it was routed to."""
+    """Describe the place of a message on each queue that it was routed to."""
     rows = instant.about(label, "enqueued")
     queues = list(dict.fromkeys(instant.trace.queue[row] for row in rows))
     if not queues:
@@ -461,7 +461,7 @@ def _explain_acquisition(instant: Instant, queue: Queue, message: QueuedMessage)
 
 
 def _explain_return(instant: Instant, queue: Queue, label: str) -> list[Reason]:
-    """Say that a message has been given back before, if it has."""
+    """Mention an earlier release of a message, if there was one."""
     rows = instant.about(label, "requeued", queue.name)
     if not rows:
         return []

@@ -41,7 +41,7 @@ class _Subjects:
         return self._names[kind]
 
     def find(self, text: str) -> Subject:
-        """Return what a text such as ``queue:orders`` or ``C1`` means."""
+        """Return the subject of a text such as ``queue:orders`` or ``C1``."""
         kind, separator, name = text.partition(":")
         if separator and kind in KINDS:
             return self._find_one(kind, name)

@@ -1,4 +1,4 @@
-"""Queues: why flow control is ON or OFF, why the depth does not sink, and what was refused or discarded.
+"""Explanations of queues: ON or OFF, a depth that does not sink, refused and discarded messages.
 
 A chain about a queue ends in what set its thresholds, down to the argument that was declared
 (:func:`_explain_origin`), and in what its consumers do.  What a queue lost has reasons of its own: a message
@@ -23,12 +23,12 @@ UNITS = {"count": "message", "size": "byte"}
 
 
 def _are(number: int, unit: str) -> str:
-    """Return the beginning of a sentence about so many messages or bytes."""
+    """Return the beginning of a sentence about a number of messages or bytes."""
     return f"{format_count(number, UNITS[unit])} {'is' if number == 1 else 'are'}"
 
 
 def explain_queue(instant: Instant, name: str) -> Reason:
-    """Say what state a queue is in and why; last, what it refused or discarded most recently."""
+    """Explain a queue's flow state, then its latest refused or discarded message."""
     queue = instant.queue(name)
     if queue is None:
         return _explain_absent_queue(instant, name)
@@ -89,7 +89,7 @@ def _rule_of(instant: Instant, queue: Queue) -> str | None:
 
 
 def _explain_still_on(instant: Instant, queue: Queue) -> Reason:
-    """Say which resume threshold keeps a queue ON, and why its depth does not sink below."""
+    """Explain the resume threshold that keeps a queue ON, and a depth that does not sink below it."""
     limit, resumes, alternative = queue.flow_limit, _thresholds_of(queue), _rule_of(instant, queue)
     assert limit is not None, "only a queue with flow control is ON"
     # The Java broker resumes at the level, all others below it.
@@ -133,7 +133,7 @@ def _explain_off(instant: Instant, queue: Queue) -> Reason:
 
 
 def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
-    """Say what made a queue turn OFF at a ``flow_resumed`` row."""
+    """Explain the end of a spell ON, at a ``flow_resumed`` row."""
     detail = instant.detail(row)
     found = instant.last("dequeued", "queue", queue, until=row)
     left = f"{format_count(detail['count'], 'message')} and {format_count(detail['size'], 'byte')} were left"
@@ -196,7 +196,7 @@ def _thresholds_of(queue: Queue) -> FlowThresholds:
 
 
 def _explain_origin(instant: Instant, queue: Queue, name: str) -> Reason:
-    """Return what set one level, such as ``stop_count``; chains about settings end with it."""
+    """Return the origin of one level, such as ``stop_count``; chains about settings end with it."""
     levels = FlowLevels.propose(queue.settings, instant.broker.options)
     level: Level = getattr(levels, name)
     if level.value or name.startswith("resume"):
@@ -234,7 +234,7 @@ def explain_unknown(instant: Instant, queue: Queue) -> Reason:
 
 
 def explain_limit(instant: Instant, queue: Queue) -> Reason:
-    """Say how much fits on a queue, and what set that (LP-01)."""
+    """Describe a queue's limit and its origin (LP-01)."""
     if is_unseen(queue.settings.arguments):
         return explain_unknown(instant, queue)
     row = instant.last("queueDeclare", "queue", queue.name)
@@ -290,7 +290,7 @@ def explain_departure(instant: Instant, row: int) -> Reason:
 
 
 def _explain_move(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
-    """Say where a message that was moved or rerouted arrived, or that it is lost (QT-23)."""
+    """Describe the destination of a moved or rerouted message, or its loss (QT-23)."""
     command = instant.command_of(row)
     subject = Subject("message", label)
     later = instant.about(label, "enqueued", after=row)
@@ -303,7 +303,7 @@ def _explain_move(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
 
 
 def _explain_losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
-    """Say what a queue last refused, dropped and discarded; nothing if it never did."""
+    """Describe the messages a queue last refused, dropped and discarded; empty without any."""
     dropped = instant.last("dropped", "queue", queue)
     drop = None if dropped is None else explain_drop(instant, dropped)
     found = (_explain_last_refusal(instant, queue), drop, _explain_discard(instant, queue))
@@ -311,7 +311,7 @@ def _explain_losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
 
 
 def _explain_last_refusal(instant: Instant, queue: str) -> Reason | None:
-    """Say which message a full queue last refused (LP-05), or None."""
+    """Describe the message that a full queue last refused (LP-05), or None."""
     index, full = instant.index, tuple(f"{start}{queue}:" for start in _FULL)
     sessions = index.names("session", ("exception",))
     rows = [row for name in sessions for row in index.rows("exception", "session", name)]
@@ -321,7 +321,7 @@ def _explain_last_refusal(instant: Instant, queue: str) -> Reason | None:
 
 
 def explain_death(instant: Instant, row: int) -> Reason:
-    """Say what a session died of, at an ``exception`` row."""
+    """Explain the death of a session, at an ``exception`` row."""
     detail, session = instant.detail(row), instant.trace.session[row]
     command = instant.command_of(row)
     is_send = instant.trace.kind[command] == "message.transfer"
@@ -368,7 +368,7 @@ def _explain_refusal(instant: Instant, queue: Queue, row: int) -> tuple[Reason, 
 
 
 def _explain_failed_commit(instant: Instant, row: int, subject: Subject) -> tuple[Reason, ...]:
-    """Say which queues have refused messages; a commit does not name the one it failed on."""
+    """List the queues that have refused messages; a commit does not name the one it failed on."""
     queues = instant.broker.queues.queues.values()
     refusing = [queue for queue in queues if queue.counters.discardsOverflow]
     text = "A queue had no room for all that the transaction publishes, so nothing of it was done."
@@ -396,7 +396,7 @@ def explain_drop(instant: Instant, row: int) -> Reason:
 
 
 def _explain_discard(instant: Instant, queue: str) -> Reason | None:
-    """Say which message was last evicted, replaced, expired or purged."""
+    """Describe the message that was last evicted, replaced, expired or purged."""
     # The text is searched, not decoded: a queue may have tens of thousands of rows that are none of these.
     marks = tuple(f'"reason":"{reason}"' for reason in _LOST)
     for row in reversed(instant.index.rows("dequeued", "queue", queue)):
