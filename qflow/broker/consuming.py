@@ -291,10 +291,8 @@ class OutputScheduler(Dependent):
             reporters, context.reporters = context.reporters, []
             for reporter in reporters:
                 reporter.report()
-        if context.requests:
+        if context.requests is not None:
             context.answer_requests()
-        if context.failures:
-            context.warn_of_failures()
 
 
 @mypyc_attr(free_list_len=1)

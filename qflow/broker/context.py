@@ -159,17 +159,22 @@ class BrokerContext(Restorable):
             self.requests = [*(self.requests or ()), request]
 
     def answer_requests(self) -> None:
-        """Let the agent answer, now that everything is quiet: its answers are commands like any other."""
+        """Let the agent answer, now that everything is quiet, and warn of failures noted."""
+        # The agent's answers are commands like any other.
         requests, self.requests = self.requests or [], None
         for request in requests:
             if self.agent is not None:
                 self.agent(request)
+        if self.failures:
+            self._warn_of_failures()
 
     def note_failure(self, how: str, text: str, queue: str = "") -> None:
         """Note that the real broker would hang or crash ("hang", "crash") here, once a command."""
         if text in (self.failures or ()):
             return
         self.failures = [*(self.failures or ()), text]
+        # So that the end of the command, which is on the way of every message, asks one question for both.
+        self.requests = self.requests or []
         if self.observer is not None:
             self.emit("broker_failure", queue, detail={"how": how, "text": text})
 
@@ -178,8 +183,7 @@ class BrokerContext(Restorable):
         self.note_failure(how, text, queue)
         return BrokerFailure(text, how)
 
-    def warn_of_failures(self) -> None:
-        """Warn of the failures noted."""
+    def _warn_of_failures(self) -> None:
         # Only now that the command is over: whoever makes warnings errors would stop it in its middle.
         failures, self.failures = self.failures or [], None
         for text in failures:

@@ -192,12 +192,6 @@ class StartupError(QflowError):
     Default queue flow ratios must be between 0 and 100, inclusive: flowStopRatio=101 flowResumeRatio=70
     """
 
-    def __init__(self, text: str) -> None:
-        # As qpidd's log writes bytes that are not ASCII (RF-57).
-        encoded = text.encode("utf-8", "surrogateescape")
-        shown = "".join([chr(byte) if byte < 0x80 else f"\\x{byte:02X}" for byte in encoded])
-        super().__init__(shown)
-
 
 class ManagementError(QflowError):
     """A management method answered with a status other than 0 (CF-08)."""

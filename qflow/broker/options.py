@@ -111,7 +111,7 @@ class Given:
 
     def refuse(self, reason: str = "") -> NoReturn:
         """Raise qpidd's refusal of a value that does not fit the option, followed by ``reason``."""
-        shown = f" ('{self.text}')" if self.text else ""
+        shown = f" ('{_show_bytes(self.text)}')" if self.text else ""
         raise StartupError(
             f"Error in {self.source}: the argument{shown} for option '{self.spelling}' is invalid{reason}"
         )
@@ -170,7 +170,7 @@ def _from_command_line(rest: list[str], ignored: list[str]) -> Iterator[Given]:
         flag, equals, value = token.partition("=")
         name = _find(flag)
         if name is None:
-            raise StartupError(f"Error in {COMMAND_LINE}: unrecognised option '{flag}'")
+            raise StartupError(f"Error in {COMMAND_LINE}: unrecognised option '{_show_bytes(flag)}'")
         spelling = f"--{name}"
         if equals and not value:
             raise StartupError(
@@ -187,6 +187,12 @@ def _from_command_line(rest: list[str], ignored: list[str]) -> Iterator[Given]:
                 )
             value = rest.pop(0)
         yield Given(name, value, COMMAND_LINE, spelling)
+
+
+def _show_bytes(text: str) -> str:
+    """Return a text as qpidd's log has it: bytes that are not ASCII in hexadecimal (RF-57)."""
+    encoded = text.encode("utf-8", "surrogateescape")
+    return "".join([chr(byte) if byte < 0x80 else f"\\x{byte:02X}" for byte in encoded])
 
 
 def _find(flag: str) -> str | None:
@@ -220,7 +226,7 @@ def _from_lines(lines: Iterable[str], source: str) -> Iterator[Given]:
             continue
         name, equals, value = text.partition("=")
         if not equals or name not in _KNOWN:
-            raise StartupError(f"Error in {source}: Bad argument: |{text}|")
+            raise StartupError(f"Error in {source}: Bad argument: |{_show_bytes(text)}|")
         yield Given(name, value.partition("#")[0].strip(), source, name)
 
 
