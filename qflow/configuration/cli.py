@@ -104,13 +104,13 @@ def _add_broker(parser: argparse.ArgumentParser, *, is_whole: bool = False) -> N
 def run(chosen: argparse.Namespace) -> int:
     """Run an action; return 1 if the broker refuses or does not start."""
     from qflow.broker.errors import StartupError
-    from qflow.configuration.declaration import BrokerSetup, SetupError
+    from qflow.configuration.declaration import BrokerSetup
 
     options = [text if text.startswith("-") else f"--{text}" for text in chosen.broker_options]
     try:
         setup = BrokerSetup.read(options, os.environ, chosen.broker_config)
     except StartupError as error:
-        problems = error.problems if isinstance(error, SetupError) else (str(error),)
+        problems = str(error).split("\n")
         told = {"refusal": {"shown": str(error), "by": "qpidd", "problems": problems}}
         text = "\n  ".join(["the broker does not start", *problems])
         print(json.dumps(told, indent=2) if chosen.json else text)

@@ -257,14 +257,6 @@ def explain_unknown(name: str) -> str:
     return f"did you mean {near[0]}?" if near else ""
 
 
-class SetupError(StartupError):
-    """All the reasons why a broker does not start with these options, in qpidd's words, one a line."""
-
-    def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(self.problems))
-
-
 @dataclass(frozen=True, slots=True)
 class BrokerSetup:
     """The options a broker is started with, and where each came from."""
@@ -278,7 +270,7 @@ class BrokerSetup:
     def read(
         cls, arguments: Iterable[str] = (), environment: Mapping[str, str] | None = None, file: str = ""
     ) -> BrokerSetup:
-        """Read a command line, an environment and a file; a SetupError has all problems, not the first."""
+        """Read a command line, an environment and a file; a StartupError has all problems, one a line."""
         # The words are read twice: they may name the file, whose lines come after them.
         words, variables = list(arguments), environment or {}
         problems: list[str] = []
@@ -303,7 +295,8 @@ class BrokerSetup:
         except StartupError as error:
             problems.append(str(error))
         if problems:
-            raise SetupError(problems)
+            # No class of its own: the compiled StartupError has no subclasses of Python's.
+            raise StartupError("\n".join(problems))
         return cls(options, tuple(given.values()), ignored, ignored_words(words))
 
     @property

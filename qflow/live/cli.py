@@ -109,7 +109,8 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def _serve(namespace: argparse.Namespace) -> int:
     """Serve until Ctrl-C, then write the trace of ``--trace``."""
-    from qflow.configuration.declaration import BrokerSetup, SetupError
+    from qflow.broker.errors import StartupError
+    from qflow.configuration.declaration import BrokerSetup
     from qflow.configuration.setup_script import SetupResult, read_script
     from qflow.live.serving import require_proton
     from qflow.trace.files import check_target
@@ -126,9 +127,11 @@ def _serve(namespace: argparse.Namespace) -> int:
     if namespace.broker_config:
         try:
             options = BrokerSetup.read(file=namespace.broker_config).options
-        except SetupError as error:
+        except StartupError as error:
             # Each on a line of its own: one of all would be cut short.
-            print(*(f"qflow serve: {problem}" for problem in error.problems), sep="\n", file=sys.stderr)
+            print(
+                *(f"qflow serve: {problem}" for problem in str(error).split("\n")), sep="\n", file=sys.stderr
+            )
             return 2
     script = read_script(namespace.setup) if namespace.setup else None
     require_proton()
