@@ -21,6 +21,7 @@ from statistics import mean, median
 from typing import Any, NamedTuple
 
 import pytest
+from foreign_logs import coverage_lines
 from recordings import load
 from test_extract import logged
 
@@ -93,6 +94,8 @@ class Pair(NamedTuple):
     truth: float
     found: list[float]
     values: list[float]
+    # Whether the log does not show the demand, and it matters.
+    is_bound: bool = False
 
     @property
     def is_held(self) -> bool:
@@ -169,7 +172,7 @@ def build(root: Path, replays: int | None = None, tell: Callable[[str], None] = 
         found.pairs.extend(_made(name, replays))
     tell("machines")
     machines = [[machine(extract(*load(name, run)).workload) for run in RUNS] for name in REPEATED]
-    chart = reliability(found.pairs)
+    chart = reliability([pair for pair in found.pairs if not pair.is_bound])
     (root / DIAGRAM).write_text(chart.svg, encoding="utf-8")
     (root / PAGE).write_text(page(found, chart.claims, machines), "utf-8")
     return root / PAGE, root / DIAGRAM
@@ -244,6 +247,8 @@ def _within(
     for queue, truth in truths.items():
         for measure, (share, least) in CHANCE.items():
             recorded = float(truth[measure] or 0)
+            if report["queues"][queue]["kinds"][measure] == "bound":
+                continue
             if _is_wide(measure, recorded, report["queues"][queue]["interval"][measure]):
                 continue
             for costs, value in simple.items():
@@ -255,7 +260,11 @@ def _pairs(title: str, report: dict[str, Any], truths: dict[str, dict[str, Any]]
     values = report["replays"]["values"]
     for queue, truth in truths.items():
         for measure, found in report["queues"][queue]["interval"].items():
-            yield Pair(title, queue, measure, float(truth[measure] or 0), found, values[queue][measure])
+            entry = report["queues"][queue]
+            is_bound = entry["kinds"][measure] == "bound"
+            yield Pair(
+                title, queue, measure, float(truth[measure] or 0), found, values[queue][measure], is_bound
+            )
 
 
 def _made(name: str, replays: int | None) -> Iterator[Pair]:
@@ -351,12 +360,15 @@ def reliability(pairs: Sequence[Pair]) -> Any:
 
 def page(found: Found, claims: Sequence[str], machines: Sequence[Sequence[Mapping[str, float]]]) -> str:
     """Return the page, in Markdown: its text with the figures."""
-    pairs, deaths, came, within = found
+    every, deaths, came, within = found
+    pairs = [pair for pair in every if not pair.is_bound]
     numbers = sorted({len(pair.values) for pair in pairs})
     more = f", up to {numbers[-1]} where a session ends in some of them only" if len(numbers) > 1 else ""
     figures = {
         "replays": [f"Each prediction has {numbers[0]} replays{more}."],
         "lines": _lines(pairs),
+        "bounds": _bound_lines([pair for pair in every if pair.is_bound]),
+        "foreign": coverage_lines(),
         "claims": claims,
         "deaths": [
             f"| {death.case} | {death.producer} | {100 * death.dies:.0f} % of {death.replays} replays "
@@ -395,6 +407,12 @@ def _lines(pairs: Sequence[Pair]) -> Iterator[str]:
             yield _line(f"**all {title}**", group or recorded)
             able = [pair for pair in group or recorded if pair.measure != "discards"]
             yield _line(f"all {title}, but for discards", able)
+
+
+def _bound_lines(pairs: Sequence[Pair]) -> Iterator[str]:
+    for case in dict.fromkeys(pair.case for pair in pairs):
+        group = [pair for pair in pairs if pair.case == case]
+        yield f"| {case} | {len(group)} | {sum(pair.is_held for pair in group)} |"
 
 
 def _kept_line(costs: str, within: Sequence[Within]) -> str:
