@@ -312,8 +312,75 @@ other
 # enough that the consumer always has a message while the producer is released; every further message only
 # waits.
 #
-# One warning. What a producer would have done while it was blocked, no log can show. Here the log shows
-# that it caught up afterwards, so the prediction lets it. `qf.predict` can try the other assumption too.
+# Lower thresholds do not relieve the producer, so this holds whatever more it wanted to send. Higher ones do,
+# and then a log has less to say than it seems.
+
+# %% [markdown] id="cannot-show-text"
+# ### What a log cannot show
+#
+# A log holds what was *sent*. While a producer is blocked, its next message waits, and nobody writes down
+# since when, or how many wait behind it. Here is the proof: two producers. The eager one wants to send 100
+# messages a second; its consumer takes 50. The patient one never wants more than what the eager one was
+# allowed to send. Compare their logs, row by row. Then let the queue stop above 200 in place of 20.
+
+
+# %% id="cannot-show"
+def clients(due):
+    messages = tuple((seconds, 100, "") for seconds in due)
+    sends = {"arrival": "recorded", "recorded": messages}
+    return qf.Workload(
+        "two demands",
+        10,
+        {"orders": {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}},
+        producers=(qf.Producer("p1", ("", "orders"), 100, 15, size=100, **sends),),
+        consumers=(qf.Consumer("c1", "orders", prefetch=5, service=("const", 0.02)),),
+    )
+
+
+eager = clients(n / 100 for n in range(1000))
+log_of_eager = qf.ClientLog.of(qf.simulate(eager))
+due, wanted = [], None
+for row in log_of_eager.rows:
+    if row.event == "block":
+        wanted = row.ts_us
+    elif row.event == "transfer" and row.ts_us <= 10_000_000:
+        due.append((row.ts_us if wanted is None else wanted) / 1e6)
+        wanted = None
+patient = clients(due)
+log_of_patient = qf.ClientLog.of(qf.simulate(patient))
+print(len(eager.producers[0].recorded), "and", len(due), "messages wanted")
+recorded, other_rows = (
+    [row for row in each.rows if row.ts_us <= 10_000_000] for each in (log_of_eager, log_of_patient)
+)
+print("the same log:", recorded == other_rows)
+
+higher = qf.Settings(queues={"orders": {"qpid.flow_stop_count": 200, "qpid.flow_resume_count": 100}})
+shares = []
+for workload_behind in (eager, patient):
+    run = qf.simulate(higher.apply(workload_behind))
+    turns = [event.time for event in run.events if event.kind in ("flow_stopped", "flow_resumed")]
+    turns = [*(time for time in turns if time < 10_000_000), 10_000_000]
+    shares.append(sum(off - on for on, off in zip(turns[::2], turns[1::2], strict=False)) / 10_000_000)
+print(
+    f"stop above 200: ON {shares[0]:.0%} of the time for the eager one, {shares[1]:.0%} for the patient one"
+)
+
+# %% [markdown] id="cannot-show-then"
+# One log, two answers, and both are right. Statisticians call such a demand *censored*. So `qf.predict` runs
+# the least demand that fits the log and the most, and if they differ the answer is a bound:
+
+# %% id="bound"
+bound = qf.predict(eager, qf.ClientLog("two demands", recorded), higher, compare_models=False, replays=4)
+print(*[line for line in bound.text().splitlines() if "at least" in line], sep="\n")
+
+# %% id="bound-check" jupyter={"source_hidden": true}
+low, high = bound["queues"]["orders"]["interval"]["share_on"]
+assert recorded == other_rows and bound["is_bound"] and low <= shares[1] < shares[0] <= high
+
+# %% [markdown] id="bound-then"
+# Two things settle it. You know the rate: `qf.predict(…, demand={"p1": 100})`, or `--demand p1=100/s`. Or you
+# record a spell without blocking: a producer that has caught up, and sends at its own pace while its window
+# has room, shows what it wants.
 
 # %% [markdown] id="design-text"
 # ## Settings that are safe

@@ -150,6 +150,17 @@ class ClientLog(Tabular):
         log = cls(source_of(path), rows, clean.start_us, clean.cleaning, clean.tolerance)
         return log, clean.quarantine
 
+    @classmethod
+    def of(cls, run: Run) -> ClientLog:
+        """Return the log that the clients of a simulated run would have written.
+
+        >>> from qflow.workload import simulate
+        >>> producer = Producer("p", ("", "q"), 10, 5, 100)
+        >>> ClientLog.of(simulate(Workload("w", 1, {"q": {}}, producers=(producer,)))).rows[0].event
+        'transfer'
+        """
+        return cls(run.workload.name, list(client_rows(run.events, run.workload.producers)))
+
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the columns, or a slice of their rows, by name."""
         return columns_of(self.rows[start:end], LogRow._fields)

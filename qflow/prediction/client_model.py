@@ -76,7 +76,7 @@ def extract(
     bound: str = "likely",
     detail: str = "full",
 ) -> Extraction:
-    """Return the workload behind a client log, of one of the :data:`BOUNDS` of its demand.
+    """Return the workload behind a client log; ``bound`` is one of :data:`BOUNDS`.
 
     >>> from qflow.logs import LogRow
     >>> rows = [LogRow(n * 1000, "p", "transfer", "q", f"p-{n}", 100, "") for n in (1, 2, 3)]
@@ -120,7 +120,7 @@ class LogModel:
 
     @property
     def model(self) -> str:
-        """The model that the log shows: closed if no producer that was ever blocked catches up, else open."""
+        """The model of the log: closed if no producer that was ever blocked catches up, else open."""
         seen = [answer for answer in self.catches_up.values() if answer is not None]
         return "closed" if seen and not any(seen) else "open"
 
@@ -147,7 +147,7 @@ class LogModel:
         return Extraction(extracted, model, self.demands, self.catches_up)
 
     def _times(self, producer: Producer, model: str, bound: str) -> list[int]:
-        """Return the microseconds at which each message was due, or for which its producer thought before."""
+        """Return the due times of a producer's messages, or its think times, in microseconds."""
         sends, demand = self._sends[producer.name], self.demands[producer.name]
         if demand.is_stated:
             times = _stated_times(producer, self._end)
@@ -164,7 +164,7 @@ class LogModel:
 
 
 def _times_at(sends: Sends, bound: str) -> list[int]:
-    """Return the microseconds at which messages were due, for one of the demands that fit the log."""
+    """Return the due times of messages, in microseconds, for one of the demands that fit a log."""
     if bound == "least":
         return [item.wanted for item in sends.sent]
     times = likely_due(sends) if bound == "likely" else [item.earliest for item in sends.sent]
@@ -177,7 +177,7 @@ def _times_at(sends: Sends, bound: str) -> list[int]:
 
 
 def _stated_times(producer: Producer, end: int) -> list[int]:
-    """Return times of messages that come at a stated rate, in the bursts that the workload file gives."""
+    """Return due times at the stated rate, with the bursts of the workload file."""
     on, off = producer.burst or (1, 0)
     arrival = "poisson" if producer.arrival == "recorded" else producer.arrival
     rate = (producer.demand or 0) * (on + off) / on

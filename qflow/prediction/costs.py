@@ -47,14 +47,14 @@ ANSWERED = 5_000
 
 
 class Report(NamedTuple):
-    """One completion learned of straight after others: messages sent until then, microseconds of work."""
+    """The report of one completion straight after others: messages sent before, microseconds of work."""
 
     sent: int
     time: int
 
 
 class Pieces(NamedTuple):
-    """Pieces of work that nothing interrupted: microseconds of sends, and completions learned of."""
+    """Pieces of work that nothing interrupted: microseconds of sends, and reports of completions."""
 
     sends: list[int]
     reports: list[Report]
@@ -85,13 +85,13 @@ def pieces(rows: Sequence[LogRow]) -> Pieces:
 
 
 class _Cost(NamedTuple):
-    """Microseconds of a completion's work: at the start, and what each message sent before adds."""
+    """The cost of a completion in microseconds: at the start, and the growth with each message sent."""
 
     start: float
     growth: float
 
     def of(self, sent: int) -> float:
-        """Return what one completion costs, in microseconds."""
+        """Return the cost of one completion, in microseconds."""
         return self.start + self.growth * sent
 
 
@@ -114,7 +114,7 @@ def growth(sets: Iterable[Sequence[Report]]) -> float:
 
 
 def cost(points: Sequence[Report], grows: float) -> _Cost:
-    """Return what completions cost that grow by so much; by less if that left nothing at the start."""
+    """Return the cost of completions that grow by ``grows``, or less if that left nothing at the start."""
     if len(points) < FEW:
         return _Cost(0.0, 0.0)
     sent, time = (mean(values) for values in zip(*_middles(points), strict=True))
@@ -124,7 +124,7 @@ def cost(points: Sequence[Report], grows: float) -> _Cost:
 
 
 def _middles(points: Sequence[Report]) -> list[tuple[float, float]]:
-    """Return the medians of sixty equal parts of the points: what was interrupted counts little."""
+    """Return the medians of sixty equal parts of the points, in which interruptions count little."""
     ordered = sorted(points)
     size = max(5, len(ordered) // 60)
     cells = (ordered[begin : begin + size] for begin in range(0, len(ordered) - size + 1, size))
@@ -132,7 +132,7 @@ def _middles(points: Sequence[Report]) -> list[tuple[float, float]]:
 
 
 class Work:
-    """What a producer's pieces of work cost, and how long its transfers are on their way, in microseconds."""
+    """The cost of a producer's work, and the round trip of its transfers, in microseconds."""
 
     def __init__(self, rows: Sequence[LogRow], own: Pieces, pooled: Pieces, grows: float) -> None:
         sends = own.sends if len(own.sends) >= MANY else pooled.sends
@@ -144,7 +144,7 @@ class Work:
         self.round_trip = max(0.0, median(trips)) if len(trips) >= FEW else 0.0
 
     def network(self) -> Network:
-        """Return the same in seconds, as a workload has it."""
+        """Return the network of the producer, in seconds."""
         return Network(
             latency=self.round_trip / 2 / SECOND,
             send_cost=self.send_cost / SECOND,
@@ -171,7 +171,7 @@ def works(rows: Mapping[str, Sequence[LogRow]], grows: float | None = None) -> d
 
 
 def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
-    """Return (begin, end, verdict) of each message a consumer worked on, one at a time."""
+    """Return begin, end and verdict of each service of a consumer, one at a time."""
     arrived: dict[str, int] = {}
     works: list[tuple[int, int, str]] = []
     free = 0
@@ -228,14 +228,14 @@ _LONGEST = 200_000
 
 
 class CreditReturn(NamedTuple):
-    """One return of credit that a log shows: when it began, and how long it took, in microseconds."""
+    """One return of credit in a log: its begin and its delay, in microseconds."""
 
     since: int
     delay: float
 
 
 def credit_returns(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int]) -> list[CreditReturn]:
-    """Return when the credit for each batch began to travel, and for how long; only of what is certain."""
+    """Return the returns of credit that are certain: their begin and delay, batch by batch."""
     # While a consumer holds as many messages as it may, only the return of credit can bring another.  The
     # time from its first settlement after a batch of deliveries to the next batch is the delay of credit.
     returns: list[CreditReturn] = []
@@ -265,7 +265,7 @@ def is_delayed(returns: Sequence[CreditReturn]) -> bool:
 
 
 def typical(delays: Sequence[float]) -> float:
-    """Return the mean of delays, but for those that are half as long again as the median: they have a cause.
+    """Return the mean of delays, without those half as long again as the median, which have a cause.
 
     >>> typical([42, 43, 47, 900])
     44.0
@@ -286,7 +286,7 @@ def noticeable(returns: Sequence[CreditReturn]) -> list[CreditReturn]:
 def delivery_times(
     rows: Mapping[str, Sequence[LogRow]], senders: Iterable[str], readers: Iterable[str]
 ) -> dict[str, dict[str, int]]:
-    """Return of each consumer and producer the microseconds from a transfer to its delivery, at the least.
+    """Return the shortest time from a transfer to its delivery, by consumer and producer.
 
     >>> sent = LogRow(5, "p", "transfer", "q", "1", 9, "")
     >>> came = LogRow(9, "c", "deliver", "q", "1", 9, "")
@@ -309,7 +309,7 @@ def delivery_times(
 
 
 def delivery_latency(least: Mapping[str, int], works: Mapping[str, Work]) -> float:
-    """Return the seconds between the broker and a consumer: of a delivery, less its producer's way."""
+    """Return the latency of a consumer in seconds: that of a delivery, less its producer's."""
     ways = [time - works[name].round_trip / 2 for name, time in least.items() if time < ANSWERED]
     return max(0.0, median(ways)) / SECOND if ways else 0.0
 

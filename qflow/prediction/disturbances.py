@@ -1,4 +1,4 @@
-"""What lies between a client and the broker, and what a machine's other work adds: a client's Network.
+"""Disturbances: how the costs of clients vary with the other work of their machine.
 
 The second layer over :mod:`qflow.prediction.costs`, which a reader can skip and ``detail="constants"`` leaves
 out.
@@ -64,7 +64,7 @@ _STOPPED = 100_000
 def add_spell(
     steps: list[tuple[float, float]], since: float, until: float, value: float, usual: float
 ) -> None:
-    """Let a value hold for a while, and after that the usual one; of two at once the later one holds."""
+    """Add a spell of a value to steps, and the usual value after it; a later spell replaces an earlier."""
     if steps and steps[-1][0] >= since:
         steps.pop()
     steps += [(since, value), (until, usual)]
@@ -75,7 +75,7 @@ def add_spell(
 
 @dataclass(slots=True)
 class _Episode:
-    """A time in which a producer that was let go has work to do without pause, in microseconds."""
+    """A time in which a released producer works without a pause, in microseconds."""
 
     begin: int
     end: int
@@ -88,12 +88,12 @@ class _Episode:
 
     @property
     def is_conclusive(self) -> bool:
-        """Whether there is enough work in it, and more of that than of waiting for messages that are held."""
+        """Whether it has enough work, and more of it than of waiting for held messages."""
         return self.sends + len(self.reports) >= FEW and self.waited <= self.worked
 
 
 def _episodes(rows: Sequence[LogRow], round_trip: float = 0.0) -> list[_Episode]:
-    """Return the times in which a producer that a stopped queue has let go catches up."""
+    """Return the times in which a producer catches up after a stopped queue released it."""
     found: list[_Episode] = []
     episode: _Episode | None = None
     before = LogRow(0, "", "", "", "", 0, "")
@@ -127,7 +127,7 @@ _SLOWEST = 100.0
 
 
 def _pace_factors(work: Work, rows: Sequence[LogRow]) -> list[tuple[_Episode, float]]:
-    """Return the conclusive episodes of a producer, each with the factor by which its work took longer."""
+    """Return the conclusive episodes of a producer, each with its factor of slowness."""
     found: list[tuple[_Episode, float]] = []
     for episode in _episodes(rows, work.round_trip):
         usual = episode.sends * work.send_cost + sum(map(work.report_cost.of, episode.reports))
@@ -151,7 +151,7 @@ def _usual_pace(factors: Iterable[float]) -> float:
 
 
 def _client_pace(own: Sequence[tuple[_Episode, float]], usual: float) -> Steps:
-    """Return by which factor one client's work takes longer, over time."""
+    """Return one client's factor of slowness over time."""
     steps: list[tuple[float, float]] = [(0.0, usual)]
     last = -_NEAR
     for episode, factor in own:
@@ -177,7 +177,7 @@ Load = tuple[tuple[float, float], ...]
 
 
 def _machine_load(by_client: Mapping[str, Sequence[LogRow]]) -> Load:
-    """Return by how much the machine's other work lengthens the way from client to broker, over time."""
+    """Return the latency that the machine's other work adds, over time."""
     # All clients share the machine, so all their lone round trips show it: in each quarter of a second the
     # median of what they take longer than they usually do.
     extra: list[tuple[int, float]] = []
@@ -190,7 +190,7 @@ def _machine_load(by_client: Mapping[str, Sequence[LogRow]]) -> Load:
 
 
 def _loaded_windows(extra: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
-    """Return since when the way takes how much longer; nothing for what is as usual from the start.
+    """Return the steps of added latency; nothing for the usual one at the start.
 
     >>> slow = [(300_000 + n, 4000.0) for n in range(3)]
     >>> _loaded_windows([(0, 10.0), *slow, *[(900_000 + n, 5.0) for n in range(3)]])
@@ -206,14 +206,14 @@ def _loaded_windows(extra: Sequence[tuple[int, float]]) -> list[tuple[float, flo
 
 
 def _latencies(load: Load, usual: float) -> Steps:
-    """Return a client's latencies over time, given what it usually has, in seconds."""
+    """Return a client's latencies over time in seconds, given its usual one."""
     return tuple((since, usual + extra / SECOND) for since, extra in load)
 
 
 def _producer_network(
     work: Work, system: AckDelay, load: Load = (), pace: Steps = (), wakes: tuple[float, ...] = ()
 ) -> Network:
-    """Return what a producer's sends and completions cost it."""
+    """Return the network of a producer: the costs of its sends and completions."""
     network = work.network()
     return replace(
         network,
@@ -226,7 +226,7 @@ def _producer_network(
 
 
 def let_go(rows: Sequence[LogRow]) -> list[int]:
-    """Return when a producer learned of the first completion after a long wait, in microseconds."""
+    """Return the times of first completions after long waits of a producer, in microseconds."""
     return [
         after.ts_us
         for row, after in pairwise(rows)
@@ -237,7 +237,7 @@ def let_go(rows: Sequence[LogRow]) -> list[int]:
 
 
 def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tuple[float, ...]:
-    """Return how much later than usual a producer that waited for the broker ran again, in seconds.
+    """Return the delays in seconds with which a producer that waited for the broker ran again.
 
     >>> def row(time, event):
     ...     return LogRow(time, "p", event, "", "", 0, "")
@@ -257,7 +257,7 @@ def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tupl
 
 
 def _after_ticks(ends: Sequence[float], tick: int) -> list[int]:
-    """Return how late after a tick things end: of all cuts of the circle the one that leaves least."""
+    """Return the delays of ends after a tick, at the phase with the smallest sum."""
     cells = Counter(round(end) % tick for end in ends)
     _, cut = min(
         (sum((end - cut) % tick * number for end, number in cells.items()), cut) for cut in list(cells)[:MANY]
@@ -289,7 +289,7 @@ _MOST_WAKES = 500
 
 
 class AckDelay(NamedTuple):
-    """For how long the broker's system delays acknowledgements, in microseconds."""
+    """The delay of acknowledgements by the broker's system, in microseconds."""
 
     # Of the timer; and what delays take on average.
     shortest: float
@@ -340,20 +340,20 @@ class AckDelay(NamedTuple):
 
 
 def _is_ticking(returns: Sequence[CreditReturn]) -> bool:
-    """Return whether delays end at ticks: whether their ends lie together in one, and their begins do not."""
+    """Return whether delays end at ticks: whether their ends cluster within one, and their begins do not."""
     begins = _together([item.since for item in returns])
     ends = _together([item.since + item.delay for item in returns])
     return ends > _TOGETHER_AT_TICKS and ends > begins + _MORE_TOGETHER
 
 
 def _together(times: Sequence[float]) -> float:
-    """Return how near to each other times lie in a tick: 1 if all are the same, 0 if they lie anywhere."""
+    """Return the concentration of times within a tick: 1 if all are the same, 0 if they are uniform."""
     turns = [2 * pi * time / TICK for time in times]
     return hypot(fsum(map(cos, turns)), fsum(map(sin, turns))) / len(turns)
 
 
 def _slow_windows(returns: Sequence[CreditReturn], usual: float) -> Iterator[tuple[int, float]]:
-    """Yield since when delays take longer than usual, and when they are as usual again.
+    """Yield the begins of spells of long delays, and of the usual delay after them.
 
     >>> returns = [CreditReturn(600_000 + n, 90_000) for n in range(5)] + [CreditReturn(2_000_000, 90_000)]
     >>> list(_slow_windows(returns, 42_000))
@@ -387,7 +387,7 @@ def _consumer_network(
 
 
 def _ticking_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load) -> Network:
-    """Return how settlements reach a broker whose system's timers expire at ticks."""
+    """Return the network of a consumer whose broker's system has timers that expire at ticks."""
     course = system.course
     if len(returns) >= FEW:
         course = tuple(_interruptions(_without_load(noticeable(returns), load, system.shortest), system))
@@ -405,14 +405,14 @@ def _ticking_network(returns: Sequence[CreditReturn], system: AckDelay, load: Lo
 
 
 def _sum(one: Steps, other: Steps) -> Steps:
-    """Return two courses as one."""
+    """Return the sum of two courses."""
     first, second = Course(0, one), Course(0, other)
     times = sorted({since for since, _ in (*one, *other)})
     return tuple((time, first.at(round(time * SECOND)) + second.at(round(time * SECOND))) for time in times)
 
 
 def _interruptions(returns: Sequence[CreditReturn], system: AckDelay) -> Iterator[tuple[int, float]]:
-    """Yield since when delays take longer than ticks explain, and when they do not any more."""
+    """Yield begins and ends of spells in which delays are longer than ticks explain."""
     most = system.usual + system.tick
     for item, after in zip_longest(returns, returns[1:]):
         if item.delay > most:
@@ -422,7 +422,7 @@ def _interruptions(returns: Sequence[CreditReturn], system: AckDelay) -> Iterato
 
 
 def _without_load(returns: Sequence[CreditReturn], load: Load, shortest: float) -> list[CreditReturn]:
-    """Return what delays would be without the load: it lengthens the way there and back."""
+    """Return delays less the load, which lengthens the way there and back."""
     extra = Course(0.0, load)
     return [CreditReturn(since, max(shortest, delay - 2 * extra.at(since))) for since, delay in returns]
 

@@ -1,4 +1,4 @@
-"""Evidence: what a client log shows of each producer, and what it cannot show.
+"""Evidence: the demand of each producer in a client log, and its limits.
 
 A log holds what was sent, not what a producer wanted to send.  The two are the same as long as its window has
 room.  While the window is full the next message waits, and nothing in the log says since when: the demand is
@@ -254,7 +254,7 @@ def _has_caught_up(wishes: Sequence[_Wish], place: int) -> bool:
 
 
 def _usual_gap(sends: Sequence[Send]) -> float:
-    """Return the mean of the microseconds from a transfer to the wish for the next, of those that paused."""
+    """Return the mean pause from a transfer to the wish for the next, in microseconds."""
     gaps = [after.wanted - item.time for item, after in pairwise(sends)]
     return mean([gap for gap in gaps if gap >= PROMPT] or [PROMPT])
 
@@ -300,7 +300,7 @@ class Demand:
 
     @property
     def is_known(self) -> bool:
-        """Whether the log shows what the producer wanted to send, or the user says it."""
+        """Whether the demand is seen in the log, or stated by the user."""
         if self.is_stated or self.blocked_share < _BLOCKED_LITTLE:
             return True
         return self.blocked_share < _BLOCKED_MUCH and not self.is_behind
@@ -331,7 +331,7 @@ class Demand:
 
 
 def demand_of(rows: Sequence[LogRow], sends: Sends, end: int, stated: float | None = None) -> Demand:
-    """Return what a producer's rows, with their full windows, show of its demand up to the end."""
+    """Return the evidence of a producer's demand up to the end, from its rows with full windows."""
     if stated is not None:
         return Demand(stated, is_stated=True)
     blocked, since = 0, inf

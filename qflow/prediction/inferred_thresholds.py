@@ -45,7 +45,7 @@ _ARGUMENTS = tuple(f"qpid.flow_{name}" for name in ("stop_count", "resume_count"
 
 
 def contradiction_of(findings: Iterable[Finding]) -> str:
-    """Return in words which completions a workload's thresholds do not allow; empty if there are none."""
+    """Return the completions that a workload's thresholds do not allow, in words; empty if they allow all."""
     kinds = [finding.kind for finding in findings]
     asked = ("withheld without cause", "completed while held", "thresholds differ")
     parts = [f"{kinds.count(kind):,} {kind}" for kind in asked if kind in kinds]
@@ -54,7 +54,7 @@ def contradiction_of(findings: Iterable[Finding]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """A workload with the thresholds that its log shows, and what an audit finds without and with them."""
+    """A workload with the thresholds of its log, and the findings of audits without and with them."""
 
     workload: Workload
     # Of queues that held completions, each known but for so many messages; of the others, the most they had.
@@ -65,7 +65,7 @@ class Inferred:
     after: Sequence[Finding]
 
     def sentences(self) -> list[str]:
-        """Return what was read, and what an audit says of it."""
+        """Return the thresholds and the audit's verdict on them, as sentences."""
         words = [
             f"{queue} {_in_words(levels)} (known but for {self.slack[queue]} messages)"
             for queue, levels in self.levels.items()
@@ -81,7 +81,7 @@ class Inferred:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the same, ready for JSON."""
+        """Return thresholds and findings, ready for JSON."""
         found = {queue: _arguments(levels) for queue, levels in self.levels.items()}
         findings = {"findings_before": len(self.before), "findings": len(self.after)}
         return {"queue_arguments": found, **findings, "sentences": self.sentences()}
@@ -149,11 +149,11 @@ class _Fit:
                 self.most[event.queue] = max(count, there[0]), max(size, there[1])
 
     def slack(self, queue: str) -> int:
-        """Return how many messages may have been on their way from a queue or to it."""
+        """Return the number of messages that may have been on their way from a queue or to it."""
         return 1 + sum(own.prefetch for own in self._workload.consumers if own.queue == queue)
 
     def workload_with(self, levels: Mapping[str, Levels]) -> Workload:
-        """Return the workload with levels: none where its own would have turned ON what was not."""
+        """Return the workload with levels; without its own that would turn ON a queue that was OFF."""
         workload = self._workload
         for queue, most in self.most.items():
             settings = QueueSettings.from_arguments(workload.queues[queue])
@@ -169,7 +169,7 @@ class _Fit:
         return workload
 
     def holds(self, queue: str, levels: FlowThresholds) -> dict[str, int]:
-        """Return until when completions would be held, by message."""
+        """Return the times until which completions would be held, by message."""
         is_on = False
         held: dict[str, None] = {}
         found: dict[str, int] = {}
@@ -204,7 +204,7 @@ class _Fit:
         return found
 
     def _learn_times(self, levels: Mapping[str, Levels]) -> dict[str, int]:
-        """Return when each producer would learn that its message is complete, if some queues have levels."""
+        """Return the times at which producers would learn of completions, if some queues have levels."""
         learned = dict(self._sent)
         for queue, own in levels.items():
             for message, until in self.holds(queue, FlowThresholds(*own)).items():
@@ -213,12 +213,12 @@ class _Fit:
         return learned
 
     def _misfit(self, learned: Mapping[str, int], holds: Mapping[str, int]) -> int:
-        """Return by how much completions differ from what was recorded, in sum."""
+        """Return the sum of differences between completions and the recorded ones."""
         done = self._done
         return sum(abs(done[message] - max(time, holds.get(message, 0))) for message, time in learned.items())
 
     def _fit_queue(self, queue: str, others: Mapping[str, int]) -> tuple[int, str, Levels]:
-        """Return what the best levels of a queue leave, and these levels: of one unit, or of both."""
+        """Return the misfit of a queue's best levels, its name and these levels, in one unit or both."""
         misfits: dict[Levels, int] = {}
 
         def misfit(levels: Levels) -> int:
@@ -253,7 +253,7 @@ def _with_pair(levels: Levels, unit: int, pair: tuple[int, int]) -> Levels:
 
 
 def _fit_unit(misfit: Callable[[Levels], int], base: Levels, unit: int, top: int) -> Levels:
-    """Return levels with the best stop and resume of one unit: from the best start, in ever smaller steps."""
+    """Return levels with the best stop and resume of one unit, by a search in ever smaller steps."""
     starts = [(top * stop // 100, top * stop * part // 1000) for stop in _STARTS for part in (3, 5, 7, 9)]
     tried = [_with_pair(base, unit, pair) for pair in starts if pair[1]]
     best = min(tried, key=misfit, default=_with_pair(base, unit, (1, 1)))

@@ -169,12 +169,12 @@ def _things(workload: Workload) -> set[str]:
 
 
 class Prediction(Tabular, dict[str, Any]):
-    """What :func:`predict` returns: a mapping ready for JSON, shown as the table of its measures."""
+    """The report of :func:`predict`: a mapping ready for JSON, shown as the table of its measures."""
 
     SHOWN = 40
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the measures: of what, its name, the measure, recorded, predicted, and the difference.
+        """Return the measures: section, name, measure, recorded, predicted, and the difference.
 
         For queues and producers also ``low`` and ``high``, between which 80 of 100 recordings will lie.
         """
@@ -196,6 +196,10 @@ class Prediction(Tabular, dict[str, Any]):
         names = ("of", "name", "measure", "recorded", "predicted", "difference", "low", "high")
         return columns_of(rows[start:end], names)
 
+    def text(self) -> str:
+        """Return the report as plain text, as ``qflow predict`` prints it."""
+        return report_text(self)
+
     def __repr__(self) -> str:
         return f"Prediction({self['workload']!r}, {self['seconds']:g} s, {self['model']} model)"
 
@@ -215,7 +219,7 @@ def predict(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> Prediction:
-    """Return the prediction for broker and clients, compared with what was recorded.
+    """Return the prediction for broker and clients, compared with the recording.
 
     Parameters:
         workload: The recorded workload: queues, clients, windows and prefetch.
@@ -429,7 +433,7 @@ def report_text(report: Mapping[str, Any]) -> str:
 
 
 def _replays_text(report: Mapping[str, Any]) -> list[str]:
-    """Return how sure a prediction is, if there was more than one replay."""
+    """Return the spread of a prediction as lines; none of a single replay."""
     number = report["replays"]["number"]
     if number == 1:
         return []

@@ -35,7 +35,7 @@ from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
 from qflow.prediction.client_model import LogModel
-from qflow.prediction.costs import USUAL, works_of
+from qflow.prediction.costs import works_of
 from qflow.prediction.disturbances import add_spell
 from qflow.prediction.evidence import seen_rows
 from qflow.progress import Progress
@@ -62,7 +62,7 @@ Sections = Mapping[str, Mapping[str, Measures]]
 
 
 def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str, dict[str, Measures]]:
-    """Return the measures of what was recorded, of the queues and clients that the log shows."""
+    """Return the recorded measures of the queues and clients in a log."""
     accepted = Counter(row.queue for row in log.rows if row.event == "accept" and row.ts_us <= end)
     queues = {}
     for name in workload.queues:
@@ -102,7 +102,7 @@ def _clients(
 
 
 def _recorded_queue(log: ClientLog, queue: str, accepted: int, end: int) -> Measures | None:
-    """Measure a queue by what the broker reported; None if the log holds no reports of it."""
+    """Measure a queue by the broker's reports; None if the log holds none."""
     if not any(row.event == "stats" and row.queue == queue for row in log.rows):
         return None
     samples = [sample for sample in log.statistics(queue) if sample.ts_us <= end]
@@ -124,7 +124,7 @@ Polls = Mapping[str, Sequence[int]]
 
 
 def polls_of(log: ClientLog, end: int) -> dict[str, tuple[int, ...]]:
-    """Return when the broker reported something of each queue, from the start to an instant."""
+    """Return the times of the broker's reports of each queue, from the start to an instant."""
     polls: dict[str, list[int]] = {}
     for row in log.rows:
         if row.event == "stats" and row.ts_us <= end:
@@ -136,7 +136,7 @@ _STEPS = {"enqueued": 1, "dequeued": -1}
 
 
 def _states_at(events: Iterable[Event], times: Polls) -> dict[str, list[tuple[int, int, bool]]]:
-    """Return of each queue how deep it is and whether it is ON at instants, after all that happens then."""
+    """Return depth and flow state of each queue at instants, after all that happens then."""
     depth, is_on = dict.fromkeys(times, 0), dict.fromkeys(times, False)
     found: dict[str, list[tuple[int, int, bool]]] = {queue: [] for queue in times}
     waiting = {queue: deque(own) for queue, own in times.items()}
@@ -157,7 +157,7 @@ def _states_at(events: Iterable[Event], times: Polls) -> dict[str, list[tuple[in
 
 
 def _as_reported(events: Iterable[Event], polls: Polls, end: int) -> dict[str, Measures]:
-    """Measure the queues of a run by what the broker would have reported, as :func:`_recorded_queue` does.
+    """Measure the queues of a run by reports of the broker, as :func:`_recorded_queue` does.
 
     >>> events = [Event(1, "enqueued", queue="q"), Event(400_000, "dequeued", queue="q")]
     >>> _as_reported(events, {"q": (100_000, 500_000)}, SECOND)["q"]["mean_depth"]
@@ -183,7 +183,7 @@ def longest_silence(polls: Polls) -> float | None:
 
 
 def _rows_of_run(events: Iterable[Event], producers: Iterable[Producer] = ()) -> list[LogRow]:
-    """Return what the clients of a simulated run would have logged, without sizes and groups."""
+    """Return the log of the clients of a simulated run, without sizes and groups."""
     return [LogRow(*act, 0, "") for act in acts_of(events, producers)]
 
 
@@ -247,7 +247,7 @@ NEAR = 0.95
 
 @dataclass(frozen=True, slots=True)
 class MeasuredReplay:
-    """One replay: what was measured, by queue and client."""
+    """The measures of one replay, by queue and client."""
 
     sections: Sections
     # What sessions ended by, and at which second.
@@ -268,7 +268,7 @@ class MeasuredReplay:
         return tuple(sorted(self.errors))
 
     def measure(self, queue: str, measure: str) -> float:
-        """Return a measure of a queue, by what the broker's reports would have shown if there are any."""
+        """Return a measure of a queue, by the broker's reports if there are any."""
         return self.value("queues", queue, measure) or 0
 
     def value(self, section: str, name: str, measure: str) -> float | None:
@@ -286,7 +286,7 @@ class MeasuredReplay:
         }
 
     def distance(self, middles: Mapping[tuple[str, str], float]) -> float:
-        """Return how far all measures are from others, each in terms of what is little of it."""
+        """Return the distance of all measures from others, each in units of a small difference."""
         total = 0.0
         for place, value in self.measures().items():
             share, least = CHANCE[place[1]]
@@ -295,7 +295,7 @@ class MeasuredReplay:
 
 
 def _is_sure(replays: Sequence[MeasuredReplay]) -> bool:
-    """Return whether it is known well enough in what share of replays each session ends."""
+    """Return whether the share of replays in which each session ends is known well enough."""
     # A measure's interval needs few replays, a share does not.  To each share two replays are added in which
     # the session ended and two in which it lived (Agresti and Coull), as none of 19 is not never.  Where no
     # queue comes near its limit there is nothing to know.
@@ -321,7 +321,7 @@ def vary_chance(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0
     seconds = ceil(workload.duration)
     moves = _moves(seconds, exp(BUSY * _deviation("busy", place, of, seed, chance)), chance)
     producers = [_vary_demand(producer, turn) for producer in workload.producers]
-    consumers = [_vary_services(consumer, turn, pace, moves, seconds) for consumer in workload.consumers]
+    consumers = [_vary_services(consumer, turn, pace) for consumer in workload.consumers]
     return workload.replace(
         producers=tuple(_vary_network(producer, turn, pace, moves, chance) for producer in producers),
         consumers=tuple(_vary_network(consumer, turn, pace, moves, chance) for consumer in consumers),
@@ -344,7 +344,7 @@ _Moves = Mapping[int, Sequence[int]]
 
 
 def _deviation(what: str, place: int, of: int, seed: int, chance: Random) -> float:
-    """Return where a replay stands among all of them, in standard deviations."""
+    """Return a replay's deviation from the mean machine, in standard deviations."""
     # Chance is cut into as many equal parts as there are replays and each has one of them, the log's own the
     # middle: few replays show sooner how far something spreads than independent draws.
     middle = of // 2
@@ -356,7 +356,7 @@ def _deviation(what: str, place: int, of: int, seed: int, chance: Random) -> flo
 
 
 def _moves(seconds: int, busy: float, chance: Random) -> _Moves:
-    """Return into which seconds the interruptions of each come: a bootstrap, of so many times as many."""
+    """Return the new seconds of each second's interruptions: a bootstrap of ``busy`` times as many."""
     moves: dict[int, list[int]] = {}
     for second in chance.choices(range(seconds), k=round(seconds * busy)):
         moves.setdefault(second, []).append(chance.randrange(seconds))
@@ -364,7 +364,7 @@ def _moves(seconds: int, busy: float, chance: Random) -> _Moves:
 
 
 def _vary_demand(producer: Producer, turn: float) -> Producer:
-    """Return a producer of stated demand with its messages due at other times, as often."""
+    """Return a producer of stated demand with its messages due at other times."""
     if producer.demand is None or producer.arrival != "recorded" or producer.model != "open":
         return producer
     times = [0.0, *(time for time, _, _ in producer.recorded)]
@@ -374,30 +374,16 @@ def _vary_demand(producer: Producer, turn: float) -> Producer:
     return replace(producer, recorded=recorded)
 
 
-def _vary_services(consumer: Consumer, turn: float, pace: float, moves: _Moves, seconds: int) -> Consumer:
+def _vary_services(consumer: Consumer, turn: float, pace: float) -> Consumer:
+    """Return a consumer with its services, and their overheads, in another order."""
     kind, service = consumer.service
     if isinstance(service, tuple):
         consumer = replace(consumer, service=(kind, _rotate(service, turn)))
-    overhead = _move_interruptions(_rotate(consumer.overhead, turn), moves, seconds)
-    return replace(consumer, overhead=tuple(time * pace for time in overhead))
-
-
-def _move_interruptions(overhead: tuple[float, ...], moves: _Moves, seconds: int) -> tuple[float, ...]:
-    """Return what services take beyond their draws, with the interruptions among it moved."""
-    long = {place: time for place, time in enumerate(overhead) if time > USUAL / SECOND}
-    if not long:
-        return overhead
-    usual = median(overhead)
-    found = [min(time, usual) if place in long else time for place, time in enumerate(overhead)]
-    for place, time in long.items():
-        second, part = divmod(place * seconds / len(overhead), 1)
-        for other in moves.get(int(second), ()):
-            found[int((other + part) * len(overhead) / seconds)] = time
-    return tuple(found)
+    return replace(consumer, overhead=tuple(time * pace for time in _rotate(consumer.overhead, turn)))
 
 
 def _vary_network(client: Client, turn: float, pace: float, moves: _Moves, chance: Random) -> Client:
-    """Return a client whose network has another seed, is slow at other times, and so much slower at all."""
+    """Return a client whose network has another seed, other slow spells, and another pace."""
     network = client.network
     if network is None:
         return client
@@ -418,7 +404,7 @@ def _vary_network(client: Client, turn: float, pace: float, moves: _Moves, chanc
 
 
 def _rotate_steps(steps: Steps, turn: float) -> Steps:
-    """Return what holds from when on, begun at another place and continued with what was before that."""
+    """Return steps that begin at another place and continue with the ones before it."""
     if len(steps) < 2:
         return steps
     end = steps[-1][0]
@@ -433,7 +419,7 @@ def _rotate_steps(steps: Steps, turn: float) -> Steps:
 
 
 def _move_steps(steps: Steps, moves: _Moves) -> Steps:
-    """Return what holds from when on, with what is above the usual in other seconds.
+    """Return steps with the spells above the usual moved to other seconds.
 
     >>> _move_steps(((0.0, 1.0), (2.5, 7.0), (2.75, 1.0)), {2: [0, 4]})
     ((0.0, 1.0), (0.5, 7.0), (0.75, 1.0), (4.5, 7.0), (4.75, 1.0))
@@ -486,7 +472,7 @@ def _near_limits(run: Run) -> tuple[str, ...]:
 
 
 class ReplayTask(NamedTuple):
-    """One replay: of what, until when, with which chance."""
+    """One replay to make: workload, end and chance."""
 
     workload: Workload
     end: int
@@ -538,7 +524,7 @@ def replay_model(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> Answer:
-    """Return the replays of the workload behind a log under other settings, with all demands that fit it."""
+    """Return the replays of a log's workload under other settings, with all demands that fit."""
     what = f"{kind or model.model} model"
 
     def replay(workload: Workload, number: int | None, parts: int = 1) -> list[MeasuredReplay]:
@@ -578,7 +564,7 @@ def _is_alike(one: Sequence[MeasuredReplay], other: Sequence[MeasuredReplay]) ->
 
 
 def count_in_a_round(first: MeasuredReplay) -> int:
-    """Return how many replays there are if no number is asked for; where a session ends in some, a round."""
+    """Return the number of replays in a round, which is all unless a session ends in some only."""
     return max(FEWEST, min(REPLAYS, PATIENCE // max(1, first.events)))
 
 
@@ -589,7 +575,7 @@ def _add_replays(
     processes: int | None,
     progress: Progress | None,
 ) -> list[MeasuredReplay]:
-    """Return replays with further ones, until there are so many."""
+    """Return replays with further ones, up to a number."""
     tasks = [task._replace(place=place) for place in range(len(runs), number)]
     seconds = round(task.workload.duration)
     found: dict[int, MeasuredReplay] = {}
@@ -638,7 +624,7 @@ def _simulate(workload: Workload, what: str, progress: Progress | None) -> Run:
 
 
 def _most_likely(replays: Sequence[MeasuredReplay]) -> MeasuredReplay:
-    """Return the replay to show: of those that ended as most did, the one in the middle."""
+    """Return the replay to show: the middle one of those that ended as most did."""
     # Counter keeps the order of the first ones, so that a tie goes to the log's own instants.
     ((ended, _),) = Counter(replay.ended for replay in replays).most_common(1)
     alike = [replay for replay in replays if replay.ended == ended]
@@ -648,7 +634,7 @@ def _most_likely(replays: Sequence[MeasuredReplay]) -> MeasuredReplay:
 
 
 def account(replays: Sequence[MeasuredReplay]) -> dict[str, object]:
-    """Return how many replays there were, how they ended, what they measured, and between what that lies."""
+    """Return the number of replays, their outcomes, their measures and the spread of these."""
     outcomes = Counter(replay.ended for replay in replays).most_common()
     spread: dict[str, dict[str, list[float | int] | None]] = {}
     for name, measures in replays[0].sections["queues"].items():

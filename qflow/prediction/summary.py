@@ -88,7 +88,7 @@ def intervals(answer: Answer, section: str) -> dict[str, dict[str, Interval]]:
 
 
 def kinds_of(answer: Answer, section: str, name: str) -> dict[str, str]:
-    """Return of each measure whether it is an interval or, as the demand decides, a bound."""
+    """Return the kind of each measure: an interval or, as the demand decides, a bound."""
     found: dict[str, str] = {}
     for measure in answer.shown.sections[section][name]:
         middles = [
@@ -126,7 +126,7 @@ def deaths(replays: Sequence[MeasuredReplay], client: str) -> dict[str, Any]:
 
 
 def _is_wide(measure: str, value: float, found: Interval) -> bool:
-    """Return whether an interval is wider than half the value, and than what is little of it anyway.
+    """Return whether an interval is wider than half the value, and than a small difference.
 
     >>> _is_wide("mean_depth", 60.0, [40.0, 80.0]), _is_wide("flowStoppedCount", 1, [0, 2])
     (True, False)
@@ -271,7 +271,7 @@ def branch_words(found: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _ended_words(ended: Mapping[str, Interval]) -> str:
-    """Return whose sessions die, and when.
+    """Return the deaths of sessions in words.
 
     >>> _ended_words({}), _ended_words({"p1": [7.0, 7.12]})
     ('every session lives', 'p1 dies at 7 to 7.12 s')
@@ -282,7 +282,7 @@ def _ended_words(ended: Mapping[str, Interval]) -> str:
 
 
 def in_words(report: Mapping[str, Any]) -> list[str]:
-    """Return how sure a prediction is, as sentences."""
+    """Return the intervals and the chance of deaths, as sentences."""
     lines: list[str] = []
     number = report["replays"]["number"]
     for name, entry in report["queues"].items():
@@ -313,7 +313,7 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
 
 
 def demand_words(report: Mapping[str, Any]) -> list[str]:
-    """Return which demand the log does not show, and what would settle it, as sentences."""
+    """Return the demands that the log does not show, and a way to settle them, as sentences."""
     lines = []
     for name, demand in report["demand"].items():
         if not demand["known"]:
@@ -390,7 +390,7 @@ def receipt_of(prediction: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def score(receipt: Mapping[str, Any], log: ClientLog) -> dict[str, Any]:
-    """Return the score of a receipt: for each measure whether it lies inside, and the branch that came.
+    """Return the score of a receipt: whether each measure is inside, and the branch that came.
 
     Parameters:
         receipt: Of :func:`receipt_of`.
@@ -432,7 +432,7 @@ def score(receipt: Mapping[str, Any], log: ClientLog) -> dict[str, Any]:
 
 
 def score_text(found: Mapping[str, Any]) -> str:
-    """Return what :func:`score` gives as lines of plain text."""
+    """Return a score as lines of plain text."""
     inputs, measures, branch = found["inputs"], found["measures"], found["branch"]
     title = f"from {inputs['log']['name']}, {inputs['log']['sha256'][:8]}"
     lines = [f"{title:<30}{'recorded':>12}{'low':>12}{'high':>12}"]
