@@ -105,22 +105,23 @@ def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[_FullWindow]:
     # is outstanding than the workload file allows knows better.
     capacity = most if most > _LOGGED_LATE * capacity else capacity
     found: list[_FullWindow] = []
-    outstanding = 0
-    filled = released = before = -_WAKE
+    outstanding, before = 0, -_WAKE
+    filled: int | None = None
+    released: int | None = None
     for row in rows:
         pause = row.ts_us - before
         before = row.ts_us
         if row.event in ("complete", "refused"):
             outstanding -= 1
-            released = row.ts_us if released < filled else released
+            released = row.ts_us if released is None else released
         elif row.event == "transfer":
-            if 0 <= filled < released and pause < _WAKE:
+            if filled is not None and released is not None and pause < _WAKE:
                 found.append(_FullWindow(filled, released))
             outstanding += 1
-            filled = row.ts_us if outstanding >= capacity else -1
+            filled, released = row.ts_us if outstanding >= capacity else None, None
         elif row.event == "error":
-            filled = -1
-    return [*found, _FullWindow(filled, None)] if released < filled else found
+            filled = None
+    return found if filled is None or released is not None else [*found, _FullWindow(filled, None)]
 
 
 def _likely_wait(gap: float, span: int) -> int:
