@@ -424,7 +424,7 @@ def _interruptions(returns: Sequence[CreditReturn], system: AckDelay) -> Iterato
 def _without_load(returns: Sequence[CreditReturn], load: Load, shortest: float) -> list[CreditReturn]:
     """Return delays less the load, which lengthens the way there and back."""
     extra = Course(0.0, load)
-    return [CreditReturn(since, max(shortest, delay - 2 * extra.at(since))) for since, delay in returns]
+    return [item._replace(delay=max(shortest, item.delay - 2 * extra.at(item.since))) for item in returns]
 
 
 def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
@@ -434,7 +434,7 @@ def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
     ((0.0, 0.04), (0.08, 0.042), (0.5, 0.09), (0.68, 0.042))
     """
     steps: list[tuple[float, float]] = []
-    for since, delay in returns:
+    for since, delay, _ in returns:
         add_spell(steps, since / SECOND, (since + 2 * delay) / SECOND, delay / SECOND, usual / SECOND)
     return tuple(steps)
 
