@@ -343,9 +343,10 @@ due, wanted = [], None
 for row in log_of_eager.rows:
     if row.event == "block":
         wanted = row.ts_us
-    elif row.event == "transfer" and row.ts_us <= 10_000_000:
+    elif row.event == "transfer":
         due.append((row.ts_us if wanted is None else wanted) / 1e6)
         wanted = None
+due = [seconds for seconds in due if seconds <= 10]
 patient = clients(due)
 log_of_patient = qf.ClientLog.of(qf.simulate(patient))
 print(len(eager.producers[0].recorded), "and", len(due), "messages wanted")
