@@ -228,6 +228,8 @@ class CostMeter:
 
     def __init__(self, workload: Workload, end: int, scale: int = 1, declared: float = 0.0) -> None:
         self._workload, self._end, self._scale = workload, max(1, end), scale
+        # A run that is stretched to three bursts sees the late start of a consumer once, so that over all of
+        # it the goal reads better than over the duration that its users wait.
         sooner = round(declared * SECOND)
         self._declared = CostMeter(workload, sooner, scale) if 0 < sooner < end else None
         self._queues = QueueMeters(workload, self._end)
@@ -333,7 +335,9 @@ def cover_declared(
     covered: Workload, declared: float, message_limit: int | None
 ) -> tuple[Workload, int | None]:
     """Return a simulation as long as a workload's declared duration, where one that covers it is shorter."""
-    # A number of messages that the caller gave is kept.  What cannot be simulated in time is left out.
+    # A number of messages that the caller gave is kept.  Waits of an overloaded producer grow with time, so
+    # that a run of the first 5,000 messages once kept goals which the declared duration misses.  The grid is
+    # not simulated that long: it only ranks the choices.
     duration = max(covered.duration, declared)
     sent = sum(expected_messages(producer, duration) for producer in covered.producers)
     is_long = message_limit is None or (message_limit == MESSAGE_LIMIT and sent > MESSAGE_LIMIT)
@@ -611,7 +615,8 @@ class Trials:
 
     def _largest_share(self, queues: Mapping[str, Limits]) -> float:
         """Return the largest share of the capacities that is safe with some stop; 0 if none is."""
-        # Found by halving: with less in the windows, what was safe stays safe.
+        # Found by halving: with less in the windows, a safe choice stays safe.  A share of 1e-9 makes every
+        # window one message, the least there is.
         low, high = 1e-9, _CAPACITY_SHARES[-1]
         if not self._is_safe(queues, Choice(low, 1.0, _RESUME_SHARES[0])):
             return 0.0

@@ -91,6 +91,7 @@ class Goal:
 
     def value(self, costs: Costs) -> float:
         """Return the measure of a run, over its time base or the declared time, whichever is worse."""
+        # Neither is enough: the longer run dilutes a late start, the shorter one may lack a burst.
         own = self._value(costs)
         return own if costs.declared is None else max(own, self._value(costs.declared))
 

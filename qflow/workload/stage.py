@@ -88,6 +88,8 @@ class Stage:
             self.errors[name] = error
             if self.on_client is not None:
                 self.on_client("client.error", name)
+        # A run of 2,000 messages in which the producers die would otherwise divide by an hour, the duration
+        # that labs declare so that only the number of messages ends a run.
         if self._limited is not None and self._limited <= self.errors.keys():
             self.time_base = max(1, min(self.time_base, self.agenda.now))
 
