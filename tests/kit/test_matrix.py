@@ -44,7 +44,7 @@ EVERYDAY = (
 CHAPTERS = ("00-tour", "01-thresholds", "03-held-completions", "05-message-groups", "08-several-queues")
 SOLUTIONS = ("02-bytes-and-counts", "04-capacity", "05-groups")
 SMALL = """{"duration": 2, "queues": {"orders": {"qpid.flow_stop_count": 10}},
-"producers": [{"name": "p1", "target": ["", "orders"], "rate": 100, "capacity": 5, "size": 100}],
+"producers": [{"name": "p1", "to": ["", "orders"], "rate": 100, "capacity": 5, "size": 100}],
 "consumers": [{"name": "c1", "queue": "orders", "prefetch": 5, "service": ["const", 0.02]}]}"""
 """A workload of two seconds: what a row does is of interest here, not how long."""
 KEPT = ("HTTP", "NO_PROXY", "NPM_", "PIP_", "REQUESTS_", "SSL_", "UV_", "http", "no_proxy", "npm_config_")
