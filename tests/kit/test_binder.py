@@ -119,5 +119,5 @@ class TestLinks:
 def test_every_learning_path_has_a_link(root):
     script = (root / "binder" / "links").read_text()
     paths = [path.name for path in (root / "notebooks").glob("9*-path-*.ipynb")]
-    assert len(paths) == 5
+    assert len(paths) == 6
     assert [name for name in paths if f'"{name}"' not in script] == []
