@@ -405,3 +405,57 @@ def test_what_a_log_does_not_say_of_depths_is_derived_and_marked(tmp_path, capsy
     assert "no reports; in the replay at most" in capsys.readouterr().out
     status_of("trace", "import", recorded, given, "--json")
     assert json.loads(capsys.readouterr().out)["depths"] == {}
+
+
+# Forms that are forgiven
+
+
+def read_text(path, text, *given, **more):
+    path.write_text(text)
+    log, quarantine = ClientLog.read(path, *given, **more)
+    assert quarantine == []
+    return log.rows
+
+
+def test_the_hour_that_comes_twice_is_read_by_the_row_before(tmp_path):
+    """In Berlin the clocks went from 3:00 back to 2:00 on 25 October 2026."""
+    times = ["01:59:59", "02:30:00", "02:59:59", "02:00:01", "02:30:00", "02:59:59", "03:00:00"]
+    text = HEAD + "".join(SENT.format(f"2026-10-25 {time}", n) for n, time in enumerate(times))
+    rows = read_text(tmp_path / "log.csv", text, MAP, zone="Europe/Berlin")
+    assert [row.ts_us // 1_000_000 for row in rows] == [0, 1801, 3600, 3602, 5401, 7200, 7201]
+
+
+def test_a_zone_that_is_none_is_refused(tmp_path, capsys):
+    path = written(tmp_path / "log.csv", ("2026-10-25 01:00:00", "2026-10-25 01:00:01"))
+    said = refusal(capsys, "trace", "import", path, "--map", MAP, "--zone", "Berlin/Europe")
+    assert "--zone: must be a name such as Europe/Berlin or UTC, got 'Berlin/Europe'" in said
+
+
+def test_date_and_time_in_two_columns_and_a_path_into_json_text(tmp_path):
+    value = json.dumps({"who": {"name": "shop"}, "id": 7})
+    (tmp_path / "log.tsv").write_text(
+        f"date\ttime\tevent\tqueue\tvalue\n2026-10-25\t01:00:00\ttransfer\tq\t{value!s}\n".replace(
+            value, '"' + value.replace('"', '""') + '"'
+        )
+    )
+    log = ClientLog.load(tmp_path / "log.tsv", "client=value.who.name,label=value.id")
+    assert log.rows == [(0, "shop", "transfer", "q", "7", 0, "")]
+    assert ClientLog.load(tmp_path / "log.tsv", "time=date+time,client=value.who.name,label=value.id") == log
+
+
+def test_a_rounded_time_is_read_with_a_warning(tmp_path):
+    path = written(tmp_path / "log.csv", ("1.7E+12", "1.7E+12", "1.8E+12"))
+    bits = read_log(path, MAP)
+    assert "warning: 1.7E+12 is a rounded time" in next(bits).recognised.sentences(0)[1]
+
+
+@pytest.mark.parametrize("ending", ["log", "txt", "json", "ndjson", "csv"])
+def test_the_content_tells_the_kind_of_file(tmp_path, ending):
+    row = dict(zip(OWN, (5, "p", "transfer", "q", "p-1", 9, ""), strict=True))
+    expected = [tuple(row.values())]
+    assert read_text(tmp_path / f"a.{ending}", json.dumps(row) + "\n") == expected
+    if ending not in ("json", "ndjson"):
+        assert read_text(tmp_path / f"b.{ending}", ",".join(OWN) + "\n5,p,transfer,q,p-1,9,\n") == expected
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be"):
+        (tmp_path / f"c.{ending}").write_bytes((json.dumps(row) + "\n").encode(encoding))
+        assert ClientLog.load(tmp_path / f"c.{ending}").rows == expected
