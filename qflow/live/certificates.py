@@ -52,6 +52,7 @@ def make_certificate(folder: Path) -> Certificate:
         import trustme
     except ImportError:
         raise RefusalError(explain_missing("a throw-away certificate", "trustme", "live")) from None
+    # An authority of its own: some clients refuse a certificate that vouches for itself.
     authority = trustme.CA()
     made = authority.issue_cert("localhost", "127.0.0.1", "::1")
     files = Certificate(*(str(folder / name) for name in ("cert.pem", "key.pem", "ca.pem")))

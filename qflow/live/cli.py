@@ -155,11 +155,13 @@ def _serve(namespace: argparse.Namespace) -> int:
         for text in (*(f"refused: {refusal}" for refusal in result.refusals), *result.notes()):
             print(f"qflow serve: {namespace.setup}: {text}", file=sys.stderr)
     _allow_many_sockets(server.limits.connections)
+    # Said at once and on stderr, since stdout's first line is what scripts wait for.
     server.on_incident, server.ends_alone = _report_incident, namespace.once
     heed_interrupts()
     # A process that is asked to end writes its trace, too.
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
     with ExitStack() as running:
+        # The trace is written last of all, when metrics and gate are closed.
         if namespace.trace:
             running.enter_context(_keep_trace(server, namespace.trace))
         if namespace.metrics is not None:

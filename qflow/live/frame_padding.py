@@ -31,6 +31,7 @@ def pad(body: bytes) -> bytes:
     else:
         end = 8 + int.from_bytes(body[4:8], "big")
         values, count, rest = body[12:end], int.from_bytes(body[8:12], "big"), body[end:]
+    # A null is one byte, whatever the field's type.
     values += _NULL * (fields - count)
     count = max(fields, count)
     if len(values) < _MOST_SMALL:
@@ -53,6 +54,7 @@ class FramePadding:
             if len(data) < size:
                 break
             frame, data = data[:size], data[size:]
+            # A heartbeat is a header alone.
             if size > _HEADER:
                 body = pad(frame[_HEADER:])
                 frame = (len(body) + _HEADER).to_bytes(4, "big") + frame[4:_HEADER] + body

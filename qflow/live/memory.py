@@ -53,6 +53,7 @@ def default_memory() -> int:
 
 def queued_size(queues: Collection[Queue]) -> int:
     """Return the weight of queues and their messages in bytes."""
+    # A message on three queues counts thrice, although its bytes are there once: an upper bound.
     messages = sum(queue.message_depth for queue in queues)
     content = sum(queue.byte_depth for queue in queues)
     return content + MESSAGE_OVERHEAD * messages + QUEUE_OVERHEAD * len(queues)
@@ -60,6 +61,7 @@ def queued_size(queues: Collection[Queue]) -> int:
 
 def find_largest(peers: Collection[Peer], surplus: int) -> list[Peer]:
     """Return the clients to close to free ``surplus`` bytes: those that keep most, largest first."""
+    # Whoever has most of it is more likely to blame than whoever came last, and closing few frees much.
     found: list[Peer] = []
     for peer in sorted(peers, key=lambda peer: -peer.held):
         if surplus <= 0 or peer.held < WORTH_CLOSING:

@@ -49,6 +49,7 @@ class SaslLayer:
             self._take_frame()
         if not self.is_done:
             return b""
+        # A client may send its header and its open before it has the outcome.
         rest, self._input = bytes(self._input), bytearray()
         return rest
 
@@ -65,6 +66,7 @@ class SaslLayer:
             self.output += SASL_HEADER + _encode_frame(_MECHANISMS, [offered])
         elif len(self._input) >= _HEADER_SIZE:
             if self._password:
+                # The header that is wanted, as the specification asks of who refuses one.
                 self.output += SASL_HEADER
                 raise SaslRefusedError("a client without SASL, where a password is asked for")
             self.is_done = True
@@ -82,6 +84,7 @@ class SaslLayer:
         if mechanism == "PLAIN":
             # authorization, authentication, password
             parts = response.split(b"\0")
+            # Compared in constant time: how long it takes says nothing about how much is right.
             is_right = len(parts) == 3 and (
                 not self._password or hmac.compare_digest(parts[2], self._password.encode())
             )

@@ -66,6 +66,7 @@ class ServiceNodes:
             return
         code, words, body = _answer(node, request.properties or {})
         properties = {"status-code": int32(code), "status-description": words}
+        # The id as it came, with its type: the library for Python compares it as a UUID.
         reply = Message(body, correlation_id=request.id, properties=properties)
         self._tag += 1
         delivery = link.delivery(f"answer-{self._tag}")
@@ -77,6 +78,7 @@ def _answer(node: str, asked: dict[str, Any]) -> tuple[int, str, Any]:
     """Return status code, description and body of an answer."""
     if node == "$cbs":
         return _ACCEPTED, "Accepted", None
+    # A partition's numbers would have to be invented, and a sender needs none of them.
     if asked.get("type") != _EVENT_HUB:
         return _NOT_IMPLEMENTED, "only an event hub is described here", None
     hub = {

@@ -52,6 +52,7 @@ class Serving:
         self.server = server
         self.broker: Broker = server.broker
         self.lock: Any = server.lock
+        # A daemon: a notebook whose kernel ends does not wait for its clients.
         self._thread = Thread(target=server.run, name="qflow serve", daemon=True)
         self._thread.start()
 

@@ -72,6 +72,7 @@ def answer_source(link: Link, made: OutgoingLink) -> None:
         asked = _read_filters(link.remote_source.filter)
         in_force = {symbol(key): _filter_in_force(asked.get(key), *by) for key, by in granted.filters.items()}
         link.source.filter.put_object(in_force)
+    # The real broker names no mode where the queue is the link's own.
     if not made.own_queue:
         mode = Terminus.DIST_MODE_MOVE if made.acquires else Terminus.DIST_MODE_COPY
         link.source.distribution_mode = mode
@@ -84,6 +85,7 @@ def answer_terminus(own: Terminus, made: IncomingLink | OutgoingLink) -> None:
         return
     if granted.address:
         own.address = granted.address
+    # One capability goes out as a symbol and several as an array, as the real broker writes them (LNK-17).
     symbols = [symbol(one) for one in granted.capabilities]
     if len(symbols) == 1:
         own.capabilities.put_object(symbols[0])

@@ -71,6 +71,8 @@ class WebSocketGate:
         """Pass bytes both ways until one side ends."""
         from websockets.exceptions import ConnectionClosed
 
+        # Not a connection to the server's own port: that would need TLS where the port has it, and the server
+        # would not know where the client is.
         ours, theirs = socket.socketpair()
         host, port = client.remote_address[:2]
         self._server.adopt(theirs, f"{host}:{port}")
