@@ -29,7 +29,7 @@ predictions.ask()
 # %% [markdown] id="table-text"
 # ## Does your client stop?
 #
-# Thirty-three ways to send, of a dozen libraries: 6,000 messages each to a queue with stop 10 and resume 5
+# Thirty-five ways to send, of a dozen libraries: 6,000 messages each to a queue with stop 10 and resume 5
 # that nobody reads. *On the queue* is where it ended: 11 or 60 is a client that stops, 6,000 one that does
 # not. Look for yours.
 

@@ -757,7 +757,7 @@ def client_table(library: str = "") -> Table:
         library: Part of a library's name, in any case; "" for all.
 
     >>> len(client_table().rows), client_table("PROTON").rows[0][4]
-    (33, '11')
+    (35, '11')
     """
     rows = [
         (one.library, one.wire, one.pattern, one.stops, one.stopped, one.limit, one.judgement)
