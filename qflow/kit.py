@@ -10,6 +10,7 @@ The package is called ``qflow``, its distribution :data:`DISTRIBUTION`, as the i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -117,8 +118,16 @@ def read_text(path: str | Path, errors: str = "strict") -> str:
     return content.decode("utf-8-sig", errors)
 
 
+MADE_FOR = "made-for.json"
+"""The file of a workshop's folder that tells ``start.py`` which laptops the folder fits."""
+
+
 def install_command(extra: str = "", options: str = "") -> str:
     """Return the command that installs qflow again as it was installed, with an extra."""
+    if (Path(sys.prefix).parent / MADE_FOR).is_file():
+        # A learner's laptop may have no network: its wheels come with the folder.
+        brought = f"qflow workshop{f' --with {extra}' if extra in ('spark', 'live') else ''}"
+        return f"a workshop folder made anew ({brought}), from whoever made this one"
     extras = f"[{extra}]" if extra else ""
     root, origin = checkout_root(), _origin()
     folder, editable = root or origin_folder(), root is not None or "editable" in origin.get("dir_info", {})

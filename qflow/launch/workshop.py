@@ -15,15 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from qflow.arguments import add_several, words_of
-from qflow.kit import DISTRIBUTION, RefusalError
+from qflow.kit import DISTRIBUTION, MADE_FOR, RefusalError
 from qflow.launch import cargo, site
 from qflow.launch.chapters import lay_out_all
 from qflow.launch.room import start
 
 _FOLDER = "qflow-workshop"
-_MADE_FOR = "made-for.json"
-"""The file that tells ``start.py`` which laptops the folder fits."""
-
 _SYSTEMS: dict[str, tuple[str, ...]] = {
     "here": (),
     "linux": ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux_2_17_x86_64"),
@@ -75,7 +72,7 @@ def prepare(
         fetch(wheels, system, python, extras)
     fits = dict.fromkeys((_SYSTEM if system == "here" else system, python) for system, python in kinds)
     made = {"for": list(fits), "with": list(extras)}
-    (folder / _MADE_FOR).write_text(json.dumps(made), encoding="utf-8")
+    (folder / MADE_FOR).write_text(json.dumps(made), encoding="utf-8")
     site.report_step("chapters")
     lay_out_all(folder / "notebooks")
     if with_site:
@@ -141,7 +138,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow workshop``; return the exit status."""
     asked = {"pythons": chosen.pythons, "extras": chosen.extras, "with_site": chosen.site}
     folder = prepare(Path(chosen.out).absolute(), systems=chosen.systems or ["here"], **asked)
-    made = json.loads((folder / _MADE_FOR).read_text(encoding="utf-8"))["for"]
+    made = json.loads((folder / MADE_FOR).read_text(encoding="utf-8"))["for"]
     print(f"The workshop lies in {folder} ({cargo.megabytes(folder):.0f} MB).")
     named = ", ".join(f"Python {python} on {system}" for system, python in made)
     print(f"It is made for {named}; for other laptops there are --for and --python.")

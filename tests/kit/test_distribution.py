@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qflow import kit
-from qflow.kit import DISTRIBUTION, install_command
+from qflow.kit import DISTRIBUTION, explain_missing, install_command
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = "qflow"
@@ -105,3 +105,11 @@ def test_nothing_names_the_package_of_another_project():
         for match in re.finditer(pattern, path.read_text(encoding="utf-8", errors="replace"))
     ]
     assert found == []
+
+
+def test_a_workshops_laptop_is_not_sent_to_an_index(tmp_path, monkeypatch):
+    """It has no network; its environment is in the folder that the teacher made."""
+    (tmp_path / "made-for.json").write_text("{}")
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "environment"))
+    assert "qflow workshop --with live" in install_command("live")
+    assert "pip" not in install_command("lab") + explain_missing("A tap", "proton", "live")
