@@ -9,14 +9,14 @@
 # 1. [0 · A tour in ten minutes](00-tour.ipynb), **9 minutes**. May be skipped: *Keeping the order: groups*,
 #    *Setting it up*, *Three queues, one slow*, *Is that true?*, *Keypoints*. Read it together; let everybody
 #    write down the one guess.
-# 2. [1 · Thresholds](01-thresholds.ipynb), **15 minutes**. Only: *Predict before you run*, *The mechanism,
+# 2. [1 · Thresholds](01-thresholds.ipynb), **16 minutes**. Only: *Predict before you run*, *The mechanism,
 #    one message at a time*, *Why that stops a producer*, *The surprise*, *Your predictions*. *What the real
 #    broker did* is homework.
 # 3. [Exercises 1](../exercises/01-thresholds.ipynb), **6 minutes**: `on_and_off`, two to a laptop.
 # 4. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **12 minutes**. Only: *Predict before
 #    you run*, *Watch it, then switch the groups off*, *The mechanism: a group has one owner at a time*, *A
 #    does not block B*, *Your predictions*.
-# 5. Questions, **3 minutes**.
+# 5. Questions, **2 minutes**.
 #
 # The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may
 # be skipped. With a room, `qflow class` shows all guesses on one tank.

@@ -6,21 +6,21 @@
 # At the end you can configure a queue so that it cannot overflow, and write a consumer that keeps the order.
 #
 # 1. [0 · A tour in ten minutes](00-tour.ipynb), **16 minutes**. The warm-up.
-# 2. [1 · Thresholds](01-thresholds.ipynb), **27 minutes**. All of it; the lab takes longer than you think.
-# 3. [Exercises 1](../exercises/01-thresholds.ipynb), **15 minutes**: `on_and_off` and `flow_states`;
+# 2. [1 · Thresholds](01-thresholds.ipynb), **28 minutes**. All of it; the lab takes longer than you think.
+# 3. [Exercises 1](../exercises/01-thresholds.ipynb), **13 minutes**: `on_and_off` and `flow_states`;
 #    `activations` for those who are ahead.
 # 4. Break, **15 minutes**.
-# 5. [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), **23 minutes**.
+# 5. [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), **24 minutes**.
 # 6. [4 · Capacity: from 101 to 165](04-capacity.ipynb), **23 minutes**. May be skipped: *The manual's
 #    example, by hand*, *The map*, *What the real broker did*, *In a program: a thread that waits*. The proof
 #    by machine is the part people remember.
-# 7. [Exercises 4](../exercises/04-capacity.ipynb), **15 minutes**: `overflow` and `worst_depth`.
+# 7. [Exercises 4](../exercises/04-capacity.ipynb), **14 minutes**: `overflow` and `worst_depth`.
 # 8. Break, **15 minutes**.
-# 9. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **24 minutes**. May be skipped: *What
+# 9. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **25 minutes**. May be skipped: *What
 #    does order cost?*, *What the real broker did*.
-# 10. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **20 minutes**. The lost wake-up is worth
+# 10. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **21 minutes**. The lost wake-up is worth
 #     a talk.
-# 11. [Exercises 5](../exercises/05-groups.ipynb), **12 minutes**: `next_gets` and `give_up`.
+# 11. [Exercises 5](../exercises/05-groups.ipynb), **11 minutes**: `next_gets` and `give_up`.
 # 12. Questions, **5 minutes**.
 #
 # The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may

@@ -6,27 +6,27 @@
 # At the end you can explain each design decision, and use your own logs.
 #
 # 1. [0 · A tour in ten minutes](00-tour.ipynb), **16 minutes**. The warm-up.
-# 2. [1 · Thresholds](01-thresholds.ipynb), **27 minutes**.
+# 2. [1 · Thresholds](01-thresholds.ipynb), **28 minutes**.
 # 3. [Exercises 1](../exercises/01-thresholds.ipynb), **15 minutes**: `on_and_off`, `flow_states` and
 #    `activations`.
 # 4. Break, **15 minutes**.
-# 5. [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), **23 minutes**.
+# 5. [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), **24 minutes**.
 # 6. [3 · Held completions: what the producer sees](03-held-completions.ipynb), **32 minutes**.
 # 7. [4 · Capacity: from 101 to 165](04-capacity.ipynb), **32 minutes**.
-# 8. [Exercises 4](../exercises/04-capacity.ipynb), **20 minutes**: `overflow`, `worst_depth` and
+# 8. [Exercises 4](../exercises/04-capacity.ipynb), **19 minutes**: `overflow`, `worst_depth` and
 #    `after_the_stall`.
-# 9. Break, **45 minutes**.
-# 10. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **30 minutes**.
-# 11. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **20 minutes**.
+# 9. Break, **40 minutes**.
+# 10. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **31 minutes**.
+# 11. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **21 minutes**.
 # 12. [Exercises 5](../exercises/05-groups.ipynb), **15 minutes**: `next_gets`, `second_gets` and `give_up`.
 # 13. Break, **15 minutes**.
-# 14. [7 · Configuration in all its spellings](07-configuration.ipynb), **23 minutes**.
+# 14. [7 · Configuration in all its spellings](07-configuration.ipynb), **24 minutes**.
 # 15. [8 · Several queues: fan-out, one slow subscriber, one session each](08-several-queues.ipynb), **21
 #     minutes**.
-# 16. [12 · Reading your own broker](12-reading-your-broker.ipynb), **32 minutes**. Bring a log of your own,
-#     if you have one.
+# 16. [12 · Reading your own broker](12-reading-your-broker.ipynb), **32 minutes**. May be skipped: *The
+#     naive way: watch the depth*, *Write it down, and look later*. Bring a log of your own, if you have one.
 # 17. Break, **10 minutes**.
-# 18. [10 · How it was designed](10-how-it-was-designed.ipynb), **24 minutes**.
+# 18. [10 · How it was designed](10-how-it-was-designed.ipynb), **25 minutes**.
 # 19. Questions, **5 minutes**.
 #
 # The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may

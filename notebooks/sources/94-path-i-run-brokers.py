@@ -7,24 +7,24 @@
 # still.
 #
 # 1. [0 · A tour in ten minutes](00-tour.ipynb), **16 minutes**. So that the words are the same.
-# 2. [1 · Thresholds](01-thresholds.ipynb), **27 minutes**.
+# 2. [1 · Thresholds](01-thresholds.ipynb), **28 minutes**.
 # 3. Break, **10 minutes**.
-# 4. [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), **8 minutes**. Only: *The naive way: think in
+# 4. [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), **9 minutes**. Only: *The naive way: think in
 #    messages only*, *What is a byte?*, *The surprise: a unit that is switched off can still keep you
 #    waiting*.
 # 5. [4 · Capacity: from 101 to 165](04-capacity.ipynb), **10 minutes**. Only: *Predict before you run*, *The
 #    naive way: the stop threshold is where it stops*, *Discover the law*, *The sizing rule*.
-# 6. [7 · Configuration in all its spellings](07-configuration.ipynb), **23 minutes**. All of it: this is your
+# 6. [7 · Configuration in all its spellings](07-configuration.ipynb), **24 minutes**. All of it: this is your
 #    chapter.
-# 7. [Exercises 7](../exercises/07-configuration.ipynb), **15 minutes**: `switched_off` and `is_accepted`.
+# 7. [Exercises 7](../exercises/07-configuration.ipynb), **13 minutes**: `switched_off` and `is_accepted`.
 # 8. Break, **10 minutes**.
 # 9. [8 · Several queues: fan-out, one slow subscriber, one session each](08-several-queues.ipynb), **21
 #    minutes**. What one slow subscriber does to the others.
 # 10. [9 · Other queues: ring, last value, priority, self-destruct](09-other-queues.ipynb), **6 minutes**.
 #     Only: *Ring: the oldest goes*, *Self-destruct: all or nothing*. What is lost, and who notices.
-# 11. [12 · Reading your own broker](12-reading-your-broker.ipynb), **32 minutes**. All of it: this is your
-#     chapter too.
-# 12. Questions, **2 minutes**.
+# 11. [12 · Reading your own broker](12-reading-your-broker.ipynb), **32 minutes**. May be skipped: *How
+#     sure is that?*, *Write it down, and look later*. This is your chapter, too.
+# 12. Questions, **1 minutes**.
 #
 # The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may
 # be skipped.

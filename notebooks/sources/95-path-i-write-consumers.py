@@ -7,10 +7,10 @@
 # the right way.
 #
 # 1. [0 · A tour in ten minutes](00-tour.ipynb), **16 minutes**. So that the words are the same.
-# 2. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **30 minutes**.
+# 2. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **31 minutes**.
 # 3. [Exercises 5](../exercises/05-groups.ipynb), **12 minutes**: `next_gets` and `give_up`.
 # 4. Break, **10 minutes**.
-# 5. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **20 minutes**. All of it: this is your
+# 5. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **21 minutes**. All of it: this is your
 #    chapter.
 # 6. [Exercises 6](../exercises/06-consumers.ipynb), **10 minutes**: `idle_gets` and `turns`.
 # 7. [9 · Other queues: ring, last value, priority, self-destruct](09-other-queues.ipynb), **7 minutes**.
@@ -19,9 +19,9 @@
 # 8. [3 · Held completions: what the producer sees](03-held-completions.ipynb), **6 minutes**. Only: *The
 #    naive way: no answer means it did not arrive*, *What lets a held transfer go*. What your accept means to
 #    others.
-# 9. [12 · Reading your own broker](12-reading-your-broker.ipynb), **2 minutes**. Only: *Why?*. The chain of
+# 9. [12 · Reading your own broker](12-reading-your-broker.ipynb), **3 minutes**. Only: *Why?*. The chain of
 #    reasons usually ends at a consumer.
-# 10. Questions, **7 minutes**.
+# 10. Questions, **4 minutes**.
 #
 # The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may
 # be skipped.
