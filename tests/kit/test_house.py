@@ -191,7 +191,7 @@ ROUGH_ROOMS = {
     "configuration": 24,
     "design": 31,
     "labs": 26,
-    "launch": 8,
+    "launch": 5,
     "live": 38,
     "logs": 36,
     "messaging": 21,
