@@ -102,6 +102,7 @@ class LogModel:
             name, stated = producer.name, producer.demand
             found = demand_of(own[name], self._sends[name], self._end)
             allowed = f"at least the {found.at_least:.4g} messages/s that it sent"
+            # A stated demand is often a rounded one: 100 messages/s for 101 that were sent is accepted.
             is_right = stated is None or stated >= _ROUNDING * found.at_least
             require(is_right, f"producer {name!r}", "demand", stated, allowed)
             self.demands[name] = found if stated is None else Demand(stated, is_stated=True)
@@ -140,7 +141,8 @@ class LogModel:
             times = self._times(producer, model, bound)
             producer = _as_recorded(producer, self._sends[producer.name].sent, model, times)
             if producer.window == "ideal" and not producer.session:
-                # The cost of another window is not known apart from the waits that it causes.
+                # Under a window of another kind, or on a shared session, the log does not separate a client's
+                # costs from the waits that its window causes, and the engine simulates those waits itself.
                 producer = replace(producer, network=self._networks[producer.name])
             producers.append(producer)
         extracted = self._workload.replace(producers=tuple(producers), consumers=self._consumers)
@@ -157,7 +159,8 @@ class LogModel:
             times = likely_due(sends)
         else:
             times = _times_at(sends, bound)
-        # Who catches up shows no thoughts meanwhile; without blocks they would be as long as its gaps.
+        # A producer that catches up shows no think times while it does; without blocks they would be the
+        # gaps between its due times.
         return (
             [max(0, time - before) for before, time in pairwise([0, *times])] if model == "closed" else times
         )
@@ -169,8 +172,8 @@ def _times_at(sends: Sends, bound: str) -> list[int]:
         return [item.wanted for item in sends.sent]
     times = likely_due(sends) if bound == "likely" else [item.earliest for item in sends.sent]
     if sends.behind_since is not None:
-        # What is due while the window is full counts as soon as settings relieve the producer.  It comes
-        # evenly, as a ring would lose a burst and be empty after it.
+        # Messages that are due while the window is full count as soon as settings relieve the producer.  They
+        # are spread evenly: as one burst at the end a ring would drop them, and be empty afterwards.
         begin, more = max(times[-1:] + [sends.behind_since]), _WITHOUT_END * max(1, len(times))
         times += [begin + (sends.end - begin) * place // more for place in range(more)]
     return times
@@ -179,7 +182,9 @@ def _times_at(sends: Sends, bound: str) -> list[int]:
 def _stated_times(producer: Producer, end: int) -> list[int]:
     """Return due times at the stated rate, with the bursts of the workload file."""
     on, off = producer.burst or (1, 0)
+    # Recorded due times in the file belong to the file's demand, not to the stated one.
     arrival = "poisson" if producer.arrival == "recorded" else producer.arrival
+    # The stated demand is a mean over all time, and a producer's rate is that of its bursts.
     rate = (producer.demand or 0) * (on + off) / on
     drawn = replace(producer, arrival=arrival, rate=rate, recorded=(), seed=0)
     return [time for time, _, _ in takewhile(lambda message: message[0] <= end, due_messages(drawn))]
@@ -191,13 +196,14 @@ def _think_times(sends: Sequence[Send]) -> list[int]:
     >>> _think_times([Send(10, 10, 10, 7, "", False), Send(90, 20, 20, 7, "", True)])
     [10, 10]
     """
-    # They are a producer's own only if it does not catch up after a block: who owes messages does not think.
+    # Valid only if the producer does not catch up after a block: with overdue messages it does not think.
     ends = [0, *(item.time for item in sends)]
     return [max(0, item.wanted - before) for item, before in zip(sends, ends, strict=False)]
 
 
 def _as_recorded(model: Producer, sent: Sequence[Send], kind: str, times: Sequence[int]) -> Producer:
     """Return a producer with recorded times, and the sizes and groups of its log."""
+    # Messages beyond those of the log repeat its sizes and groups in order, so that the mix stays.
     recorded = tuple(
         (time / SECOND, item.size, item.group) for time, item in zip(times, cycle(sent), strict=False)
     )

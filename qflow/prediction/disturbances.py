@@ -11,7 +11,7 @@ of the mean depth, 3 points of the share of time ON, 10 % of the stops (or 2), 3
   ``capacity-165`` has 6 stops, and 1 was recorded; the clients of ``overflow-despite-flow-control`` under the
   settings of ``bytes-and-count`` miss the mean depth.
 - The pace of each client over time (:func:`_client_pace`), from the episodes in which a producer that a
-  stopped queue has let go catches up.  With the median of all instead, ``groups-skewed`` misses the share
+  stopped queue has released catches up.  With the median of all instead, ``groups-skewed`` misses the share
   of time ON; two queues of ``fleet`` miss stops and mean depth.
 - The ticks of the broker's system (:func:`_is_ticking`, CN-29): delays of acknowledgements end at them, so
   what several clients settle or send comes to the broker at the same instant (CN-30).  Without it
@@ -105,6 +105,7 @@ def _episodes(rows: Sequence[LogRow], round_trip: float = 0.0) -> list[_Episode]
             episode = _Episode(row.ts_us, row.ts_us)
             found.append(episode)
         elif row.event == "transfer" and gap >= ANSWERED and before.event != "unblock":
+            # It waited for its next message to fall due, so it has caught up.
             episode = None
         elif episode is not None:
             waited = 0.0
@@ -225,7 +226,7 @@ def _producer_network(
     )
 
 
-def let_go(rows: Sequence[LogRow]) -> list[int]:
+def release_times(rows: Sequence[LogRow]) -> list[int]:
     """Return the times of first completions after long waits of a producer, in microseconds."""
     return [
         after.ts_us
@@ -243,13 +244,13 @@ def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tupl
     ...     return LogRow(time, "p", event, "", "", 0, "")
     >>> rows = [row(44_000 * n + late, event) for n in range(20) for late, event in ((900, "block"),
     ...     (44_100 if n % 5 else 45_100, "complete"))]
-    >>> sorted(wakes(rows, 4000))[::6], len(wakes([], 4000, let_go(rows)))
+    >>> sorted(wakes(rows, 4000))[::6], len(wakes([], 4000, release_times(rows)))
     ([0.0, 0.0, 0.0, 0.001], 20)
     """
     # What it waited for, room in a queue, comes when a consumer's settlements do: at a tick of the system.
     # The first completion that it learns of after that is late by the time from the tick, less what that
     # always takes.
-    own = let_go(rows)
+    own = release_times(rows)
     waited = own if len(own) >= FEW else others
     if not tick or len(waited) < FEW:
         return ()
@@ -298,7 +299,7 @@ class AckDelay(NamedTuple):
     # instant again and again: it reads all of it, and only then makes output. 0: delays end at any instant.
     tick: int = 0
     # From the tick until the consumer has the message that came by the credit, at least; how much longer that
-    # takes (:func:`wakes`), and where producers were let go at the same tick.
+    # takes (:func:`wakes`), and where producers were released at the same tick.
     lateness: float = 0.0
     wakes: tuple[float, ...] = ()
     crowded: tuple[float, ...] = ()
@@ -308,7 +309,7 @@ class AckDelay(NamedTuple):
     @classmethod
     def of(cls, returns: Iterable[Sequence[CreditReturn]], woken: Sequence[int] = ()) -> AckDelay:
         """Return the delay of the system that all consumers of a log share; (0, 0) if the log shows none."""
-        # ``woken`` is when producers could go on, in order.
+        # ``woken``: the times at which producers were released, in order.
         delays = [noticeable(own) for own in returns if is_delayed(own)]
         if not delays:
             return cls(0.0, 0.0)
@@ -450,7 +451,7 @@ def full_networks(
 ) -> dict[str, Network]:
     """Return the network of each client, with all terms."""
     load = _machine_load(rows)
-    woken = sorted(time for own in rows.values() for time in let_go(own))
+    woken = sorted(time for own in rows.values() for time in release_times(own))
     delay = AckDelay.of(returns.values(), woken)
     costs = works(rows)
     factors = {name: _pace_factors(work, rows[name]) for name, work in costs.items()}

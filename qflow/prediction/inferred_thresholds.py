@@ -57,7 +57,8 @@ class Inferred:
     """A workload with the thresholds of its log, and the findings of audits without and with them."""
 
     workload: Workload
-    # Of queues that held completions, each known but for so many messages; of the others, the most they had.
+    # Levels of the queues that held completions, and by how many messages they may be off; the greatest depth
+    # of the others.
     levels: Mapping[str, Levels]
     slack: Mapping[str, int]
     never_on: Mapping[str, int]
@@ -107,7 +108,8 @@ def infer_thresholds(log: ClientLog, workload: Workload, progress: Progress | No
     levels = fit.levels()
     inferred = fit.workload_with(levels)
     before, after = (audit(log, one).findings for one in (workload, inferred))
-    # Of levels in messages, in bytes and in both, the audit knows which the completions contradict.
+    # With messages of one size, levels in messages and in bytes fit equally well.  The audit judges each
+    # completion, so it decides between the options.
     for queue, option in [(name, own) for name in levels for own in fit.options[name]]:
         if after and option != levels[queue]:
             other = fit.workload_with(levels | {queue: option})
@@ -129,7 +131,8 @@ class _Fit:
         self._end = max(0, rows[-1].ts_us) if rows else 0
         self._done = {row.label: row.ts_us for row in log.rows if row.event == "complete"}
         self._sent = {row.label: row.ts_us for row in sent[:_MOST] if row.label in self._done}
-        # Of a queue: what came (or left), when, and how many messages and bytes there were then; the most.
+        # By queue: message, whether it was enqueued, time, and the depth in messages and bytes after that;
+        # then the greatest depths.
         self.courses: dict[str, list[tuple[str, bool, int, int, int]]] = {}
         self.most: dict[str, tuple[int, int]] = {}
         # The best levels in messages, in bytes, and in both.
@@ -137,6 +140,8 @@ class _Fit:
         for queue, arguments in workload.queues.items():
             if not is_exempt(QueueSettings.from_arguments(arguments)):
                 self.courses[queue], self.most[queue] = [], (0, 0)
+                # Without any limit the depth follows from what was sent and settled, whatever the thresholds
+                # were.
                 unlimited = {"qpid.max_count": 0, "qpid.max_size": 0, **_arguments(_NONE)}
                 workload = workload.with_queue(queue, unlimited)
         for event in replay(ClientLog(log.name, rows), workload).events:
@@ -161,6 +166,8 @@ class _Fit:
             if queue in levels or (stated is not None and self.holds(queue, stated)):
                 found = levels.get(queue, _NONE)
                 arguments = _arguments(found)
+                # A limit below the depth that was reached is disproved as well: with it the engine would
+                # refuse messages that the broker took.
                 if settings.max_count < max(most[0], found[0]):
                     arguments["qpid.max_count"] = 0
                 if (settings.max_size or most[1]) < max(most[1], found[2]):
@@ -193,10 +200,13 @@ class _Fit:
         found: dict[str, Levels] = {}
         while left := [queue for queue in self.courses if queue not in found]:
             others = self._learn_times(found)
+            # Greedy, the queue that explains most first: to fit all at once would try each combination of
+            # their levels. The search ends at the first that explains less than a tenth.
             misfit, queue, levels = min(self._fit_queue(queue, others) for queue in left)
             if misfit >= _BETTER * self._misfit(others, {}):
                 break
-            # What was taken for that of one queue may have been another's.
+            # A transfer to several queues is held by each (CM-03): earlier levels may have explained what is
+            # this queue's doing, so they are fitted again.
             for earlier in found:
                 rest = {name: own for name, own in found.items() if name != earlier}
                 found[earlier] = self._fit_queue(earlier, self._learn_times(rest | {queue: levels}))[2]
@@ -205,6 +215,8 @@ class _Fit:
 
     def _learn_times(self, levels: Mapping[str, Levels]) -> dict[str, int]:
         """Return the times at which producers would learn of completions, if some queues have levels."""
+        # Without a hold a completion is due when its message was sent. The round trip is left in the misfit,
+        # where it is the same for all candidates.
         learned = dict(self._sent)
         for queue, own in levels.items():
             for message, until in self.holds(queue, FlowThresholds(*own)).items():
@@ -222,6 +234,8 @@ class _Fit:
         misfits: dict[Levels, int] = {}
 
         def misfit(levels: Levels) -> int:
+            # The search returns to the same levels often, and each trial walks through the queue's whole
+            # course.
             if levels not in misfits:
                 misfits[levels] = self._misfit(others, self.holds(queue, FlowThresholds(*levels)))
                 if self._tell is not None:
@@ -254,6 +268,8 @@ def _with_pair(levels: Levels, unit: int, pair: tuple[int, int]) -> Levels:
 
 def _fit_unit(misfit: Callable[[Levels], int], base: Levels, unit: int, top: int) -> Levels:
     """Return levels with the best stop and resume of one unit, by a search in ever smaller steps."""
+    # Levels that the depth never met all fit equally badly, and from there no step leads down: so the search
+    # begins at the best of 6 stops by 4 resumes.
     starts = [(top * stop // 100, top * stop * part // 1000) for stop in _STARTS for part in (3, 5, 7, 9)]
     tried = [_with_pair(base, unit, pair) for pair in starts if pair[1]]
     best = min(tried, key=misfit, default=_with_pair(base, unit, (1, 1)))

@@ -102,6 +102,7 @@ class Settings:
         queues: dict[str, dict[str, Argument | None]] = {}
         for name, arguments in workload.queues.items():
             if name in other.queues:
+                # An argument that the other file lacks has to go, and None removes it.
                 gone: dict[str, Argument | None] = dict.fromkeys(arguments)
                 queues[name] = {**gone, **other.queues[name]}
         producers = {producer.name for producer in workload.producers}
@@ -279,13 +280,18 @@ def predict(
         workload = workload.with_producer(name, demand=rate)
     inferred = infer_thresholds(log, workload, progress) if infer else None
     workload = inferred.workload if inferred else workload
+    # The recorded log is audited, whatever is to be predicted: thresholds that it contradicts make every
+    # number below doubtful, so the report begins with them.
     findings = inferred.after if inferred else audit(log, workload).findings
     settings = settings or Settings()
     changed = settings.apply(workload)
+    # The evidence is many small objects that live to the end, as a run's events are.
     with pause_collector():
         behind = LogModel(log, workload, detail)
     kind = behind.extraction(model).model
     end = round(workload.duration * SECOND)
+    # Replays are measured at the times of the broker's recorded reports: a depth that is sampled twenty times
+    # a second has a lower peak than one taken at every event.
     polls = polls_of(log, end)
     answer = replay_model(behind, settings.apply, kind, polls, replays, seed, processes, progress)
     report: dict[str, Any] = {
@@ -310,6 +316,7 @@ def predict(
     if compare_models:
         (other,) = (name for name in MODELS if name != kind)
         others_workload = settings.apply(behind.extraction(other).workload)
+        # The other model gets the chance of the replay shown, so that the difference is the model's alone.
         of = replays or count_in_a_round(answer.runs[0])
         task = ReplayTask(others_workload, end, answer.runs.index(answer.shown), of, seed)
         others = replay_once(task, f"{other} model", progress)
@@ -329,6 +336,7 @@ def _add_intervals(report: dict[str, Any], workload: Workload, answer: Answer) -
         entry["course"] = course_interval(runs, answer.shown, name, workload.duration)
         entry["thresholds"] = _thresholds(workload, name)
         entry["near_critical"] = None
+        # The ends of a bound are far apart because the demand is unknown. That is no chance.
         if not answer.bounds:
             entry["near_critical"] = why_near_critical(
                 workload, name, entry["predicted"], entry["interval"], runs
@@ -341,6 +349,8 @@ def _add_intervals(report: dict[str, Any], workload: Workload, answer: Answer) -
 def _inputs_of(workload: Workload, log: ClientLog, seed: int) -> dict[str, Any]:
     """Return the inputs of a prediction: the workload as it will be, the log's hash, seed and version."""
     digest = hashlib.sha256()
+    # The rows are hashed, not the file: a log is the same input as text and as Parquet. Row by row, as the
+    # text of a long log would take its size once more in memory.
     for row in log.rows:
         digest.update(repr(row).encode())
     own = {"name": log.name, "rows": len(log.rows), "sha256": digest.hexdigest()}
@@ -354,6 +364,7 @@ def _thresholds(workload: Workload, queue: str) -> dict[str, int]:
     return {
         "limit": settings.max_count,
         "stop": found.stop_count if found else 0,
+        # A resume level without a stop is ignored by the broker (FC-02).
         "resume": found.resume_count if found and found.stop_count else 0,
     }
 
@@ -452,6 +463,7 @@ def _rows(entry: Mapping[str, Any]) -> list[str]:
     rows = []
     for key, value in entry["predicted"].items():
         words = [*map(measure_text, (recorded.get(key), value, difference.get(key)))]
+        # The replay shown has one of the demands that fit the log, so its difference would mean nothing.
         if kinds.get(key) == "bound":
             words[1:] = [f">= {measure_text(entry['interval'].get(key, [value])[0])}", "-"]
         rows.append(f"  {key:<22}{''.join(f'{word:>12}' for word in words)}  {unit_of(key)}".rstrip())

@@ -65,8 +65,9 @@ def interval(measure: str, values: Sequence[float], cover: float = _COVER) -> In
     low, high = (
         own[k - 1] + part * (own[min(k, len(own) - 1)] - own[k - 1]) for own in (ordered, ordered[::-1])
     )
-    # The lines of a branch may lead below nothing, and above all the time.
+    # The fitted line of a branch may leave the range of its measure: below 0, or above a share of 1.
     low, high = max(0.0, low), min(high, 1.0 if measure == "share_on" else inf)
+    # Counts are rounded outwards: no recording can be between two whole numbers.
     return [floor(low), ceil(high)] if measure in _COUNTS else [low, high]
 
 
@@ -80,9 +81,13 @@ def intervals(answer: Answer, section: str) -> dict[str, dict[str, Interval]]:
                 [known for run in runs if (known := run.value(section, name, measure)) is not None]
                 for runs in answer.bounds or (answer.runs,)
             ]
+            # With bounds there are two sets of replays, of the least and of the most demand: each gives a
+            # span, and the bound is their union.
             spans = [interval(measure, own) for own in values if own and len(answer.runs) > 1]
             if spans:
                 low, high = min(low for low, _ in spans), max(high for _, high in spans)
+                # The value shown is of the middle replay of the most frequent end, which need not be in the
+                # middle of all. A reader sees it beside the interval, so the interval is widened to it.
                 found[name][measure] = [min(low, value or 0), max(high, value or 0)]
     return found
 
@@ -94,6 +99,7 @@ def kinds_of(answer: Answer, section: str, name: str) -> dict[str, str]:
         middles = [
             median(run.value(section, name, measure) or 0 for run in runs) for runs in answer.bounds
         ] or [0]
+        # The same tolerance as between replays: a demand that moves the median by less does not matter.
         share, least = CHANCE.get(measure, (0.05, 0.01))
         is_bound = max(middles) - min(middles) > max(least, share * max(middles))
         found[measure] = "bound" if is_bound else "interval"
@@ -132,6 +138,7 @@ def _is_wide(measure: str, value: float, found: Interval) -> bool:
     (True, False)
     """
     width = found[1] - found[0]
+    # Half of a small value is next to nothing: 0 to 2 stops around 1 would be near-critical.
     return width > value / 2 and width > 2 * CHANCE[measure][1]
 
 
@@ -157,7 +164,8 @@ def why_near_critical(
     if any(0 < number < len(replays) for number in ended.values()):
         times = [f"{name}'s in {number} of {len(replays)}" for name, number in ended.items()]
         return f"{what}: sessions end in some replays and not in others: {', '.join(times)}"
-    # What is accepted in the time with messages is what consumers could take.
+    # The consumers' capacity is the throughput while the queue held messages: over the whole time a queue
+    # that is often empty shows the producers' rate instead.
     offered = sum(_arrival_rate(sender, workload.duration) for sender in senders)
     busy = sum(float(replay.sections["queues"][queue].get("throughput") or 0) for replay in replays)
     filled = sum(replay.filled.get(queue, 0.0) for replay in replays)
@@ -187,6 +195,8 @@ _SHOWN = 4
 def branches(replays: Sequence[MeasuredReplay]) -> list[dict[str, Any]]:
     """Return the branches, the most frequent first; none where all replays end alike."""
     groups: dict[tuple[str, ...], list[MeasuredReplay]] = {}
+    # By time of death, so that neighbours form a branch: where the next is over a tenth later, a new one
+    # begins.
     for replay in sorted(replays, key=_end):
         groups.setdefault(replay.ended, []).append(replay)
     found = []
@@ -202,6 +212,8 @@ def branches(replays: Sequence[MeasuredReplay]) -> list[dict[str, Any]]:
                     "share": len(runs) / len(replays),
                     "replays": len(runs),
                     "when": {"ended": {name: [own[0], own[-1]] for name, own in times.items()}},
+                    # From all replays with these deaths, not from the branch's few: the fitted line moves the
+                    # others to its instant.
                     "queues": _branch_intervals(alike, "queues", span),
                     "producers": _branch_intervals(alike, "producers", span),
                 }
@@ -241,6 +253,7 @@ def _values_at(points: Sequence[tuple[float, float]], span: Interval) -> list[fl
     [4.0, 5.0]
     """
     times, values = zip(*points, strict=True)
+    # A line fits two points exactly, and leaves no residuals to make an interval of.
     is_line = len(points) >= FEWEST and times[0] != times[-1]
     slope = linear_regression(times, values).slope if is_line else 0.0
     return [value + slope * (time - own) for own, value in points for time in dict.fromkeys(span)]
@@ -250,6 +263,8 @@ def _branch_of(found: Sequence[Mapping[str, Any]], ended: Mapping[str, float]) -
     """Return the branch that came, given the sessions that ended and when; None if none is like it."""
     alike = [branch for branch in found if branch["when"]["ended"].keys() == ended.keys()]
 
+    # The nearest branch, even if the recorded deaths are outside its span: the score says then that no replay
+    # ended so.
     def distance(branch: Mapping[str, Any]) -> float:
         spans = branch["when"]["ended"].items()
         return max((max(low - ended[name], ended[name] - high) for name, (low, high) in spans), default=0)
@@ -414,6 +429,7 @@ def score(receipt: Mapping[str, Any], log: ClientLog) -> dict[str, Any]:
     require(kind == _FORMAT, "score", "a receipt", kind, "one that --receipt wrote")
     workload = Workload.from_json(receipt["inputs"]["workload"])
     recorded = recorded_sections(workload, log, round(workload.duration * SECOND))["queues"]
+    # Reversed, so that the first death of a client is the one that remains.
     errors = reversed([row for row in log.rows if row.event == "error"])
     ended = {row.client: row.ts_us / SECOND for row in errors}
     branch = _branch_of(receipt["branches"], ended)
