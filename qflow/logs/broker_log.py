@@ -228,6 +228,8 @@ class BrokerLog(Tabular):
         """
         clock, heads, bad = _Clock(_zone(zone), year), list[_Head](), list[str]()
         for path in map(Path, paths):
+            # Only the beginning of each file is unpacked here: their order has to be known before any is
+            # read.
             lines = _head(path)
             first = next(filter(None, map(clock.stamp, lines)), None)
             if first is not None:
@@ -300,7 +302,7 @@ class BrokerLog(Tabular):
 
         An audit works out when a queue was ON from the thresholds of the workload; this log says when it was.
         Completions that were late while the queue was ON, or came while it was OFF, are no client's fault:
-        in their place stands one finding a queue, that the broker ran with other thresholds.
+        in their place comes one finding for each queue, that the broker ran with other thresholds.
 
         Parameters:
             start_us: The time 0 of the client log (:attr:`ClientLog.start_us`).
@@ -325,13 +327,14 @@ class BrokerLog(Tabular):
 
     def _refutes(self, finding: Finding, start_us: int) -> str:
         """Return the state in this log that refutes a finding, or ""."""
-        # To the second means that ON may have been logged up to a second late, and OFF too early.
+        # Times in whole seconds are cut off, so that a spell may have begun or ended up to a second later.
         slack = _HIRES_SLACK if self.is_hires else SECOND
         begin = end = finding.time + start_us
         if finding.kind in _LATE:
             begin, end = (begin, end + finding.gap) if finding.kind == _NEVER else (begin - finding.gap, end)
         elif finding.kind != "completed while held":
             return ""
+        # Outside of its time this log proves nothing.
         if end < self.begin_us or begin > self.end_us:
             return ""
         spells = [one for one in self.spells if finding.queue in ("", one.queue)]
@@ -340,8 +343,10 @@ class BrokerLog(Tabular):
             for one in spells
         ]
         if finding.kind in _LATE:
+            # A late completion is explained only if the queue was ON for the whole of its delay.
             is_on = any(since <= begin + slack and end <= until + slack for since, until in widened)
             return "ON" if is_on else ""
+        # The opposite takes one instant: a completion outside of all spells came while the queue was OFF.
         return "" if any(since <= end <= until for since, until in widened) else "OFF"
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
@@ -396,6 +401,7 @@ class BrokerLog(Tabular):
 
     def when(self, time_us: int) -> str:
         """Return a time as text in the broker's zone."""
+        # By whole seconds: a float of this size would round the microseconds.
         instant = datetime.fromtimestamp(time_us // SECOND, self.zone).replace(microsecond=time_us % SECOND)
         return instant.strftime("%Y-%m-%d %H:%M:%S") + (
             f".{instant.microsecond // 1000:03d}" if self.is_hires else ""
@@ -570,8 +576,8 @@ class _Clock:
         local = stamp.local_us
         if stamp.offset_us is not None:
             return local - stamp.offset_us
+        # Half a year back is a new year; less is disorder, or a clock that was set.
         if not stamp.has_year and self._last - local > 180 * 24 * _HOUR_US:
-            # December is over.
             self.year = (self.year or _ANY_YEAR) + 1
             return self.instant(head)
         if local < self._last - _HOUR_US // 2:
@@ -590,6 +596,7 @@ class _Clock:
 @lru_cache(4096)
 def _local(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
     """Return microseconds from 1970 to a local time, as if it were UTC; second 60 is the next minute's."""
+    # A leap second has no datetime.
     instant = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
     return (int(instant.timestamp()) + (second == 60)) * SECOND
 
@@ -685,6 +692,7 @@ def _blocks(path: Path, notes: list[str]) -> Iterator[tuple[bytes, int]]:
                 break
             end = block.rfind(b"\n") + 1
             if end:
+                # Progress is counted in packed bytes, as the file's size is.
                 yield rest + block[:end], raw.tell()
                 rest = block[end:]
             else:
@@ -695,6 +703,7 @@ def _blocks(path: Path, notes: list[str]) -> Iterator[tuple[bytes, int]]:
 
 # Lines
 
+# A container's runtime that writes JSON puts a backslash in front of each quotation mark.
 _QUOTED = r'Queue \\?"(?P<queue>.+?)\\?": '
 _ON = re.compile(
     _QUOTED + r"has reached (?P<stop>\d+) enqueued (?P<unit>messages|bytes)\. "
@@ -766,6 +775,7 @@ class _LogReader:
         self._has_info = self._has_info or bool(_INFO.search(block))
         self._has_levels = self._has_levels or bool(_LEVEL.search(block))
         self._has_other_info = self._has_other_info or bool(_OTHER_INFO.search(block))
+        # Lines without a time may come first, such as those of a start script.
         lines = block.split(b"\n", 50)[:50] if self._begin is None else ()
         first = next((time for line in lines if (time := self.clock.instant(line[:_LONGEST_HEAD]))), None)
         if first is not None:
@@ -774,6 +784,8 @@ class _LogReader:
             end = block.find(b"\n", start)
             end = len(block) if end < 0 else end
             self._read(kind, block[start:end], block[end + 1 : end + 1 + _LONGEST_HEAD])
+        # The observed time ends with the last line of any kind: a queue may be ON long after the last line
+        # that matters.
         for line in reversed(block[-8 * _LONGEST_HEAD :].splitlines()):
             time = self.clock.instant(line[:_LONGEST_HEAD])
             if time is not None:
@@ -783,6 +795,7 @@ class _LogReader:
     def _places(self, block: bytes) -> list[tuple[int, int]]:
         """Return the offsets of the lines with one of the phrases, in order, each with its rule's number."""
         found: dict[int, int] = {}
+        # One search for each phrase, which runs in C: a debug log of 100 MB takes about a second.
         for kind, (phrase, *_) in enumerate(self._rules):
             place = block.find(phrase)
             while place >= 0:
@@ -832,6 +845,7 @@ class _LogReader:
         # The line names one threshold; the other unit may have one, too, of which it says nothing.
         stop, unit = int(match["stop"]), match["unit"]
         name = "stop_count" if unit == "messages" else "stop_size"
+        # Thresholds of a queue never change, so another stop is that of a new queue with the same name.
         if getattr(queue.thresholds, name) not in (None, stop):
             queue.changes += 1
             queue.thresholds = LoggedThresholds()
@@ -856,6 +870,7 @@ class _LogReader:
     def _close(self, queue: str, time: int, ending: Ending) -> None:
         spell = self._on.pop(queue, None)
         if spell is not None:
+            # No spell has a negative length, also where the clock was set back.
             end = max(time, spell.begin_us)
             self.queues[queue].spells.append(spell._replace(end_us=end, ending=ending))
 
@@ -902,6 +917,7 @@ class _LogReader:
         if self._since is not None and time > self._since:
             ended = time if self._stopped is None else self._stopped
             self._observed += max(0, ended - self._since)
+            # A queue that comes back from a store begins OFF, or turns ON with a line of its own.
             for queue in list(self._on):
                 self._close(queue, ended, "broker stopped")
             if self.runs == 1:
@@ -928,6 +944,8 @@ class _LogReader:
             self.notes.append(f"The clock goes back, to {local:%Y-%m-%d %H:%M:%S}{hint}.")
         shows: bool | None = True
         if not any(queue.spells or queue.held or any(queue.thresholds) for queue in self.queues.values()):
+            # Levels may be set for each category: info lines of another one leave open whether flow control's
+            # are on, and so does a log that shows no levels.
             is_unsure = self._has_other_info or not self._has_levels
             shows = True if self._has_info else None if is_unsure else False
         return BrokerLog(

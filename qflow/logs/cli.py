@@ -104,6 +104,8 @@ def run(namespace: argparse.Namespace) -> int:
     logs, given = _find_workload(namespace.log)
     fails = _fails(namespace.fail_on)
     kept = Path(namespace.like) if namespace.like else None
+    # --like alone reads a kept mapping. Beside --map it names the file to keep that in, which is written only
+    # after the log could be read with it.
     if kept is not None and namespace.map is None:
         namespace.map = _kept_mapping(kept)
         kept = None
@@ -234,6 +236,7 @@ def _skew(text: str) -> Skew:
     if "=" in text:
         pairs = (part.rpartition("=") for part in text.split(",") if part.strip())
         return {host.strip(): milliseconds(number) for host, _, number in pairs}
+    # A tolerance is never negative; infinity takes the way of all numbers out of range.
     return milliseconds("inf" if text.strip().startswith("-") else text)
 
 
@@ -253,6 +256,7 @@ def _workload(logs: list[str], path: str | Path | None, seen: _Seen) -> tuple[Wo
 
     if path is not None:
         return Workload.load(path), Path(path).name
+    # Without a good row there is nothing to guess from, and the quarantine says why.
     if not seen.rows and seen.clean.quarantine:
         raise RefusalError(f"{_name(logs)}: {seen.clean.quarantine.summary()}")
     guessed = seen.guess.workload(source_of(logs))
@@ -266,6 +270,7 @@ def _find_workload(given: list[str]) -> tuple[list[str], str | Path | None]:
     if len(given) > 1 and given[-1].endswith(".json") and _is_workload(Path(given[-1])):
         return given[:-1], given[-1]
     beside = Path(given[0]).with_name(f"{source_of(given)}.json")
+    # A log may itself be a .json of that name.
     is_other = not any(beside.exists() and beside.samefile(log) for log in given if Path(log).exists())
     return given, beside if beside.is_file() and is_other else None
 
@@ -290,6 +295,8 @@ def _audit_log(
     clean = seen.clean
     played = _play(namespace, logs, clean, workload, seen.guess.last)
     if is_about_flow(played.audited.findings):
+        # A clock that is ahead looks like a queue that was never empty, so only an audit can tell: if a
+        # correction clears findings, the log is played again with it.
         corrected = correct_clocks(clean, workload)
         if corrected is not clean:
             clean = corrected
@@ -338,6 +345,7 @@ def _play(
         meters.take(table)
         if trace is not None:
             trace.extend(table)
+        # The events of a long log are too many for memory, so they pass in parts.
         del table[:]
         shown(done)
 
@@ -362,7 +370,7 @@ def _thresholds(clean: CleanLog, audited: Audit, workload: Workload) -> list[str
             rows = (row for part in clean.parts() for row in part)
             inferred = infer_thresholds(ClientLog("", list(islice(rows, _MOST))), workload, shown)
     except LogError:
-        # Of a client that the workload has not there are findings.
+        # A client that is not in the workload is a finding already.
         return []
     return inferred.sentences()[:1] if inferred.levels else []
 

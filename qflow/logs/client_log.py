@@ -5,7 +5,7 @@ plays it through the engine (:class:`LogPlayer`), which so fills in what no clie
 :func:`client_rows` goes the other way: what the clients of a run would have written down.
 
 The player sends each transfer, accept, release and reject to the engine at its recorded time, and the engine
-works out the rest: whose transfer was held and let go, when a queue turned ON and OFF, which message was
+works out the rest: whose transfer was held and released, when a queue turned ON and OFF, which message was
 where.  What the log says of completions, deliveries and statistics is not sent to the engine, so that it can
 be compared with it.
 
@@ -209,6 +209,7 @@ def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
             alone, since = (row.label, row.ts_us) if outstanding == 1 else ("", 0)
         elif row.event in ("complete", "refused"):
             outstanding -= 1
+            # By label: where a queue holds transfers, later ones may complete first.
             if row.label == alone:
                 trips.append((since, sent, row.ts_us - since))
     return trips
@@ -221,7 +222,7 @@ _Key = tuple[str, str]
 """A message on a queue: the queue, the label."""
 
 _MOST_EARLY = 10_000
-"""So many messages at most are remembered of which the log knows more than the engine."""
+"""The most messages to remember that the log delivers or settles before the engine delivers them."""
 
 
 class LogPlayer:
@@ -268,6 +269,7 @@ class LogPlayer:
         self._stage = Stage(workload, 0)
         if state is None:
             self.broker = self._stage.broker
+            # The setup made its events before there was an observer.
             for event in self._stage.events:
                 observer(event)
             self.broker.observe(observer)
@@ -315,6 +317,7 @@ class LogPlayer:
         client = row.client
         session = self._sessions.get(client) or self.broker.sessions.get(client)
         if session is not None:
+            # The engine's own error is exact. The log's is text, which other programs write in their own way.
             self._note_death(session, session.error or _error_of(row.label))
             session.close()
             self._ended |= dict.fromkeys(self._senders.on(session.name) or (client,))
@@ -333,6 +336,7 @@ class LogPlayer:
             time = min(instant for instant in (due, join) if instant is not None)
             if time > until:
                 break
+            # Timers come before consumers that subscribe at the same instant.
             broker.advance(max(time, broker.now))
             if join == time:
                 self._join(self.workload.consumers[self._joins.pop(0)[1]].name)
@@ -386,6 +390,7 @@ class LogPlayer:
         owned = self._owned[name]
 
         def on_delivery(record: DeliveryRecord) -> None:
+            # The engine is in the middle of a command here: a settlement waits until that is over.
             key = (queue, record.label)
             owned[record.id] = key
             verdict = self._early.pop(key, None)
@@ -426,6 +431,7 @@ class LogPlayer:
         session = self.broker.sessions.get(name)
         if session is None or not session.is_attached:
             return
+        # On AMQP 0-10 a delivery leaves the window only when it is completed, too (CN-10).
         if verdict != "complete":
             settle(session, verdict, number)
         settle(session, "complete", number)
@@ -473,8 +479,8 @@ class LogPlayer:
         if self._holders or self._early or self._shown or any(self._owned.values()):
             return ""
         state = self.state()
-        # What only counts what has been is left out; who waits in which order, credit, flow state, groups,
-        # alarms, timers, settings, and stores of other kinds are compared as they are.
+        # Counters of the past are left out.  The order of waiting consumers, credit, flow state, groups,
+        # alarms, timers, settings, and stores of other kinds decide the future, and are compared as they are.
         parts = [
             [kind, "counts" if kind in ONLY_COUNT else fields]
             for kind, fields in state["broker"]["objects"][1:]
@@ -484,6 +490,7 @@ class LogPlayer:
     def _continue(self, state: dict[str, Any]) -> None:
         self.broker = self._stage.broker = Broker.restore(state["broker"])
         self.errors = {name: _error_of(text) for name, text in state["errors"].items()}
+        # Consumers join in a fixed order, so the number of joins left says which they are.
         self._joins = self._joins[len(self._joins) - state["joins"] :]
         self._holders = {(queue, label): rest for queue, label, *rest in state["holders"]}
         self._early = {(queue, label): verdict for queue, label, verdict in state["early"]}
@@ -510,13 +517,14 @@ def _error_of(text: str) -> AmqpException:
         if is_refusal and f"{kind.code} {kind.name}" == title:
             refusal: AmqpException = kind(words)
             return refusal
+    # Any text may be in a stranger's log, so one that names no error of the broker is kept as it is.
     return AmqpException(text)
 
 
 def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None) -> Run:
     """Send a log's transfers, accepts, releases and rejects to the engine, each at its recorded time.
 
-    What the broker did in between (whose transfer was held and let go, when flow control turned ON and OFF,
+    What the broker did in between (whose transfer was held and released, when flow control turned ON and OFF,
     which message was where) is the engine's own work; how the two are kept together, the top of this
     module says.
 
@@ -589,6 +597,7 @@ class ClientSide:
         detail: Any = event.detail
         place = event.queue, event.message
         if kind == "enqueued":
+            # The enqueues of a transfer follow it, and do not repeat its size and group.
             self._sizes[place] = self._sending
         elif kind == "dequeued":
             self._sizes.pop(place, None)

@@ -42,6 +42,7 @@ def touches_of(source: str, workload: Workload) -> list[_Touch]:
 
 def routes_of(workload: Workload) -> set[tuple[str, str]]:
     """Return the pairs of producer and queue that the engine's exchanges connect."""
+    # A message of each producer is sent through the engine: so exchanges are not modelled a second time.
     stage = Stage(workload, 0)
     pairs: set[tuple[str, str]] = set()
     for producer in workload.producers:
@@ -84,6 +85,7 @@ def components_of(touches: Iterable[_Touch]) -> dict[tuple[str, str, str], str]:
     found: dict[tuple[str, str, str], str] = {}
     for part in networkx.connected_components(graph):
         source = min(part)[0]
+        # Named after its first queue by the alphabet, so that the order of rows does not matter.
         least = min(member for _, role, member in part if role == "queue")
         found.update(dict.fromkeys(part, f"{source}/{least}"))
     return dict(sorted(found.items()))

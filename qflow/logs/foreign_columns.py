@@ -73,6 +73,7 @@ def _number(value: object) -> int | Decimal | None:
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = Decimal(value.strip())
     elif isinstance(value, float) and abs(value) < float("inf"):
+        # By its shortest text: the exact value of a float has digits that nobody wrote.
         value = Decimal(repr(value))
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else value
@@ -138,6 +139,7 @@ class Clock:
             _zone_of(zone)
         found = [time for time in (_time_of(value, zone) for value in values) if time is not None]
         if unit:
+            # A stated unit says whether times are text or numbers, so values of the other kind do not count.
             found = [(kind, number) for kind, number in found if kind.startswith("iso") == (unit == "iso")]
         if not found:
             got = repr(values[0])[:40] if values else "no row"
@@ -153,6 +155,8 @@ class Clock:
         is_of_it = (lambda own: own == kind) if is_epoch else (lambda own: not own.startswith("iso"))
         times = (_microseconds(number, kind) for own, number in found if is_of_it(own))
         base = _microseconds(first, kind)
+        # The earliest of the first rows: one that is late would be negative. Not one that is FAR away, as a
+        # single wrong date would then move the whole log by years.
         start = min(time for time in times if abs(time - base) <= FAR)
         return cls(kind, start, is_epoch, not unit, zone, next(filter(None, map(_rounded, values)), ""))
 
@@ -277,7 +281,9 @@ class ColumnMap:
             if meaning in columns:
                 continue
             likely = [name for name in free if name == meaning]
+            # The exact name comes first, so that a log with both time and timestamp needs no map.
             likely = likely or [name for name in free if name.lower() in (meaning, *usual)]
+            # Beside a date, a column named time holds a time of day: neither says the instant alone.
             if meaning == "time" and (dates := [name for name in free if name.lower() == "date"]):
                 times = [name for name in free if name.lower() == "time"]
                 likely = [f"{dates[0]}+{times[0]}"] if times else likely
@@ -307,6 +313,7 @@ class _Place(NamedTuple):
 
 def _place_of(column: str, header: Sequence[str]) -> _Place | None:
     """Return the place of a column, of two columns ``date+time``, or of a key in a column of JSON text."""
+    # As a whole first: a column's own name may hold a plus sign or a dot.
     if column in header:
         return _Place((list(header).index(column),))
     parts = [part.strip() for part in column.split("+")]
@@ -370,6 +377,8 @@ class Columns:
             self.words.get(str(event), event),
             _name(self.value(row, "queue")),
             _name(self.value(row, "label")),
+            # A size that is no whole number goes on as it is: the check of the row refuses it, with the
+            # file's own text.
             size if number is None or isinstance(number, Decimal) else number,
             _name(self.value(row, "group")),
         ]

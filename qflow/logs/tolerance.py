@@ -166,7 +166,7 @@ class Ways:
 
     def __init__(self) -> None:
         self._sent: dict[str, tuple[int, str]] = {}
-        # Deliveries that stand before their transfer: consumer and time.
+        # Deliveries logged before their transfer: consumer and time.
         self._ahead: dict[str, list[tuple[str, int]]] = {}
         self._trips = _Sample()
         self._clients: dict[str, _Client] = {}

@@ -70,11 +70,13 @@ class Guess:
         if client is None:
             client = self._clients[name] = _Client(queue, time)
         if event == "transfer":
+            # A producer of a workload sends to one address, so the first one counts.
             client.to = queue if client.to is None else client.to
             client.sent += 1
             client.size += size
             client.outstanding += 1
             client.window = max(client.window, client.outstanding)
+            # Only sends count for the duration: consumers may go on long after the producers' end.
             self._last = max(self._last, time)
         elif event in ("complete", "refused"):
             client.outstanding -= 1
@@ -93,6 +95,8 @@ class Guess:
         words = "no log says how it was declared; thresholds unknown, it is written without limits"
         inferred = {f"queues.{name}": f"{NOT_SEEN}: {words}" for name in self._all_queues()}
         for name, of in self._clients.items():
+            # A producer that blocked had its whole window outstanding. Without completions that count says
+            # nothing, as it only grows.
             if not of.sent or (of.has_blocked and of.completed):
                 continue
             words = (
@@ -125,6 +129,7 @@ class Guess:
             for name, of in readers.items()
             for since in [max(0, of.since) / SECOND]
         )
+        # An explicit 0, as the broker's default limit of 100 MiB applies otherwise (LP-01).
         unlimited = {"qpid.max_size": 0, **NOT_SEEN_DECLARED}
         arguments: dict[str, dict[str, Any]] = dict.fromkeys(self._all_queues(), unlimited)
         return Workload(name, seconds, arguments, (), producers, consumers)
