@@ -155,10 +155,10 @@ def _serve(namespace: argparse.Namespace) -> int:
         for text in (*(f"refused: {refusal}" for refusal in result.refusals), *result.notes()):
             print(f"qflow serve: {namespace.setup}: {text}", file=sys.stderr)
     _allow_many_sockets(server.limits.connections)
-    # Said at once and on stderr, since stdout's first line is what scripts wait for.
+    # Reported at once and on stderr, since scripts wait for the first line of stdout.
     server.on_incident, server.ends_alone = _report_incident, namespace.once
     heed_interrupts()
-    # A process that is asked to end writes its trace, too.
+    # SIGTERM ends the process with its trace written, as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
     with ExitStack() as running:
         # The trace is written last of all, when metrics and gate are closed.
@@ -372,7 +372,7 @@ def _check(namespace: argparse.Namespace) -> ClientReport:
     from qflow.live.client_check import check_client
     from qflow.live.client_report import ClientReport
 
-    # A process that is asked to end ends its client, too.
+    # SIGTERM ends the client, too.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with TemporaryDirectory() as folder:
@@ -396,7 +396,7 @@ def _conditions(namespace: argparse.Namespace) -> Conditions:
     body = str(Conditions().body).encode() if namespace.body is None else Path(namespace.body).read_bytes()
     given["body"] = body
     if not namespace.content_type:
-        # A text if it is one.
+        # Bytes that are UTF-8 become a text.
         with suppress(UnicodeDecodeError):
             given["body"] = body.decode("utf-8")
     return Conditions(**given)
@@ -528,7 +528,7 @@ def _record(namespace: argparse.Namespace) -> int:
         asks_statistics=not namespace.no_statistics,
     )
     heed_interrupts()
-    # What the system says to end a process does the same.
+    # SIGTERM does the same as Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     host, port = namespace.listen
     with suppress(KeyboardInterrupt):

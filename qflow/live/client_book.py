@@ -326,7 +326,7 @@ class Labels:
         self._waiting: dict[tuple[str, Mark], list[_Sent]] = {}
         # Of a mark and an address: what was sent, and up to which number each other queue has had it.
         self._passed: dict[Mark, dict[str, tuple[list[_Sent], dict[str, int]]]] = {}
-        # Transfers to a queue that were given back: no delivery is of them.
+        # Labels of refused transfers: they have no delivery.
         self.refused: set[str] = set()
 
     def add(self, label: str, address: str, mark: Mark, size: int, is_exchange: bool = False) -> _Sent:

@@ -539,7 +539,7 @@ class ClientCard:
         where += f" after {run.idle:.0f} s" if run.idle >= 1 else ""
         word = _quote(run.reaction)
         words = f"says {word}, and is {where}" if word else f"is {where}, and has said nothing"
-        # A sender is told by its next transfer (LNK-09).
+        # A sender learns of it by its next transfer only (LNK-09).
         is_done = self.role == SENDER and not self.is_endless and run.before.messages >= self.total
         return f"had nothing left to send; {words}" if is_done else words
 

@@ -147,6 +147,7 @@ def check_faults(
             nothing goes wrong.
     """
     given = conditions or Conditions()
+    # Without a run in which nothing goes wrong, a loss could not be told from a program that sends less.
     expected = _run("free", command, given, (), None, traces).ledger.expect()
     if expected.total < len(FAULTS):
         raise RefusalError(
@@ -177,6 +178,7 @@ def _run(
         with start_program(command, serving, given) as program:
             connected, is_over = 0.0, False
             begun = monotonic()
+            # The time counts from the first connection: a slow start is not the fault's.
             while not is_over and monotonic() < (connected or begun) + given.timeout:
                 sleep(_LOOK)
                 with serving.lock:
@@ -290,6 +292,7 @@ class _FaultyServer(Server):
             course, self._course = self._course, None
             next(course, None)
         if self.read_size == _SLOW_READ:
+            # The whole server sleeps, for all connections of the program.
             sleep(_SLOW_PAUSE)
         super().turn(ready)
 
@@ -350,4 +353,5 @@ FAULTS = tuple(_COURSES)
 
 
 def _reset_at_close(connected: socket.socket) -> None:
+    # To linger for 0 seconds: the close drops what is unsent, and resets the connection.
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

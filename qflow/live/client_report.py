@@ -119,6 +119,7 @@ class ClientReport:
         for brake, name in self.find_missed(required):
             words = dict(self.cards[brake].lines())
             for line in _lines_of(name, self.cards[brake]):
+                # A line that also got worse keeps the words of the comparison, which show both states.
                 failures.setdefault((brake, line), f"{name} is required; {words[line]}")
         for brake, name, doubt in self.find_untold(required):
             line = self.cards[brake].subject(name if name in SUBJECTS else COUNTED[-1])
@@ -171,11 +172,12 @@ def read_baseline(path: str | Path) -> dict[str, Any]:
 
 def find_comparable(baseline: Mapping[str, Any], given: Conditions) -> Mapping[str, Any]:
     """Return the card of an earlier report; RefusalError if it is malformed or of other conditions."""
+    # A report of one brake is the card itself (:meth:`ClientReport.as_json`).
     brakes = baseline.get("brakes", {baseline.get("brake", given.brake): baseline})
     before = brakes.get(given.brake) if isinstance(brakes, dict) else None
     if not isinstance(before, dict):
         raise RefusalError(f"the baseline has no card under the brake {given.brake}")
-    # All that is wrong is said at once, and before anything is measured.
+    # All problems are reported at once, before anything is measured.
     odd = [name for name, kind in _READ.items() if not isinstance(before.get(name), kind)]
     odd += [
         name
@@ -209,6 +211,7 @@ def _worse_lines(before: Mapping[str, Any], card: ClientCard) -> list[str]:
         for name, is_so in now["facts"].items()
         if name in SUBJECTS and before["facts"].get(name) and is_so is False
     }
+    # Only a larger window is worse: more messages are in doubt when the connection is lost.
     if window and (now["client_window"] or 0) > window:
         worse.add(WINDOW)
     for case in COUNTED:

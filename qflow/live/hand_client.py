@@ -71,6 +71,8 @@ class HandClient:
 
     def round_trip(self) -> None:
         """Begin and end a session of no use: all that the broker has said before is known then."""
+        # The broker may have closed the connection meanwhile, which is an answer, too. AMQP has no ping, but
+        # the broker answers a session's begin and end after all that it had to say before.
         with suppress(ProtonException):
             session = self._io.conn.session()
             session.open()
@@ -80,6 +82,7 @@ class HandClient:
 
     def listen(self) -> None:
         """Listen for a fifth of a second."""
+        # A wait for something that never comes, so that the library's reactor runs for a while.
         with suppress(Timeout):
             self._io.wait(lambda: False, timeout=_LISTENS)
 

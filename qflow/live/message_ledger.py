@@ -213,7 +213,7 @@ class MessageLedger:
         if expected is None:
             return _key(bare, True)
         key = _key(bare, expected.by_body)
-        # Bodies that differ from run to run and have twins: any of them stands for all.
+        # Bodies that differ from run to run, with some alike in one: they share one identity, None.
         return None if expected.has_twins and key not in expected.counts else key
 
     def _most(self, identity: Hashable) -> int:

@@ -91,7 +91,7 @@ class ClientLimits(NamedTuple):
     """What one server gives away at most; more closes a link or a connection.
 
     Fields:
-        connections: Clients at a time; a further one is let go without a word.
+        connections: Clients at a time; a further one is closed without a word.
         sessions, links: Of one connection.
         message_size: Bytes of one message.
         queued_bytes: Bytes of one connection that wait: of a frame, of messages that have not ended, and of
@@ -398,7 +398,7 @@ class Peer:
         self._to_feed: dict[Receiving, None] = {}
         self._to_drain: dict[Receiving, None] = {}
         self._has_acted = False
-        # Of a message that has come, so much is taken at once; more is looked at first.
+        # Bytes of a message to take at once; the size of a longer one is checked first.
         self._portion = min(ROOM, server.limits.message_size + 1)
 
     # Bytes
@@ -413,6 +413,7 @@ class Peer:
             view, transport = memoryview(data), self._transport
             while view and not self.is_over:
                 capacity = lib.pn_transport_capacity(transport)
+                # Proton takes no more: the connection has failed, or is closing.
                 if capacity <= 0:
                     break
                 part = view[:capacity]
@@ -454,6 +455,8 @@ class Peer:
         for receiving in draining:
             if self.links.get(receiving.impl) is receiving:
                 self._drain(receiving)
+        # Commands have served the links already; traffic without one, such as a heartbeat, serves them here
+        # (LNK-15).
         if not self._has_acted:
             self.touch()
         for sending in self._to_credit:
@@ -502,6 +505,8 @@ class Peer:
             return -1
         transport = self._transport
         pending = lib.pn_transport_pending(transport)
+        # Azure's library for event hubs counts on fields that Proton omits. Padded output waits with SASL's,
+        # in front of Proton's own.
         if pending > 0 and self._padding is not None:
             self.sasl.output += self._padding.feed(self.transport.peek(pending))
             lib.pn_transport_pop(transport, pending)
@@ -515,6 +520,7 @@ class Peer:
     @property
     def held(self) -> int:
         """The weight of this client in bytes: unfinished, unread and unsettled messages."""
+        # A delivery is in both until it is read and settled, so the greater counts, and not the sum.
         unsettled = sum(link.kept for link in self.links.values() if isinstance(link, Receiving))
         return _CONNECTION_OVERHEAD + self._incoming() + max(self.queued, unsettled)
 
@@ -699,6 +705,7 @@ class Peer:
             side, terminus, asked = "target", link.target, link.remote_target
         else:
             side, terminus, asked = "source", link.source, link.remote_source
+            # The client's own mode (LNK-27).
             link.snd_settle_mode = link.remote_snd_settle_mode
         try:
             if asked.type == Terminus.UNSPECIFIED:
@@ -769,6 +776,7 @@ class Peer:
         if known is not None:
             self._begin_batch(known.session.engine)
             known.end()
+        # If the broker has closed it before, this is the client's answer.
         if link.state & Endpoint.LOCAL_ACTIVE:
             (link.close if is_closed else link.detach)()
         link.free()
@@ -908,6 +916,7 @@ class Peer:
             self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
             return
         brake = brakes.SILENCE if queue is None else server.brake
+        # As at a queue's limit: the link lives, and the client can send the message again (LNK-05).
         if server.is_full:
             self._turn_away(sending, delivery, "the server has no memory left", is_settled)
             return
@@ -924,6 +933,7 @@ class Peer:
                 raise
             self._turn_away(sending, delivery, error.text, is_settled)
             return
+        # Only silence withholds outcomes; the other brakes accept at once what they take.
         if transfer.is_complete or is_settled or brake != brakes.SILENCE:
             self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
         else:
@@ -977,7 +987,7 @@ class Peer:
         elif state in (_RELEASED, _REJECTED, _MODIFIED):
             self._act()
             self._begin_batch(session.engine)
-            self._give_back(session.engine, delivery, number, state)
+            self._return_message(session.engine, delivery, number, state)
         else:
             # Accepted, or settled without a state, which is the same (LNK-12).
             if self._accepted_of is not session:
@@ -988,7 +998,7 @@ class Peer:
             lib.pn_delivery_update(delivery, state)
         lib.pn_delivery_settle(delivery)
 
-    def _give_back(self, engine: LinkSession, delivery: Any, number: int, state: int) -> None:
+    def _return_message(self, engine: LinkSession, delivery: Any, number: int, state: int) -> None:
         if state == _RELEASED:
             engine.message_release([number])
         elif state == _REJECTED:
@@ -1032,6 +1042,7 @@ class Peer:
         is_allowed = allowance != INFINITE and allowance >= _LEAST_ALLOWANCE
         if in_read and (wire != granted or not is_allowed):
             self._begin_batch(engine)
+        # Credit in the engine can be raised or stopped, so less credit is a stop and a new grant.
         if wire < granted:
             self._has_acted = True
             engine.message_stop(name)

@@ -38,6 +38,7 @@ from qflow.messaging.messages import content_size
 _EVERY = 1.0
 """Seconds from one part of a recording to the next."""
 
+# Names and not classes: the real qpid.messaging has classes of its own with these names.
 _NOTHING_SENT = {"InsufficientCapacity", "SendWouldBlock", "EncodeError"}
 _WAITED = {"Timeout", "SyncWouldBlock"}
 _ADDED = ("x-amqp-", "qpid.")
@@ -71,6 +72,8 @@ def recorder(subject: Any, out: str | Path, **options: Any) -> Recorder:
     ...     [row.event for row in ClientLog.load(Path(folder) / "orders.parquet").rows]
     ['transfer', 'complete']
     """
+    # By their methods: neither library has to be there, and the kit's Connection is recorded as the real one
+    # is.
     if hasattr(subject, "session") and not hasattr(subject, "container_id"):
         return _MessagingRecorder(subject, Path(out), **options)
     if hasattr(subject, "connect") and hasattr(subject, "container_id"):
@@ -118,10 +121,13 @@ class _ContainerRecorder(Recorder):
             words = "a recorded container connects to a URL, and not to what a configuration file says"
             raise RefusalError(words)
         target = Url(str(given))
+        # Between program and tap the bytes are plain, on this machine; TLS begins behind the tap.
         if named.pop("ssl_domain", None) is not None:
             words = "the recorder itself speaks TLS, as the system trusts; ssl_domain cannot be given"
             raise RefusalError(words)
         port = self._tap(f"{target.scheme or 'amqp'}://{target.host}:{target.port}")
+        # The tap's address takes the place of the broker's, so the name of the virtual host goes along by
+        # itself.
         login = {"user": target.username, "password": target.password, "virtual_host": target.host}
         named = {key: value for key, value in login.items() if value} | named
         path = f"/{target.path}" if target.path else ""
@@ -162,6 +168,7 @@ class _MessagingRecorder(Recorder):
     ) -> None:
         self.path, self.book = check_folder(out), ClientBook()
         self.name, self.group_header = name, group_header
+        # Reentrant: what notes a failure has the book open, and notes a transfer in it.
         self._lock = threading.RLock()
         self._folder, self._now = RecordingFolder(out), stopwatch(clock)
         self._sessions: list[_Session] = []
@@ -170,6 +177,7 @@ class _MessagingRecorder(Recorder):
         connection.session, connection.close = self._session, self._close_connection
         self.book.connections = 1
         atexit.register(self.stop)
+        # A program that is killed keeps what was written until about a second before.
         threading.Thread(target=self._write_now_and_then, daemon=True).start()
 
     @contextmanager
@@ -181,6 +189,7 @@ class _MessagingRecorder(Recorder):
 
     def _session(self, *given: Any, **named: Any) -> Any:
         session = self._make(*given, **named)
+        # A known name returns the same session: wrapped twice, it would note each call twice.
         if all(each.session is not session for each in self._sessions):
             self._sessions.append(_Session(self, session))
         return session
@@ -235,6 +244,7 @@ class _Session:
         return receiver
 
     def acknowledge(self, message: Any = None, disposition: Any = None, *given: Any, **named: Any) -> Any:
+        # Noted before the call, which with sync returns only when the broker has answered.
         event = _VERDICTS.get(str(getattr(disposition, "type", "")), "accept")
         with self.recorder.open_book() as book:
             fetched, self.fetched = self.fetched, []
@@ -273,6 +283,7 @@ class _Sender:
         self.session, self.sender = session, sender
         self.recorder = session.recorder
         name, subject, arguments = _parse_node(str(getattr(sender, "target", "") or ""))
+        # An address does not say what it names; only the standard exchanges are certain by their names.
         is_exchange = name.startswith("amq.")
         exchange, key = (name, subject) if is_exchange else ("", name)
         with self.recorder.open_book() as book:
@@ -285,6 +296,9 @@ class _Sender:
 
     def send(self, object: Any, *given: Any, **named: Any) -> Any:
         self.session.look()
+        # Asked beforehand: after send has returned, nothing shows that it waited for the window. A transfer
+        # with room is noted before the call, as one with sync returns after the completion; one that waits
+        # leaves at some instant of the call, and is noted at its end.
         is_full = _ask_number(self.sender.available) == 0
         if is_full:
             self._note_window("block")
@@ -328,6 +342,8 @@ class _Sender:
     def look(self) -> None:
         unsettled = _ask_number(self.sender.unsettled)
         with self.recorder.open_book() as book:
+            # The sender says how many are unsettled, not which: completions are taken to come in order, which
+            # over several queues they need not (CM-03).
             while unsettled is not None and len(self.waiting) > unsettled:
                 book.complete(self.waiting.popleft())
 
@@ -398,5 +414,6 @@ def _describe_message(message: Any, group_header: str) -> tuple[str, int, Mark]:
         (str(key), repr(value)) for key, value in properties.items() if not str(key).startswith(_ADDED)
     )
     text = content.encode() if isinstance(content, str) else content
+    # Marks are compared within this process only, so that Python's own hash is enough.
     mark = (hash((repr(text), repr(getattr(message, "id", None)), tuple(own))), size)
     return str(properties.get(group_header, "")) if group_header else "", size, mark

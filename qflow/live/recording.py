@@ -72,6 +72,8 @@ class Recording:
         self.tap = _RecordingTap(upstream, _CaptureWriter(out))
         self._said: dict[str, Any] = {"rows": 0, "findings": 0, "read": 0, "queues": []}
         self._asked: set[str] = set()
+        # Processes, not threads: a thread that reads frames would take the interpreter from the one that
+        # passes bytes.
         self._reader = _start_worker("wire_log", str(out), group_header)
         self._statistics: subprocess.Popen[bytes] | None = None
         self._loop = asyncio.new_event_loop()
@@ -97,6 +99,8 @@ class Recording:
 
     def stop(self) -> None:
         """Take no more, and wait until all that was captured is read and written."""
+        # In this order: no bytes come any more, no statistics, and then the reader's input ends, at which it
+        # reads to the end of the capture.
         self._wait(self.tap.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -149,6 +153,7 @@ class Recording:
         for line in self._reader.stdout:
             self._said = json.loads(line)
             for name in self._said["queues"]:
+                # Names go to the other process one a line.
                 if self._statistics is not None and name not in self._asked and "\n" not in name:
                     self._asked.add(name)
                     assert self._statistics.stdin is not None
@@ -292,6 +297,7 @@ class _Pair:
         except OSError as error:
             self.end(f"no connection to {upstream}: {error.strerror or error}")
             return
+        # The client was gone before the broker had answered.
         if self._is_over:
             broker.abort()
         else:
@@ -329,14 +335,18 @@ class _Peer(asyncio.Protocol):
             self._pair.begin(transport)
 
     def data_received(self, data: bytes) -> None:
+        # Passed first, captured after it: the disk delays no peer.
         other = self.other._transport
         if other is not None:
             other.write(data)
+        # Behind SASL nothing is secret, and the bytes are kept without a copy.
         kept = data if self._hider.is_over else self._hider.hide(data)
         if kept:
             self._pair.keep(self._kind, kept)
 
     def eof_received(self) -> bool:
+        # A peer may close its side and still read, so the end is passed on, and both connections end with the
+        # second one. TLS cannot be closed on one side only.
         other, self._has_ended = self.other._transport, True
         if self.other._has_ended or other is None or not other.can_write_eof():
             return False
@@ -376,6 +386,7 @@ class _CaptureWriter:
                 self._number += 1
                 self._size = 0
                 self._file = self._open_next()
+            # A write may be partial, as on a disk that is nearly full.
             place = 0
             while place < len(record):
                 place += os.write(self._file, record[place:] if place else record)
@@ -389,6 +400,7 @@ class _CaptureWriter:
         os.close(self._file)
 
     def _open_next(self) -> int:
+        # For its owner alone, as messages are in it; and never into another recording's capture.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
         return os.open(self._folder / _NAME.format(self._number), flags, 0o600)
 
@@ -407,6 +419,7 @@ class CaptureReader:
             while len(buffer) - place >= _RECORD.size:
                 time, connection, kind, length = _RECORD.unpack_from(buffer, place)
                 end = place + _RECORD.size + length
+                # Its end is still to be written.
                 if end > len(buffer):
                     break
                 yield time, connection, kind, buffer[place + _RECORD.size : end]
@@ -456,6 +469,7 @@ class _SaslHider:
                 size = min(self._hidden, len(data))
                 self._hidden -= size
                 kept += bytes(size)
+            # A frame has its length there, and type 1 for SASL; a protocol's header has letters.
             elif data[:4] != b"AMQP" and data[5] == 1:
                 self._hidden = max(0, int.from_bytes(data[:4], "big") - 8)
                 kept += data[:8]

@@ -58,7 +58,7 @@ _TICK = 0.02
 # Bytes that the system keeps unsent for a client, where it can be told so (Linux and macOS).
 _UNSENT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _MOST_UNSENT = 1 << 16
-# Of so many clients that are ready at a time each is read for a full turn.
+# Clients ready at a time up to which each is read for a full turn, and the least bytes of a shorter one.
 _FEW, _LEAST_READ = 8, 1 << 12
 # Seconds for which the server feeds receivers before it reads again, and after which it counts its memory.
 _FEEDING, _COUNTING = 0.05, 0.1
@@ -273,7 +273,7 @@ class Server:
             surplus -= peer.held
             text = f"{peer.held} bytes are kept for this client, and no more than {most} for all"
             self._guard(peer, peer.refuse, "amqp:resource-limit-exceeded", text)
-        # What is left lies on queues: there is no room for more.
+        # The rest is in queues, which are not emptied for that: nothing more is taken.
         if surplus > 0 and not self.is_full:
             self.note_incident("", f"the memory is used up: {self.held} bytes, at most {most} are kept")
         self.is_full = surplus > 0

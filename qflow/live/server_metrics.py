@@ -24,6 +24,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[Queue], float]], ...] = (
     ("depth", "Messages, acquired ones included", lambda queue: queue.message_depth),
     ("bytes", "Bytes of the messages", lambda queue: queue.byte_depth),
     ("flow_stopped", "1 while flow control is ON", lambda queue: queue.statistics().flowStopped),
+    # A queue without thresholds has no flow limit.
     ("held", "Transfers with a withheld outcome", lambda queue: len(getattr(queue.flow_limit, "held", ()))),
 )
 _COUNTERS: tuple[tuple[str, str, Callable[[Queue], float]], ...] = (

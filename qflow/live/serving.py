@@ -34,6 +34,7 @@ def require_proton() -> None:
     try:
         import_module("proton")
     except ModuleNotFoundError as error:
+        # If Proton is there and lacks something itself, that error names the cause.
         if (error.name or "").partition(".")[0] not in ("proton", "cproton"):
             raise
         raise RefusalError(explain_missing("serving real clients", "Proton", "live")) from None
@@ -118,10 +119,13 @@ class Serving:
         from qflow.labs.topology import QueueSpot
 
         with self.lock:
+            # The broker's clock moves only when it is told to.
             self.server.advance_time()
             found = self.broker.queue(queue)
             arguments = dict(found.settings.arguments)
             now = QueueSpot.of(queue, arguments, self.broker.options)
+            # Without a stop there is no proportion to keep: 7 to 8 is that of the broker's defaults, 70 and
+            # 80 percent.
             resume = stop * now.resume_count // now.stop_count if now.stop_count else stop * 7 // 8
             arguments["qpid.flow_stop_count"] = stop
             arguments["qpid.flow_resume_count"] = max(1, resume)

@@ -22,6 +22,7 @@ from qflow.broker.links import (
 )
 from qflow.live.amqp_frames import plain, value_of
 
+# A descriptor on the wire is a number, as here, or a symbol; the engine knows the symbols only.
 _LIFETIMES = {
     0x2B: "amqp:delete-on-close:list",
     0x2C: "amqp:delete-on-no-links:list",
@@ -39,6 +40,7 @@ _FILTERS = {
 
 def read_terminus(terminus: Terminus) -> dict[str, Any]:
     """Return a terminus as the options of an attach."""
+    # One symbol, or an array of several.
     asked = value_of(terminus.capabilities)
     capabilities = plain(asked) if isinstance(asked, Array | list | tuple) else [asked] if asked else []
     properties: dict[str, Any] = {}
@@ -59,6 +61,7 @@ def read_source(link: Link) -> dict[str, Any]:
         "copy": source.distribution_mode == Terminus.DIST_MODE_COPY,
         "settled": link.remote_snd_settle_mode == Link.SND_SETTLED,
         "unsettled": link.remote_snd_settle_mode == Link.SND_UNSETTLED,
+        # Either says that the subscription outlives its link.
         "durable": bool(source.durability) or source.expiry_policy == Terminus.EXPIRE_NEVER,
         "timeout": int(source.timeout),
     }

@@ -86,6 +86,8 @@ _TO, _SUBJECT = 2, 3
 
 _POLITENESS = 10
 """By how much the process is of lower priority than the one that passes the bytes."""
+# Seconds between two looks at the capture, and between two parts of the log: these grow from 1 to 30 with the
+# recording, as a long one would otherwise become thousands of small files.
 _LOOK = 0.05
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 1.0, 30.0, 100.0
 _GARBAGE = 200_000
@@ -172,6 +174,7 @@ class _Link:
             self.first = None
             return None
         self.length += frame.length
+        # The whole length counts, but sections and mark are read from the beginning.
         if len(self.payload) < MOST_KEPT:
             self.payload += frame.payload
         if transfer.more:
@@ -216,6 +219,8 @@ class _Connection:
         try:
             for frame in reader.feed(data):
                 self._handle(side, frame)
+        # Damaged bytes fail in the decoder in any of these ways. One connection is lost to the log then, and
+        # the recording goes on.
         except (FrameError, LookupError, TypeError, ValueError, AttributeError) as error:
             self.is_unreadable = True
             words = str(error) if isinstance(error, FrameError) else f"it makes no sense ({error!r})"
@@ -281,6 +286,7 @@ class _Connection:
             link.is_dynamic = bool(terminus.dynamic)
             link.is_browser = not is_incoming and str(terminus.distribution_mode) == "copy"
             self._manages |= _is_management(address)
+        # A dynamic node is named in the broker's answer, all others by the client.
         if side == CLIENT or link.is_dynamic:
             link.address = address
         self._note_node(link, terminus)
@@ -309,6 +315,7 @@ class _Connection:
             ours = link.attached[CLIENT]
             asked = terminus_of(None if ours is None else ours.source)
             is_shared = "shared" in str(asked.capabilities)
+            # The real broker names a subscription's queue so, and does not say it on the wire.
             link.queue = link.name if is_shared else f"{self._container}_{link.name}"
             self.book.queues.setdefault(link.queue, {})
             self.book.binds[address, link.queue, _binding_key(address, asked.filter)] = None
@@ -332,8 +339,11 @@ class _Connection:
             return
         link = session.link(side, said)
         sender = link.attached[CLIENT if link.is_incoming else BROKER]
+        # A flow from the link's sender reports, and grants nothing.
         if link.is_incoming == (side == CLIENT) or sender is None:
             return
+        # Credit counts from the deliveries that the receiver had seen, in serial numbers that wrap. A
+        # negative rest was used up before the flow arrived.
         initial = sender.initial_delivery_count or 0
         seen = initial if said.delivery_count is None else said.delivery_count
         credit = (seen + said.link_credit - initial - link.passed) % _SERIAL
@@ -417,12 +427,14 @@ class _Connection:
     # Outcomes
 
     def _disposition(self, session: _Session, side: int, said: Any) -> None:
+        # A receiver settles the deliveries of the other side.
         whose = 1 - side if said.role else side
         unsettled = session.unsettled[whose]
         last = said.first if said.last is None else said.last
         count = (last - said.first) % _SERIAL + 1
         if whose == CLIENT and session.discharges:
             self._discharge(session, said, count)
+        # A range may name many that are settled long since, so the shorter of both is walked.
         if count <= len(unsettled):
             ids = [(said.first + place) % _SERIAL for place in range(count)]
         else:
