@@ -917,7 +917,7 @@ class _LogReader:
         if self._since is not None and time > self._since:
             ended = time if self._stopped is None else self._stopped
             self._observed += max(0, ended - self._since)
-            # A queue that comes back from a store begins OFF, or turns ON with a line of its own.
+            # A queue begins OFF (FC-13), so the spell ended with the broker that shut down.
             for queue in list(self._on):
                 self._close(queue, ended, "broker stopped")
             if self.runs == 1:
