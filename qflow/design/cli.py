@@ -214,7 +214,7 @@ def _limits(namespace: argparse.Namespace, workload: Workload) -> dict[str, Limi
 
 def _limits_by_queue(option: str, given: Sequence[tuple[str, int]], workload: Workload) -> dict[str, int]:
     limits: dict[str, int] = {}
-    # What is said of one queue goes before what is said of all, in whatever order.
+    # A limit of one queue overrides that of all, whichever comes first on the command line.
     for name, limit in sorted(given, key=lambda one: one[0] != ""):
         if name and name not in workload.queues:
             known = ", ".join(workload.queues) or "none"

@@ -211,7 +211,7 @@ class Costs:
     max_bytes: Mapping[str, int] = field(default_factory=dict)
     # Sessions that an error ended, and messages that a ring dropped and no consumer accepted.
     loss: int = 0
-    # By what the workload was divided; messages and bytes are given as if it had not been.
+    # The divisor of the workload's scale; messages and bytes are given at full scale.
     scale: int = 1
     # Each producer's own measures: a goal is of the one that is worst.
     producers: Mapping[str, Measures] = field(default_factory=dict)

@@ -298,7 +298,7 @@ def recommend(
     goals = tuple(map(Goal.parse, [slo] if isinstance(slo, str) else slo))
     declared = workload.duration
     workload, message_limit = cover(workload, message_limit)
-    # What the broker refuses of the declared queues is said before anything is simulated.
+    # The broker's refusal of a declared queue is raised before anything is simulated.
     before = judge_workload(workload)
     trials = partial(Trials, limits=limits or {}, keep_capacities=keep_capacities, declared=declared)
     rows = trials(workload, message_limit=message_limit).frontier(progress)

@@ -340,7 +340,7 @@ def plan_map(
     settings = {**defaults, **settings}
     # It reaches from 1 to the limit, and from 1 to the capacity that is too much whatever the stop, so that
     # the law's line goes from corner to corner; where there is no limit, to the most that is given for each
-    # setting.  What the settings are is on it in any case.
+    # setting.  The present settings are on it in any case.
     given = {stop: 300, capacity: 240, **(most or {})}
     widest = _limit_of(describe(**settings), "") or given[stop]
     law = _Law(describe(**settings), messages)
@@ -515,7 +515,7 @@ class _MapDrawing:
             return
         way = []
         for row in range(self._rows):
-            # What is safe is at the left of each row.
+            # Safe settings are at the left of each row.
             x = self.LEFT + sum(safe[row * self._columns :][: self._columns]) * self._wide
             y = self._floor - row * self._high
             way.append(f"{'L' if row else 'M'}{x:.1f},{y:.1f}V{y - self._high:.1f}")

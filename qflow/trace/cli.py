@@ -226,7 +226,7 @@ def _replay(namespace: argparse.Namespace) -> int:
         with progress(f"replaying {name}", len(trace)) as shown:
             replay.run(progress=shown)
     finally:
-        # After Ctrl-C too: what the engine has done until then is a trace, marked as cut off.
+        # After Ctrl-C, too: the events up to then are a trace, marked as cut off.
         if output is not None:
             with progress(f"writing {Path(output).name}", len(replay.trace)) as shown:
                 write_trace(replay.trace, output, shown)

@@ -145,7 +145,7 @@ class Timeline:
         nearest = bisect_right(self._checkpoint_at, target) - 1
         with pause_collector():
             live, given = self._live, self._given
-            # Whatever interrupts this, a broker that is half-way is not taken for one at an instant.
+            # If this is interrupted, a broker in the middle of a step is not used as the state of an instant.
             self._live, self._given = None, -1
             if live is None or not self._is_near(nearest, given, target):
                 live, given = self._checkpoints[nearest].restore(), self._checkpoint_at[nearest]

@@ -135,7 +135,7 @@ def _summarise(run: Run) -> dict[str, Any]:
     for event in run.events:
         if event.kind in kinds:
             name = senders.of(event.session, event.message) or event.session
-            # Counts and rates beside one another are of the same seconds; what follows is told apart.
+            # Counts and rates cover the same seconds, to the time base; later events are counted separately.
             if event.time <= end:
                 counts[name, kinds[event.kind]] += 1
             else:

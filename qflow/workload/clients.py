@@ -129,7 +129,7 @@ class ProducerClient:
         self._stage.count_message()
         agenda = self._stage.agenda
         self._next.advance()
-        # A closed producer thinks so long, and then sends.
+        # Of a closed producer this is the think time before its next send.
         self._due = self._next.due + (agenda.now if self._is_closed else 0)
         if self._is_direct:
             self._arrive(message)

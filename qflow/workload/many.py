@@ -84,7 +84,7 @@ class ManyRuns(Generic[Item, Result]):
         self._function = function
         self._items = items
         self._waiting = deque(range(len(items)))
-        # Of how many items the result has not been returned yet.
+        # Number of items whose result has not been returned yet.
         self.left = len(items)
         # Until the first worker is there, which takes as long as starting Python, this process does some.
         self._is_brief = is_brief
@@ -118,7 +118,7 @@ class ManyRuns(Generic[Item, Result]):
         """Drop all items without a result; the workers wait for the next question."""
         self._waiting.clear()
         self.left = 0
-        _give_back(self._workers)
+        _return_workers(self._workers)
         self._workers = []
 
     def _is_alone(self) -> bool:
@@ -253,7 +253,7 @@ def _take_workers(count: int) -> list[_Worker]:
     return taken
 
 
-def _give_back(workers: Sequence[_Worker]) -> None:
+def _return_workers(workers: Sequence[_Worker]) -> None:
     """Interrupt workers, and keep those that become idle in time."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:

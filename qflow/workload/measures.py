@@ -234,7 +234,7 @@ _LOGGED = {**_AT_THE_BROKER, **_BY_CLIENTS}
 class ProducerMeter:
     """Measures one producer, from its acts to an instant."""
 
-    # Given the producer as it was simulated, for so many seconds, it knows when each message was due.
+    # Given the simulated producer and its duration in seconds, it knows when each message was due.
 
     def __init__(self, producer: Producer | None = None, duration: float = inf) -> None:
         self.transfers = 0

@@ -41,7 +41,7 @@ class Stage:
         self.remaining = UNLIMITED if message_limit is None else message_limit
         # When a producer that had waited was last sent a completion.
         self.woken_at = -1
-        # How much clients may do before that is too much to keep in memory.
+        # Limit of the clients' acts, above which a run would not fit in memory.
         self.acts = UNLIMITED
         # What breaks the references between clients at the end.
         self.at_end: list[Action] = []

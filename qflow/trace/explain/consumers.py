@@ -70,7 +70,7 @@ class Subscriber:
             )
         text = f"{self.name} is busy: it holds {format_count(count, 'message')} of {self.queue.name}."
         (held,) = self.explain_work()
-        # The work is said already.
+        # The sentence about its work is in the text above, and is not repeated as a reason.
         kept = [item for item in reason.because if item.rules != ("CN-10",) or item.subject != reason.subject]
         return self._say(text, ("CN-10",), held.row, *held.because, replace(reason, because=tuple(kept)))
 
@@ -95,7 +95,7 @@ class Subscriber:
             if refusal is None:
                 return self.explain_missed_wake_up()
             refusals.append(refusal)
-        # Of the others a twin is asked.
+        # Messages beyond those few are not explained one by one: the broker's own choice is tried on a copy.
         if len(available) > len(refusals) and self._find_next() is not None:
             return self.explain_missed_wake_up()
         many = len(available) > 1
