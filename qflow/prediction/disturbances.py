@@ -226,7 +226,7 @@ def _producer_network(
     )
 
 
-def release_times(rows: Sequence[LogRow]) -> list[int]:
+def _release_times(rows: Sequence[LogRow]) -> list[int]:
     """Return the times of first completions after long waits of a producer, in microseconds."""
     return [
         after.ts_us
@@ -244,13 +244,13 @@ def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tupl
     ...     return LogRow(time, "p", event, "", "", 0, "")
     >>> rows = [row(44_000 * n + late, event) for n in range(20) for late, event in ((900, "block"),
     ...     (44_100 if n % 5 else 45_100, "complete"))]
-    >>> sorted(wakes(rows, 4000))[::6], len(wakes([], 4000, release_times(rows)))
+    >>> sorted(wakes(rows, 4000))[::6], len(wakes([], 4000, _release_times(rows)))
     ([0.0, 0.0, 0.0, 0.001], 20)
     """
     # What it waited for, room in a queue, comes when a consumer's settlements do: at a tick of the system.
     # The first completion that it learns of after that is late by the time from the tick, less what that
     # always takes.
-    own = release_times(rows)
+    own = _release_times(rows)
     waited = own if len(own) >= FEW else others
     if not tick or len(waited) < FEW:
         return ()
@@ -451,7 +451,7 @@ def full_networks(
 ) -> dict[str, Network]:
     """Return the network of each client, with all terms."""
     load = _machine_load(rows)
-    woken = sorted(time for own in rows.values() for time in release_times(own))
+    woken = sorted(time for own in rows.values() for time in _release_times(own))
     delay = AckDelay.of(returns.values(), woken)
     costs = works(rows)
     factors = {name: _pace_factors(work, rows[name]) for name, work in costs.items()}
