@@ -1,8 +1,8 @@
 """Ingest: client logs and traces to rows of a lake, and a quarantine of the others.
 
-Every row is in one of the two.  A log is one task: components never reach beyond it, so that the worker that
-reads it splits it, as is done in memory (:class:`~qflow.logs.components.Splitter`).  A trace is a log too: of
-what its clients would have written down, and it brings the workload behind it.
+Every row is in one of the two.  A log is one task: no component reaches beyond its log, so the worker that
+reads a log also splits it (:class:`~qflow.logs.components.Splitter`).  A trace counts as a log, with the rows
+that its clients would have recorded, and brings its own workload.
 """
 
 from __future__ import annotations
@@ -69,12 +69,15 @@ def _is_trace(path: str) -> bool:
         try:
             return tuple(parquet.read_schema(path).names) == NAMES
         except (OSError, pyarrow.ArrowInvalid):
-            # Damaged: ingest will say so.
+            # Damaged: the reader of client logs quarantines it, with the reason.
             return False
+    # A trace is written as Parquet or JSON lines; CSV is always a client log.
     if not path.endswith((".jsonl", ".jsonl.gz")):
         return False
     with open_unpacked(Path(path)) as file:
         try:
+            # A damaged first line goes to the reader of traces, which says what is wrong with it; a row of a
+            # client log has a time, the header of a trace has none.
             first = json.loads(file.readline())
         except (*DAMAGE, OSError, ValueError):
             return True
@@ -110,6 +113,8 @@ def _list_files(path: Path) -> dict[str, str]:
     for item in sorted(path.iterdir()) if is_folder else [path]:
         if item.name.endswith(LOG_ENDINGS):
             state = item.stat() if item.exists() else None
+            # A hash of the content would read every log only to find that the lake has it. The price: a log
+            # copied with a new time counts as another of the same name, and is refused.
             found[str(item)] = f"{state.st_size} {state.st_mtime_ns}" if state else ""
     return found
 
@@ -118,7 +123,7 @@ def _list_by_spark(spark: SparkSession, path: str) -> dict[str, str]:
     from pyspark.errors import PySparkException
 
     try:
-        # Only what is asked for is read: not the files themselves.
+        # Spark reads the selected columns only, not the content of the files.
         rows = (
             spark.read.format("binaryFile").load(path).select("path", "length", "modificationTime").collect()
         )
@@ -132,7 +137,7 @@ def _list_by_spark(spark: SparkSession, path: str) -> dict[str, str]:
 
 
 _SPLIT = Schema(LAKE | QUARANTINE)
-"""What is made of a log, at once: rows of a lake, and those set aside."""
+"""The columns of a split log: those of a lake's rows, then those of quarantined rows; one half is null."""
 
 
 def _split_logs(
@@ -149,11 +154,13 @@ def _split_logs(
                     yield from to_batches((_split_row(source, item) for item in items), _SPLIT)
 
     given = [(file, None) for file in files if not _has_scheme(file)]
+    # Without this, the local rows would be a few partitions, and a few workers would read all logs.
     named = spark.createDataFrame(given, "file string, content binary").repartition(
         max(1, min(len(given), 64))
     )
     far = [file for file in files if _has_scheme(file)]
     if far:
+        # Our readers open files, and no addresses: Spark brings such a log as bytes, to a worker's own disk.
         brought = spark.read.format("binaryFile").load(far)
         named = named.union(brought.selectExpr("path AS file", "content"))
     return map_batches(named, batches_of, _SPLIT)
@@ -196,7 +203,7 @@ def _split(
 
 
 _TRIAL_ROWS = 5_000
-"""Rows of each log that show whether its clocks are to be corrected: few, as an honest log waits for it."""
+"""Rows of each log by which clocks are judged: few, as a log with good clocks pays for the trial too."""
 
 
 class _Shown:
@@ -238,16 +245,16 @@ _SHOWN = 1000
 
 @dataclass(frozen=True)
 class LakeReport:
-    """What became of the logs."""
+    """The result of adding logs to a lake."""
 
     folder: str
     events: dict[str, int]
     """Component to how many events it has."""
     set_aside: int
     quarantine: list[Any]
-    """The first thousand rows that were set aside."""
+    """The first thousand quarantined rows."""
     kept: list[str] = field(default_factory=list)
-    """Logs that the lake had already; they were not read again."""
+    """Logs already in the lake; they were not read again."""
 
     def __repr__(self) -> str:
         total = sum(self.events.values())
@@ -289,7 +296,7 @@ def make_lake(
         source: digest_of(source, state, workload_text(known[source]), columns, buckets)
         for source, state in zip(map(source_of, files), files.values(), strict=True)
     }
-    there = GrowingTable(spark, folder, form).frame
+    there = GrowingTable(spark, folder, form).load()
     kept = _kept_logs(there, made_of, str(folder))
     new = [file for file in files if source_of(file) not in kept]
     counts = count_events(there) if there is not None and kept else {}
@@ -298,13 +305,17 @@ def make_lake(
     if new:
         day = day or f"{datetime.now(UTC):%Y-%m-%d}"
         split = _split_logs(spark, new, {source_of(file): known[source_of(file)] for file in new}, columns)
+        # Rows and quarantine come from one reading of the logs; without this each question below would read
+        # again.
         split.persist()
         lake = split.where("reason IS NULL").select(*LAKE)
         aside = split.where("reason IS NOT NULL").select(*QUARANTINE)
         try:
             first = aside.orderBy("source", "row").limit(_SHOWN).collect()
+            # Fewer than the limit are all there are; only a longer quarantine costs another pass.
             count = len(first) if len(first) < _SHOWN else aside.count()
-            # A client that a workload lacks is set aside, as one bad row is; a log without a row is refused.
+            # Rows of clients that a workload lacks are quarantined like damaged ones; only a log that gives
+            # no row for any other reason is refused, by its first reason.
             has_rows = not first or not lake.where(~lake.event.isin(BEGIN, END)).isEmpty()
             if not has_rows and aside.where(aside.reason.startswith(_STRANGER)).isEmpty():
                 raise RefusalError(f"{first[0].source}: {first[0].reason}")
@@ -339,7 +350,7 @@ def _load_workloads(
         source = source_of(file)
         path = f"{folder or file.rpartition('/')[0] or '.'}/{source}.json"
         try:
-            # What Spark brings is a client log, and no trace: to look into it takes a worker.
+            # A log at an address counts as a client log: to see whether it is a trace would take a worker.
             if not _has_scheme(file) and _is_trace(file):
                 trace, _ = read_trace(file)
                 known[source] = trace.workload or workload_of(trace)

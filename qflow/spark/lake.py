@@ -2,8 +2,8 @@
 
 A component is a sequential state machine, so one worker takes all its rows, in order (:func:`in_order`). The
 numbers are given once, when a log is split (:class:`~qflow.logs.components.Splitter`), and components are
-packed into parts by size (:func:`pack`), so that what is new is a few parts and nothing else. How far a fleet
-can be spread is decided by its largest component (:func:`speed_up`).
+packed into parts by size (:func:`pack`), so that a new log adds a few parts and changes no other. The largest
+component limits the speed-up of a fleet (:func:`speed_up`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
     """
     loads = [(0, bucket) for bucket in range(buckets)]
     packed: dict[str, int] = {}
+    # Largest first is within a third of the best packing (Graham's rule). Equal sizes go by name: Spark
+    # returns groups in any order, and the parts have to be the same on every machine.
     for component in sorted(events, key=lambda name: (-events[name], name)):
         load, bucket = heapq.heappop(loads)
         packed[component] = bucket
@@ -55,9 +57,11 @@ def write_lake(
 
     counts = count_events(lake)
     table = [(component, day, part) for component, part in _parts_of_logs(counts, buckets, made_of)]
+    # One row a component: it goes to every worker, so that the lake's rows are not shuffled for the join.
     placed = lake.join(
         sf.broadcast(lake.sparkSession.createDataFrame(table, f"component string, {KEYS.ddl}")), "component"
     )
+    # The hash of a name may put two parts into one partition. Sorted by part first, each is still one file.
     in_parts = placed.repartition(len({part for _, _, part in table}), "part")
     rows = in_parts.sortWithinPartitions("part", "component", "seq")
     GrowingTable(lake.sparkSession, folder, form).write(rows.select(*LAKE, *KEYS))
@@ -112,6 +116,8 @@ def in_order(
 
     spark = lake.sparkSession
     partitions = partitions or int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    # An older Spark can only hash the name: then two large components may be one task. The results are the
+    # same.
     if events is None or not hasattr(lake, "repartitionById"):
         spread = lake.repartition(partitions, "component")
     else:
@@ -123,7 +129,7 @@ def in_order(
 
 
 NO_END = (1 << 63) - 1
-"""Up to which event a slice goes that has all after its first."""
+"""The end of a slice that has all events from its first on."""
 
 
 def take_slices(
@@ -132,14 +138,14 @@ def take_slices(
     """Return rows as :func:`in_order` does, of slices of components, each a component by its name."""
     from pyspark.sql import functions as sf
 
-    # Of each slice its component, its first event, and the one after its last.
+    # For each slice: its component, its first event, the event after its last, and its name.
     table = [(component, start, end, name) for name, (component, start, end) in wanted.items()]
     places = lake.sparkSession.createDataFrame(
         table, "component string, first bigint, next bigint, slice string"
     )
     few = lake.where(lake.component.isin(sorted({component for component, *_ in table})))
     inside = few.join(sf.broadcast(places), "component").where("seq >= first AND seq < next")
-    # Of a component with rows that are missing a slice may seem to have none.
+    # Where rows are lost, `events` is less than the last `seq`, so a late slice may seem to be empty.
     sizes = {name: max(1, min(end, events[component]) - start) for component, start, end, name in table}
     return in_order(inside.withColumn("component", sf.col("slice")).select(*lake.columns), len(sizes), sizes)
 
@@ -147,8 +153,8 @@ def take_slices(
 def speed_up(events: Mapping[str, int], workers: int) -> float:
     """Return the best speed-up that whole components allow on a given number of workers.
 
-    A component is one sequence; as long as it is not cut, nothing is done before the largest one is.  This
-    is Amdahl's law with a fleet's own numbers.
+    A component is one sequence, so an audit without cuts takes as long as its largest component.  This is
+    Amdahl's law with a fleet's own numbers.
 
     Parameters:
         events: Component to how many events it has.

@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CUT_ROWS = 1_000_000
-"""A component of more rows is cut, where it can be, into pieces of about so many."""
+"""The size of a piece in rows: a larger component is cut into such pieces, where it can be."""
 _PROBE_ROWS = 20_000
-"""Whether a component can be cut is tried with so many of its first events."""
+"""The number of a component's first events on which a cut is tried."""
 RESULTS_HAVE = "results have"
 
 
@@ -113,6 +113,7 @@ def audit_to(
 
     def note(done: int, total: int | None = None, _: str = "") -> None:
         while kept:
+            # Pieces are kept in memory until the parts that they belong to are written, and no longer.
             kept.pop().unpersist()
         if progress is not None:
             progress(done, total)
@@ -126,6 +127,7 @@ def _with_keys(results: DataFrame, lake: DataFrame) -> DataFrame:
     """Return results with the KEYS of their components."""
     from pyspark.sql import functions as sf
 
+    # A component is in one part, so the least of its names is the only one.
     keys = lake.groupBy("component").agg(*(sf.min(name).alias(name) for name in KEYS))
     return results.join(sf.broadcast(keys), "component").select(*RESULTS, *KEYS)
 
@@ -212,10 +214,11 @@ def _rests(rows: Iterable[tuple[int, str, str, str | None]]) -> Iterator[int]:
     waiting, is_rested = 0, False
     for seq, client, event, text in rows:
         if event == "transfer":
-            # What had to be completed has been completed by now.
+            # A place before a transfer, not after an accept: completions that were due have come by then.
             if is_rested and not waiting and not blocked:
                 yield seq
             is_rested = False
+            # A message routed to two queues is accepted twice.
             waiting += copies.get(client, 0)
         elif event == "accept":
             waiting -= 1
@@ -258,10 +261,10 @@ class _Piece(NamedTuple):
     """An audited piece of a component, with the state needed to append its results to its predecessor's."""
 
     start_key: str | None
-    """What decided its future at its start; None for one that began in the true state."""
+    """Its rest key at its start; None for a piece that began in the true state."""
     is_clean: bool
     state: str
-    """The auditor's, at its end."""
+    """The auditor's state at its end."""
 
 
 class _Counts(NamedTuple):
@@ -292,7 +295,7 @@ class _PieceAudit:
         """Take rows, which begin with the piece's first."""
         rows = list(rows)
         if self._is_fresh:
-            # The engine as it is when the clients have joined and nothing has been sent yet.
+            # The state in which the clients have joined and nothing has been sent yet.
             self._auditor.feed([self._begin])
             self._auditor.skip_to(self._start, rows[0].ts_us)
             self._start_key, self._is_fresh = self._auditor.rest_key(), False
@@ -306,6 +309,7 @@ class _PieceAudit:
 
     def cut_off(self) -> list[Result]:
         """Return the same as the last of its results."""
+        # A job on Spark has one output table: the state travels as a row of the results.
         return [Result(self._auditor.component, 0, "piece", "", "", 0, 0, json.dumps(self.piece()))]
 
 
@@ -314,7 +318,8 @@ def _follow(auditor: Auditor, piece: _Piece, start: int) -> tuple[Auditor, _Coun
     after = Auditor(auditor.component, piece.state)
     if piece.start_key is None:
         return after, _Counts()
-    # A fresh auditor knows nothing of what was before: it finds too much, and never too little.
+    # A fresh auditor does not know the past: it may report a false finding and cannot miss a true one. So a
+    # piece without findings is right as it is, and one with findings is audited again.
     if not piece.is_clean or auditor.next_seq != start or auditor.rest_key() != piece.start_key:
         return None
     counts = _Counts(*auditor.counts())
@@ -364,7 +369,8 @@ _PLACES = Schema(component="string", place="bigint")
 
 def _find_cuts(lake: DataFrame, events: Mapping[str, int], rows: int = CUT_ROWS) -> dict[str, list[int]]:
     """Return before which events to cut each component of more rows that it pays for."""
-    # It pays if one task would get more than its share, and if the engine at rest is as a fresh one.
+    # A cut pays if one task would get more than its share, and if the engine at rest equals a fresh one.
+    # The second is tried on the first rows, before all rows are read for places.
     tasks = int(str(lake.sparkSession.conf.get("spark.sql.shuffle.partitions")))
     least = max(rows, sum(events.values()) / tasks)
     large = {name: count for name, count in events.items() if count > least}
@@ -413,7 +419,7 @@ class _CutAudit:
         peak: Accumulator[int] | None,
     ) -> None:
         self._lake, self._events, self._peak = lake, events, peak
-        # Of each component its pieces, in order; of each piece its component, first event and next one's.
+        # By component: its pieces, in order. By piece: its component, its first event and the next piece's.
         self._pieces = {name: [f"{at} {name}" for at in range(len(own) + 1)] for name, own in places.items()}
         self._bounds = {
             piece: (name, *bounds)
@@ -434,6 +440,7 @@ class _CutAudit:
         placed: dict[str, _Counts] = {}
         while wanted:
             made_in |= dict.fromkeys(wanted, len(made))
+            # The states are collected now, the results read later: without this, Spark would audit twice.
             made.append(self._audit_pieces(wanted).persist())
             for row in made[-1].where("kind = 'piece'").select("component", "message").collect():
                 audited[row.component] = _Piece(*json.loads(row.message))
@@ -441,6 +448,8 @@ class _CutAudit:
             for name, pieces in left.items():
                 while pieces and pieces[0] not in wanted:
                     piece = pieces[0]
+                    # Pieces are joined from the left. If one does not fit, the rest of its component waits
+                    # for the next round: whether it fits depends on the state that the repeated piece leaves.
                     followed = _follow(auditors[name], audited[piece], self._bounds[piece][1])
                     if followed is None:
                         wanted[piece] = auditors[name].state()

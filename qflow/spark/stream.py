@@ -1,10 +1,10 @@
 """Stream: the audit over a growing folder; after a kill at any moment it resumes without a trace.
 
 Spark keeps one auditor's state for each component. A stream brings rows late, or twice; before they reach
-the auditor they are brought into the order of ``seq`` (:class:`_StreamedComponent`), and what does not come
-in time is reported as a gap: within a minute (:data:`WAIT_SECONDS`), or before so many events have come
-after it (:data:`PATIENCE`). The batch audit of the same rows gives the same results. Of a component that
-has ended, only that is kept.
+the auditor they are brought into the order of ``seq`` (:class:`_StreamedComponent`), and a row that does not
+come in time is reported as a gap: after a minute (:data:`WAIT_SECONDS`), or after :data:`PATIENCE` later
+events. The batch audit of the same rows gives the same results. For a component that has ended, Spark keeps
+only that fact.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PATIENCE, WAIT_SECONDS = 10_000, 60.0
-"""So many events of a component, and so long, one that is missing is waited for; then it counts as lost."""
+"""The events of a component, and the seconds, to wait for a missing event before it counts as lost."""
 
+# With Spark's default store a query ends with UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS. This
+# one also needs the package protobuf: without it a worker crashes, and only Spark's log names the cause.
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-"""The only one that keeps such states."""
+"""The only store that supports stateful processors."""
 
 _OVER = b"over"
 """The state of a component whose end has been seen, with nothing missing before it."""
@@ -42,7 +44,7 @@ class _StreamedComponent:
     """One component of a stream: its auditor, and the events that came too early."""
 
     def __init__(self, component: str, state: bytes | None = None, patience: int = PATIENCE) -> None:
-        # Of what came too early, the row of each number.
+        # By number: the rows that came too early.
         self.pending: dict[int, LakeRow] = {}
         self._patience = patience
         self.is_over = state == _OVER
@@ -61,7 +63,7 @@ class _StreamedComponent:
     def take(self, rows: Iterable[LakeRow]) -> list[Result]:
         """Take events in any order, each any number of times; return the results that are certain now."""
         if self.is_over:
-            # What comes now came before.
+            # Nothing was missing before the end: a row that comes now is a duplicate.
             return []
         for row in rows:
             if row.seq >= self.auditor.next_seq:
@@ -78,7 +80,7 @@ class _StreamedComponent:
             ready = self._ready()
             if not ready and len(self.pending) <= patience:
                 break
-            # Nothing is ready, and too much waits: the auditor notes the gap and goes on after it.
+            # Nothing is ready and too much waits: given the next row, the auditor reports the gap itself.
             results += self.auditor.feed(ready or [self.pending.pop(min(self.pending))])
         self.is_over = self.is_over or (self.auditor.is_finished and not self.pending)
         return results
@@ -96,6 +98,7 @@ class _StreamedComponent:
         if self.is_over:
             return _OVER
         pending = [row for _, row in sorted(self.pending.items())]
+        # Every batch writes every state that it touched: hence the fastest level of compression.
         value = {"auditor": self.auditor.state(), "pending": pending}
         return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
 
@@ -111,6 +114,7 @@ def audit_stream(
         statefulProcessor=processor(patience, wait, ends_count),
         outputStructType=RESULTS.ddl,
         outputMode="Append",
+        # By the machine's clock: an event time would stand still while nothing comes, and so would the wait.
         timeMode="ProcessingTime",
     )
 
@@ -133,7 +137,7 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
                 results += streamed.give_up()
             timers = list(self._handle.listTimers())
             if streamed.auditor.next_seq != missing or not streamed.pending:
-                # What was missing has come.
+                # The gap has moved or closed: the next one gets its own full time.
                 for timer in timers:
                     self._handle.deleteTimer(timer)
                 timers = []
@@ -150,6 +154,8 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
             return _StreamedComponent(key[0], None if before is None else bytes(before[0]), patience)
 
         def _keep(self, streamed: _StreamedComponent, results: Iterable[Result]) -> Iterator[Any]:
+            # Spark commits the states of a batch with the batch: a killed one is done again from the states
+            # before it.
             self._state.update((streamed.state(),))
             return (Row(**result._asdict()) for result in results)
 
@@ -161,6 +167,7 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
 
 def read_stream(spark: SparkSession, folder: str | Path, files: int | None = None) -> DataFrame:
     """Return a folder of files of LAKE as a stream, on a session of its own; they must appear whole."""
+    # The store is a setting of a session; the caller's own session keeps its store.
     own = spark.newSession()
     own.conf.set("spark.sql.streaming.stateStore.providerClass", _STATE_STORE)
     reader = own.readStream.schema(LAKE.ddl)
@@ -172,7 +179,7 @@ def read_stream(spark: SparkSession, folder: str | Path, files: int | None = Non
 def start(results: DataFrame, folder: str | Path, *, once: bool = False, form: str = FORMAT) -> Any:
     """Start writing the results of :func:`audit_stream`; with `once`, process the present input, then end."""
     _read(results.sparkSession, folder, form)
-    # Timers would have a stream that is to end go on for ever, without data.
+    # With empty batches for its timers, a stream that is to end with its input would never end.
     results.sparkSession.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", str(not once).lower())
     writer = results.writeStream.outputMode("append").format(form).option("path", f"{folder}/results")
     writer = writer.option("checkpointLocation", f"{folder}/checkpoint")

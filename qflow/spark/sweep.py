@@ -97,6 +97,7 @@ def _whole_components(
         kept: list[LakeRow] = []
         for part in parts:
             count += part.num_rows
+            # Rows above the limit are counted and dropped, so that the note can say how many to allow.
             if count <= allowed:
                 kept += lake_rows(part)
         yield component, kept if count <= allowed else TooLarge(count, allowed)
@@ -151,6 +152,8 @@ class FleetSettings:
                 for pattern, arguments in self.queues.items()
                 if fnmatchcase(queue, pattern)
                 for key, value in arguments.items()
+                # A factor scales a declared number. An undeclared threshold is the broker's default, a share
+                # of the queue's limit: scaled, it would become a declaration that the queue never had.
                 if _factor(value) is None or isinstance(declared.get(key), int)
             }
             if changed:
@@ -166,7 +169,7 @@ class FleetSettings:
 
 
 AS_RECORDED = FleetSettings("as recorded")
-"""Nothing is changed: how well the simulation gives what was recorded."""
+"""No change: it shows how close the simulation comes to the recording."""
 
 
 def load_grid(path: str | Path) -> list[FleetSettings]:
@@ -190,11 +193,13 @@ def load_grid(path: str | Path) -> list[FleetSettings]:
 def _scale(value: Argument | None, present: object) -> Argument | None:
     """Return a value as it is given; of text such as ``x0.5`` the number that is present, scaled."""
     factor = _factor(value)
+    # Never below 1: a threshold of 0 would turn flow control off, a capacity of 0 would send nothing.
     return value if factor is None else max(1, round(int(str(present)) * factor))
 
 
 def _factor(value: object) -> float | None:
     if isinstance(value, str) and value.startswith("x"):
+        # Other text that begins with x is an argument's own value.
         with suppress(ValueError):
             return float(value[1:])
     return None
@@ -247,8 +252,10 @@ def _measure_component(
     for setting in settings:
         try:
             change = setting.of(workload).apply
+            # In one process: Spark keeps every core busy already, with a worker each.
             answer = replay_model(behind, change, polls=polls, number=replays, processes=1)
         except (AmqpException, WorkloadError) as error:
+            # A setting that the broker refuses is a result, not a failure of the sweep.
             yield Measure(component, setting.name, note=f"refused: {error}")
             continue
         shown = answer.shown
@@ -308,7 +315,7 @@ def sweep(
     rows, table = read_lake(spark, lake, form), GrowingTable(spark, folder, form)
     counted = rows.groupBy("component", "part").count().collect()
     events = {row.component: row["count"] for row in counted}
-    # With its part of the lake a cell is told from one of an older lake.
+    # A part of the lake is named after its log, so a cell of the same component in an older lake differs.
     made_of = {row.component: row.part for row in counted}
     cells = {
         (NO_DAY, _cell_name(f"{component} {made_of[component]}", setting, replays)): (component, setting)
@@ -320,8 +327,8 @@ def sweep(
         return _measure_cells(rows, {part: cells[part] for part in some}, events, allowed, replays)
 
     table.fill(cells, measure_cells, progress)
-    # A lake has at least one component, a grid at least one setting, and each cell a row.
-    return of_parts(table.frame, cells).select(*MEASURES)
+    # There is a table now: a lake has at least one component, a grid one setting, and each cell one row.
+    return of_parts(table.load(), cells).select(*MEASURES)
 
 
 def _cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:

@@ -56,11 +56,12 @@ class _LogNormal(NamedTuple):
     @classmethod
     def fit(cls, values: Iterable[float]) -> _LogNormal:
         """Fit it to values above 0."""
+        # Rates, bursts and loads are positive: a normal distribution would draw negative ones, too.
         logs = [math.log(value) for value in values]
         return cls(fmean(logs), pstdev(logs))
 
     def draw(self, chance: random.Random) -> float:
-        """Draw a value, to six digits: the same on every machine."""
+        """Draw a value, to six digits: the last bit of `exp` differs from one C library to another."""
         return float(f"{math.exp(self.mu + self.sigma * chance.gauss(0, 1)):.6g}")
 
 
@@ -89,6 +90,7 @@ class FleetModel:
             _LogNormal.fit(p.rate for p in producers if p.burst is None),
             _LogNormal.fit(p.rate for p in producers if p.burst is not None),
             _LogNormal.fit(on for on, _ in bursts),
+            # A producer without a pause is one with the shortest: a logarithm knows no zero.
             _LogNormal.fit(max(off, 0.001) for _, off in bursts),
             _LogNormal.fit(load for pattern in patterns for load in _loads(pattern)),
         )
@@ -96,6 +98,8 @@ class FleetModel:
     def draw(self, seed: int, duration: float = 150.0) -> Workload:
         """Return a component like the recorded ones; the seed alone decides which."""
         chance = random.Random(f"qflow fleet {seed}")
+        # Arguments, bindings and groups belong together: drawn one by one, they could make combinations that
+        # the recorded fleet does not have.
         pattern = chance.choice(self.patterns)
         names = {
             queue: f"q{seed:06d}{'bcdefgh'[n - 1] if n else ''}" for n, queue in enumerate(pattern.queues)
@@ -133,6 +137,8 @@ class FleetModel:
         loads = {queue: self.load.draw(chance) for queue in pattern.queues}
         for number, old in enumerate(pattern.consumers):
             peers = sum(consumer.queue == old.queue for consumer in pattern.consumers)
+            # The load is drawn and the service time follows: drawn apart from the rate, it would not keep the
+            # load of the recorded fleet.
             service = float(f"{loads[old.queue] * peers / _rate(producer):.6g}")
             yield replace(
                 old,
@@ -205,6 +211,7 @@ def _log_rows(workload: Workload) -> Iterator[LogRow]:
         now += _REPORT
         with pause_collector():
             stage.run(until=now)
+        # Taken after each report, so that memory does not grow with the run.
         rows, client_side.rows = client_side.rows, []
         yield from rows
         yield from _reports(stage, workload, now)

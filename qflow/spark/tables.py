@@ -1,12 +1,12 @@
 """The tables of the fleet pipeline: each column's name, type and meaning, and how tables grow.
 
-A :class:`Schema` gives what Spark and Arrow ask for, so that no job states a type of its own; :func:`tuples`
-and :func:`to_batches` bring rows from the batches that Spark hands to a function, and back.
+A :class:`Schema` gives Spark and Arrow their types, so that no job states a type of its own; :func:`tuples`
+and :func:`to_batches` convert Arrow batches to rows and back.
 
 A :class:`GrowingTable` grows by day and by part, wherever Spark can write one. Spark commits a part whole or
-not at all, and a part that is written again takes the place of what was there. So long work is kept part by
-part, and goes on with the first that is missing; what is done again changes nothing; and what is new is told
-from what was there. The name of a part says what it is made of, and how many such parts there are.
+not at all, and a part that is written again replaces the old one. So long work is stored part by part and
+resumes with the first missing part; repeating it changes nothing. The name of a part holds a digest of its
+inputs, its number, and the total number of such parts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -59,19 +58,19 @@ LAKE = Schema(
     component="string",  # source/queue: the least name among the queues that belong together.
     **Schema.of(LakeRow),
 )
-"""What ingest writes; the first row of each component is its begin, with its workload, the last its end."""
+"""Rows of a lake; the first row of each component is its begin, with its workload, the last its end."""
 
 KEYS = Schema(
     day="string",  # The day that the rows belong to, as 2026-11-27, or undated.
     part="string",  # What the rows are made of, which part of it this is, and of how many.
 )
-"""By what a table grows, after its own columns."""
+"""The columns by which a table grows, after its own."""
 
 QUARANTINE = Schema(source="string", **Schema.of(QuarantinedRow))
-"""Rows that were set aside, each with its log and the reason; row 0 is the file as a whole."""
+"""Quarantined rows, each with its log and the reason; row 0 is the file as a whole."""
 
 RESULTS = Schema.of(Result)
-"""What the audit gives: intervals and findings, in one table, as a worker gives one."""
+"""The audit's intervals and findings, in one table: a job on Spark has one output."""
 
 
 class Measure(NamedTuple):
@@ -84,13 +83,13 @@ class Measure(NamedTuple):
     measure: str = ""  # Such as share_on, max_depth, latency_p99 (qflow.workload.measures).
     recorded: float | None = None
     predicted: float | None = None
-    low: float | None = None  # From what on it will lie in 80 of 100 cases; null of one replay.
+    low: float | None = None  # Lower bound of the 80 % prediction interval; null for a single replay.
     high: float | None = None
     note: str = ""  # Why there is no measure: refused by the broker, or too large.
 
 
 MEASURES = Schema.of(Measure)
-"""What a what-if gives."""
+"""The results of a what-if."""
 
 
 class Advice(NamedTuple):
@@ -107,7 +106,7 @@ class Advice(NamedTuple):
 
 
 ADVICE = Schema.of(Advice)
-"""What design gives: recommended settings of each queue, with the evidence."""
+"""Recommended settings of each queue, with the evidence."""
 
 
 def tuples(batch: Any, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
@@ -130,6 +129,7 @@ def _runs(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     import pyarrow.compute
 
     for batch in batches:
+        # Rows come sorted by component: Arrow finds the borders without an object for each row.
         encoded = pyarrow.compute.run_end_encode(batch.column("component"))
         start = 0
         for value, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
@@ -164,7 +164,7 @@ AT_ONCE = 64
 """Parts that are written at once: enough that all cores are busy, few enough that little is lost."""
 
 FORMAT = "parquet"
-"""What a table is, unless another format is named that Spark has, such as ``delta``."""
+"""The default format of a table; others that the session has, such as ``delta``, can be named."""
 
 NO_DAY = "undated"
 """The day of what belongs to none."""
@@ -183,16 +183,33 @@ def part_names(digest: str, total: int) -> list[str]:
     return [f"{digest}-{number:05d}-{total:05d}" for number in range(total)]
 
 
+_NO_TABLE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+"""Spark's error conditions for a place that does not exist, and for one without a file."""
+
+
+def _condition_of(error: Exception) -> str | None:
+    """Return the condition by which Spark names an error; None for an error of Java's own."""
+    # Spark 3.5 called it the error's class.
+    ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+    return ask() if ask is not None else None
+
+
 class GrowingTable:
     """A table of parts, read and written by Spark alone: on this machine, HDFS, an object store."""
 
     def __init__(self, spark: SparkSession, place: str | Path, form: str = FORMAT) -> None:
         self.place = str(place)
         self._spark, self._form = spark, form
+        self._loaded: DataFrame | None = None
 
-    @cached_property
-    def frame(self) -> DataFrame | None:
-        """The existing rows with their KEYS, or None; tables of other makers have a part for each file."""
+    def load(self) -> DataFrame | None:
+        """Return the existing rows with their KEYS, or None; a foreign table has a part for each file."""
+        # Kept until the next write: Spark lists all files to open a table, and reads a schema from one.
+        if self._loaded is None:
+            self._loaded = self._open()
+        return self._loaded
+
+    def _open(self) -> DataFrame | None:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as sf
@@ -201,12 +218,15 @@ class GrowingTable:
             frame = self._spark.read.format(self._form).load(self.place)
             names = frame.columns
         except (PySparkException, Py4JError) as error:
-            words = " ".join(str(error).split())[:300]
-            if "PATH_NOT_FOUND" in words or "UNABLE_TO_INFER_SCHEMA" in words:
+            # No interface of Spark answers beforehand whether a place exists: the catalogue knows tables by
+            # name, Hadoop's file system is reached through a Java that Spark Connect does not share, and
+            # pathlib knows no address. The condition of the error is documented, its text is not.
+            if _condition_of(error) in _NO_TABLE:
                 return None
+            words = " ".join(str(error).split())[:300]
             raise RefusalError(f"{self.place}: no table can be read there: {words}") from None
         if set(KEYS) <= set(names):
-            # Spark takes what looks like a date for one.
+            # Spark infers a date from the folder's name.
             return frame.withColumn("day", sf.col("day").cast("string"))
         place, changed = sf.col("_metadata.file_path"), sf.col("_metadata.file_modification_time")
         file = sf.substring(sf.sha2(sf.concat(place, changed.cast("string")), 256), 1, 12)
@@ -215,7 +235,7 @@ class GrowingTable:
 
     def read(self, table: Schema, what: str) -> DataFrame | None:
         """Return the existing table with its KEYS, or None; refuse one that lacks a column."""
-        frame = self.frame
+        frame = self.load()
         if frame is None:
             return None
         types = dict(frame.dtypes)
@@ -231,15 +251,17 @@ class GrowingTable:
 
     def parts(self) -> set[Part]:
         """Return the names of the parts present."""
-        frame = self.frame
+        frame = self.load()
         rows = [] if frame is None else frame.select(*KEYS).distinct().collect()
         return {(row.day, row.part) for row in rows}
 
     def write(self, frame: DataFrame) -> None:
         """Write all parts that a frame holds."""
         writing = frame.write.format(self._form).mode("overwrite")
+        # By Spark's default an overwrite removes every other part too. An option of this write, as the
+        # setting belongs to the user's session.
         writing.option("partitionOverwriteMode", "dynamic").partitionBy(*KEYS).save(self.place)
-        vars(self).pop("frame", None)
+        self._loaded = None
 
     def fill(
         self,

@@ -26,6 +26,7 @@ def _peak_memory() -> int:
         import resource
     except ImportError:
         return 0
+    # Kilobytes on Linux, bytes on macOS.
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
 
@@ -51,6 +52,9 @@ def map_batches(
     def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
         _freeze_modules()
         yield from work(batches)
+        # A generator's last lines run once its task has used up the input: a task that failed reports
+        # nothing. The peak of a process never falls, and workers are kept, so it is that of all tasks up to
+        # this one.
         if peak is not None:
             peak.add(_peak_memory())
 
