@@ -1,14 +1,12 @@
 """Asking: a question that a lab puts to the learner in its picture, before the run answers it.
 
-The run plays until it is clear what is asked, and pauses. The learner drags a mark on the tank to where the
-thing will happen, and the run goes on to the instant that answers: the mark stays, the truth is drawn
-beside it, and of a wrong guess the misunderstanding behind it is said. Then comes the next question, or the
-whole lab.
+The run plays until the question makes sense, and pauses. The learner drags a mark on the tank to the depth
+they expect, and the run continues to the instant that answers: the mark stays, the truth is drawn beside it,
+and a comment names the misunderstanding behind a wrong guess. Then comes the next question, or the whole lab.
 
-Where to pause and what answers is found in the frames of the run. The browser is sent neither before the
-learner has answered, and as long as something is asked it shows no plot, no sentence and no claim, which
-would give it away. The question and what is said of a wrong guess are a
-:class:`qflow.teaching.predictions.ChapterQuestion`.
+The frames of the run give the pause and the answer. The browser gets neither before the learner has
+answered, and shows no plot, sentence or claim while a question is open, as these would give it away. The
+question and its comments are a :class:`qflow.teaching.predictions.ChapterQuestion`.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from qflow.labs.picture import Picture
 
 
 class Question(Protocol):
-    """What a lab has to know of a question."""
+    """A question as a lab needs it."""
 
     name: str
     question: str
@@ -65,6 +63,7 @@ def _depths(frames: Frames) -> list[int]:
 def _half_full(picture: Picture, _: str) -> int:
     """Return the first frame at which the queue is half as deep as its stop threshold or limit lets it be."""
     spot, depths = picture.frames.topology.queues[0], _depths(picture.frames)
+    # Half way up, the direction is clear and the answer is not.
     level = spot.stop_count or spot.max_count or max(depths)
     return next(frame for frame, depth in enumerate(depths) if 2 * depth >= level)
 
@@ -129,7 +128,7 @@ MARKS = {
     "sync": Mark("", "Answered at once: {}.", lambda picture, _: _sync(picture, "")[0] - 1, _sync),
     "gets": Mark("gets it", "{} got it.", _all_hold, _receiver),
 }
-"""What can be asked, by the first word of a question's mark; the second is the message of ``gets A-2``."""
+"""The marks, by the first word of a question's mark; the second is the message of ``gets A-2``."""
 
 
 class Asking:
@@ -205,6 +204,7 @@ def _find_answer(picture: Picture, question: Question) -> tuple[int, int, int | 
     try:
         frame, answer = MARKS[kind].answer(picture, of)
         pause = MARKS[kind].pause(picture, of)
+        # The learner would see the answer while the question is asked.
         if pause >= frame:
             raise ValueError(f"{question.mark} is answered before it can be asked")
     except ValueError as error:

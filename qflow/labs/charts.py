@@ -59,10 +59,13 @@ class Chart:
 
     figure: go.Figure
     claims: tuple[str, ...]
+    # Whether its x axis is the run's time in seconds, so that a scene's cursor has a place on it.
+    has_time: bool = False
 
     @property
     def svg(self) -> str:
         """A still of the figure: a complete SVG document."""
+        # A notebook that shows no still, such as one in JupyterLab, never draws one.
         from qflow.labs.still import still
 
         return still(self.figure)
@@ -216,8 +219,9 @@ def latency_chart(picture: Picture) -> Chart:
     pairs = zip(sendings.column("start"), sendings.column("end"), strict=True)
     taken = sorted((times_of[end] - times_of[start]) / 1e3 for start, end in pairs if end != NEVER)
     if not taken:
-        return _chart(title, axes, ("No transfer was completed.",), [], 1.0)
+        return _chart(title, axes, ("No transfer was completed.",), [], 1.0, has_time=False)
     longest = max(taken[-1], 0.001)
+    # Bars of equal width, counted here: plotly's own histogram would send every transfer to the page.
     width = longest / _BINS
     counts = [0.0] * _BINS
     for value in taken:
@@ -237,7 +241,7 @@ def latency_chart(picture: Picture) -> Chart:
         "marker": {"color": _COLORS[0]},
         "hovertemplate": f"%{{y}} {axes[1]}, from %{{x:.3g}}<extra></extra>",
     }
-    return _chart(title, axes, (claim,), [bars], longest)
+    return _chart(title, axes, (claim,), [bars], longest, has_time=False)
 
 
 def ownership_chart(picture: Picture) -> Chart:
@@ -257,6 +261,7 @@ def ownership_chart(picture: Picture) -> Chart:
     for lock in frames.lasting["locks"]:
         group = frames.groups[lock["group"] - 1]
         who = frames.topology.consumers[lock["consumer"] - 1].name if lock["consumer"] else "someone"
+        # A group still owned when the run ends is owned up to the end of the axis.
         to = moments[lock["end"]] if lock["end"] != NEVER else frames.topology.end
         rows.setdefault(who, []).append((group, moments[lock["start"]], to))
         owners.setdefault(group, []).append(who)
@@ -319,9 +324,8 @@ def broker_log_chart(log: BrokerLog, clients: ClientLog | None = None) -> Chart:
         names += [name for name in drawn.names if name not in names]
         claims += drawn.claims
     rows = names or [queue.name for queue in log.queues.values()] or [log.name]
-    chart = _chart(
-        "flow control in the broker's log", ("", ""), tuple(claims), traces, span / 1e6, names=rows
-    )
+    title, end = "flow control in the broker's log", span / 1e6
+    chart = _chart(title, ("", ""), tuple(claims), traces, end, names=rows, has_time=False)
     places, words = _clock_ticks(log)
     day = log.when(start)[:10]
     chart.figure.update_xaxes(tickvals=places, ticktext=words, title_text=f"the broker's clock, {day}")
@@ -357,6 +361,7 @@ def _client_traces(clients: ClientLog, offset: int, span: int, log: BrokerLog) -
             since = open_.pop((row.client, row.label), time)
             if time - since > _WAIT:
                 own = waits.setdefault(row.client, [])
+                # Transfers wait at the same time: one span, from the first that waits to the last completion.
                 if own and since <= own[-1][1]:
                     own[-1][1] = max(own[-1][1], time)
                 else:
@@ -448,6 +453,7 @@ def _area(name: str, boxes: Iterable[tuple[float, float, float, float]], **fill:
     x: list[float | None] = []
     y: list[float | None] = []
     for start, to, low, high in boxes:
+        # One trace for all boxes, with None between two: the legend has one entry for them.
         x += [start, start, to, to, None]
         y += [low, high, high, low, None]
     return {
@@ -537,6 +543,7 @@ def _row_points(name: str, points: Sequence[tuple[str, float]], color: str, symb
 def _ink_on(color: str) -> str:
     """Return black or white, the text colour with the better contrast on a background."""
     red, green, blue = (int(color[place : place + 2], 16) for place in (1, 3, 5))
+    # The weights of television: green looks brighter than red, and blue darkest.
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 105 else "#ffffff"
 
 
@@ -552,6 +559,7 @@ def _chart(
     levels: Mapping[str, float] | None = None,
     reach: float = 1.0,
     names: Sequence[str] = (),
+    has_time: bool = True,
 ) -> Chart:
     """Return the chart of some traces, hatched while a queue was ON, with levels on a scale of that reach."""
     import plotly.graph_objects as go
@@ -569,6 +577,7 @@ def _chart(
         height=130 + 28 * len(names) if names else 340,
         margin={"l": 70, "r": 110 if any(levels.values()) else 24, "t": 56, "b": 48},
         template="plotly_white",
+        # Spans of one row may touch or overlap; stacked, each would begin where the one before it ends.
         barmode="overlay",
         bargap=0.14,
         uniformtext={"mode": "hide", "minsize": 11},
@@ -579,7 +588,7 @@ def _chart(
         xaxis={"title": {"text": plain(axes[0])}, "range": [0, end], "zeroline": False},
         yaxis=_rows_axis(names) if names else _upright_axis(axes[1], top, shown, has_band=bool(real)),
     )
-    return Chart(figure, tuple(claims))
+    return Chart(figure, tuple(claims), has_time)
 
 
 def _bands(on: Mapping[str, _Points], real: _Points, top: float) -> list[_Trace]:
@@ -599,6 +608,8 @@ def _draw_levels(figure: go.Figure, levels: Mapping[str, float]) -> None:
     for name, level in levels.items():
         color, dash = _LEVELS[name]
         figure.add_hline(level, line={"color": color, "dash": dash, "width": 1.5})
+        # Beside the plot rather than in it: a name on the line would hide the steps of a depth near a
+        # threshold.
         place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level, "showarrow": False}
         text = f"{name} {format_thousands(level)}"
         figure.add_annotation(**place, xshift=4, text=text, font={"color": color})

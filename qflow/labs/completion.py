@@ -29,7 +29,7 @@ STORY = (
     *(("busy",), ("busy",), ("busy",), ("idle",), ("busy",), ("idle",), ("flush",), ("sync",)),
     *(("idle",), ("take", "p1-2"), ("flush",)),
 )
-"""A held transfer, a hole, a sync that waits; a message that leaves the queue lets its own transfer go."""
+"""A held transfer, a hole, a sync that waits; a message that leaves the queue releases its own transfer."""
 
 MOST = 16
 """Commands that the strip has room for."""
@@ -59,6 +59,7 @@ class SessionTable:
         self._reader = self.broker.session("c1")
         self._reader.consuming.on_delivery = lambda record: self._browsed.update({record.label: record})
         for queue in QUEUES:
+            # It browses, so that nothing leaves a queue until the learner takes it.
             self._reader.message_subscribe(queue, f"c1-{queue}", acquire_mode=1)
             self._reader.message_flow(f"c1-{queue}", BYTE_UNIT, INFINITE)
             self._reader.message_flow(f"c1-{queue}", MESSAGE_UNIT, INFINITE)
@@ -100,8 +101,10 @@ class SessionTable:
     def fork(self, time: int, queue: str) -> SessionTable:
         """Return a table on which the same is done as far as it can be, but a queue is purged once."""
         before = time // PAUSE
+        # Each move takes one pause, so that an instant is also a number of moves.
         table = SessionTable([*self.moves[:before], ("purge", queue)], stop=self.stop)
         for move in self.moves[before:]:
+            # A purged message cannot be taken any more; the other moves do not depend on it.
             if move[0] != "take" or move[1] in table.waiting():
                 table.do(*move)
         return table

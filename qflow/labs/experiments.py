@@ -48,7 +48,7 @@ class Experiment(Generic[Shown]):
     name: str
     # Returns the workload of some settings; its parameters are those that a knob may set.
     describe: Callable[..., Workload]
-    # How many a run sends, unless it is told otherwise.
+    # Messages that a run sends by default.
     messages: int
     knobs: Sequence[Knob]
 
@@ -79,6 +79,7 @@ class _OneRun(Experiment[Picture]):
 
     def steps(self, *, messages: int, **settings: Any) -> Steps[Picture]:
         """Run, and draw the run as it goes."""
+        # Claims come last, as they hold for a whole run only.
         picture = yield from draw_steps(self.describe(**settings), messages)
         return self.finish(replace(picture, claims=(*self.claims(picture), *picture.claims)))
 
@@ -88,13 +89,14 @@ class _SideBySide(Experiment[Comparison]):
     """Shows runs that differ in one setting, side by side, with a sentence about each."""
 
     setting: str
-    # Each value of that setting, and what its run is called.
+    # By value of that setting: the name of its run.
     names: Mapping[str, str]
     verdict: Callable[[Picture], str]
 
     def steps(self, *, messages: int, **settings: Any) -> Steps[Comparison]:
         """Run one after the other."""
         values = {name: {self.setting: value} for value, name in self.names.items()}
+        # All are described before the first is run: a refused setting is reported at once.
         workloads = {name: self.describe(**settings, **value) for name, value in values.items()}
         pictures = {}
         for index, (name, workload) in enumerate(workloads.items()):
@@ -188,7 +190,7 @@ def flow_run(*, messages: int = FLOW.messages, **settings: float) -> Picture:
     """Run the flow control experiment, and return its picture.
 
     Parameters:
-        messages: The run ends when so many have been sent and the rest has been served.
+        messages: The run ends when this number has been sent and everything on the queue has been served.
         settings: As in :func:`flow_workload`.
 
     Returns:

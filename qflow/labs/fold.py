@@ -276,6 +276,7 @@ class Fold:
         self._lay_down()
         new._newest, new._now = [], shift.row(self._now)
         if _names(topology) == _names(self.topology):
+            # The same clients and queues: only the oldest frames go, so the columns are cut and not rebuilt.
             new._columns = [column[first:] for column in self._columns]
         else:
             for frame in range(first, self.count):
@@ -350,6 +351,8 @@ class Fold:
         self._newest_rows.append(row)
         self.count += 1
         self._frame = self.count
+        # To extend a column by one number costs a call for each column; frames are kept and moved in
+        # hundreds.
         if len(self._newest_rows) == _AT_ONCE:
             self._lay_down()
         now[1:AFTER_STEP] = _BLANK
@@ -358,7 +361,7 @@ class Fold:
         self._due = time - time % self.grain + self.grain if self.grain else 0
 
     def _lay_down(self) -> None:
-        """Lay the newest frames down in the columns."""
+        """Append the newest frames to the columns."""
         newest, width = self._newest, len(self._now)
         for index, column in enumerate(self._columns):
             column.extend(_array_of(newest[index::width]))
@@ -373,6 +376,7 @@ class Fold:
 
     def _note_many(self, part: str, number: int) -> None:
         """Record the current step's caption, in its singular or plural form."""
+        # The singular was noted by the first: a caption says the number once.
         if number > 1:
             self._now[PARTS] &= ~BITS[part]
             part = f"{part}_many"
@@ -382,6 +386,8 @@ class Fold:
         """Return the producer and number of a message."""
         found = self._known.get(label)
         if found is None:
+            # Labels are made by the clients of a workload: p1-12 is the 12th message of p1. A producer's name
+            # may have a hyphen of its own.
             sender, _, number = label.rpartition("-")
             is_known = sender in self._producers and number.isdigit()
             found = (self._producers[sender].index + 1, int(number)) if is_known else (0, 0)
@@ -489,6 +495,7 @@ class Fold:
         """Close the transfers that will have no outcome: their messages stay on their queues (LNK-07)."""
         session, link = cells[at + 3], cells[at + 4]
         links = self._links.get(session, {})
+        # A session that ends takes all its links with it; a link that ends, only its own transfers.
         for tag in [link] if link else list(links):
             for command in links.pop(tag, ()):
                 start = self._sent.get(session, {}).pop(command, None)
@@ -670,6 +677,8 @@ class Fold:
         for queue in self._queues.values():
             for start in queue.stays.values():
                 row = self._stays[start : start + _STAY_WIDTH]
+                # The broker goes on holding them. Nobody will hear of these completions, and a picture that
+                # counted them would show held completions beside a producer that has none.
                 is_held = row[_STAY_HELD_START] != NEVER and row[_STAY_HELD_END] == NEVER
                 if (
                     is_held
@@ -708,6 +717,7 @@ class Fold:
         consumer = self._by_link.get(cells[at + 4])
         start = queue.stays.get(position, -1)
         frame, holdings, now = self._frame, self._holdings, self._now
+        # The message was requeued before: whoever acquires it now may not be the first.
         again = 1 if start >= 0 and self._stays[start + _AGAIN] <= frame else 0
         queue.holdings[position] = len(holdings)
         number = 0 if consumer is None else consumer.index + 1
@@ -821,8 +831,11 @@ class _Kind:
 
     def in_order(self, names: Names, values: Values) -> Values:
         """Return the details that the handler reads."""
+        # Events of the engine share one tuple of names, so that an identity check finds it; those of a file
+        # do not.
         if names != self.details:
             return _in_order(names, values, self.details)
+        # Equal names in another tuple: the next event probably has this tuple, too.
         self.seen = names
         return values
 
@@ -931,6 +944,7 @@ class _Shift:
             for at in frames:
                 if row[at] != NEVER:
                     row[at] = max(0, row[at] - first)
+            # Handlers hold the place of a row, not the row: these places move with it.
             where[start] = len(rows)
             rows += row
         return where, rows
@@ -974,6 +988,7 @@ def places_of(topology: Topology) -> dict[str, tuple[int, tuple[str, ...]]]:
 
 def channel_names(topology: Topology) -> tuple[str, ...]:
     """Return the names of a frame's columns, in order."""
+    # The order is that of the constants PARTS, SENT, DEPTH and so on: a channel is added in both places.
     found = ["time", *(f"step.{name}" for name in STEP_CHANNELS)]
     for (kind, channels), names in zip(_CHANNELS.items(), _names(topology), strict=True):
         found += [f"{kind}.{name}.{channel}" for name in names for channel in channels]
@@ -982,6 +997,7 @@ def channel_names(topology: Topology) -> tuple[str, ...]:
 
 def _array_of(numbers: list[int]) -> array[int]:
     """Return an array of some numbers: faster than by its constructor, and many columns are constant."""
+    # array's constructor converts one number after the other; pack does all in one call.
     made, count = array("i"), len(numbers)
     if count and numbers[0] == numbers[-1] and numbers.count(numbers[0]) == count:
         made.append(numbers[0])

@@ -80,6 +80,7 @@ class GroupTable:
         self._prefetch, self._paces = tuple(prefetch), tuple(paces)
         self._held: dict[str, dict[int, DeliveryRecord]] = {}
         # When a consumer got what it holds, and when it last was done with something.
+        # The engine knows no working time of a consumer: it only sees the accept.
         self._got: dict[str, dict[int, int]] = {}
         self._free: dict[str, int] = {}
         self._sent: Counter[str] = Counter()
@@ -88,6 +89,7 @@ class GroupTable:
             "qpid.flow_stop_count": stop,
             **({} if stop else {"qpid.flow_stop_size": 0}),
         }
+        # Before anything is sent: a picture needs the run from its first event.
         self.broker.observe(self._events.append)
         self._shop = self.broker.session(_SHOP)
         self._shop.queue_declare(QUEUE, self.arguments)
@@ -155,6 +157,8 @@ class GroupTable:
         self._free[consumer] = self.broker.now
         session = self._consumers[consumer]
         getattr(session, f"message_{verdict}")((record.id,))
+        # In window mode an accept alone gives no credit: the broker credits what the consumer reports as
+        # complete.
         session.session_completed((record.id,))
 
     def leave(self, consumer: str) -> None:
@@ -188,6 +192,8 @@ class GroupTable:
         """Repeat another table's `moves`; a move without an instant comes next."""
         for what, *names in moves:
             if isinstance(names[-1], int):
+                # Consumers at work go on up to the instant at which the move began, one pause before it was
+                # noted.
                 self.work(names.pop() - PAUSE)
             if what == "send":
                 self.send(*names)
@@ -224,6 +230,8 @@ class GroupTable:
     def picture(self) -> Picture:
         """Return the picture of the run up to now, its last frame."""
         senders = (
+            # The conveyor draws a producer for each group, though one session sends everything: a row for
+            # each cart.
             Producer(group, ("", QUEUE), rate=1, capacity=number, size=100, session=_SHOP)
             for group, number in sorted(self._sent.items())
         )

@@ -31,7 +31,9 @@ class HandLab(Lab):
         times = picture.frames.column("time").tolist()
         later = [one for one in times if one >= time] or times[-1:]
         # At the last step of all nothing follows, and to play would begin at the start again.
+        # Several frames may have one time: `back` counts from the last of them to the first.
         place = {"time": later[0], "back": later.count(later[0]) - 1, "plays": plays and len(later) > 1}
+        # With the number of its run: the browser may still be drawing the one before.
         self.scene.place = {**place, "number": self.scene.run}
 
 
@@ -156,6 +158,8 @@ class GroupLab(HandLab):
 
     def _act(self, move: tuple[str, ...], time: int | None = None, *, plays: bool = False) -> None:
         now = self.table.broker.now if time is None else time
+        # Nothing is undone in the engine: the messages are dealt again, and every earlier move is played
+        # again.
         picture = self._play([*self._moves_until(now), (*move, now + PAUSE)])
         self._show_from(picture, self.table.moves[-1][-1], plays=plays or not self._works)
 

@@ -87,6 +87,7 @@ def picture_data(picture: Picture | Comparison) -> list[dict[str, Any]]:
     """Return a run as JSON for the browser: its numbers as text, beside their digest."""
     pictures = []
     for payload in payload_of(picture):
+        # Packed anew as text: a stored notebook is JSON, and its cells are compared and tidied as text.
         numbers = zlib.decompress(payload.pop("numbers"))
         digest = hashlib.sha256(numbers).hexdigest()
         pictures.append({**payload, "digest": digest, "numbers": pack_text(numbers)})
@@ -101,6 +102,7 @@ def pack_text(numbers: bytes) -> str:
 @cache
 def script_element(name: str = "stored.js", folder: Path = STATIC) -> str:
     """Return the element with all scripts and styles that draw stored runs, or with a page's own module."""
+    # Styles travel with the script: where no script runs, the sentences are shown without them.
     styles = script_json(read_styles(*STYLES))
     sheet = f"Object.assign(document.createElement('style'), {{textContent: {styles}}})"
     script = f"document.head.append({sheet});\n{join_script(name, folder)}"

@@ -73,6 +73,7 @@ def begin(
 ) -> dict[str, float]:
     """Return the initial positions of a lab's sliders by setting: the given values, else the defaults."""
     known = [knob.setting for knob in knobs]
+    # Python would only say that the function which describes the workload got an unexpected argument.
     if unknown := sorted(set(given) - set(known)):
         raise TypeError(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")
     for setting, value in given.items():
@@ -89,6 +90,8 @@ def fit_levels(knobs: Sequence[Knob], begins: Mapping[str, float]) -> list[Knob]
     80
     """
     levels = {"stop", "resume", "limit"} & begins.keys()
+    # The slider's own reach is for large queues: of a lab that begins with a stop of 8 it would move by
+    # pixels.
     most = 2 * int(max((begins[level] for level in levels), default=0))
     return [
         replace(knob, high=most, step=1) if knob.setting in levels and 0 < most < knob.high else knob

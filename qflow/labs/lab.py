@@ -103,6 +103,7 @@ class Lab(AnyLab):
         self._charts: list[LinkedChart] = []
         self._listeners: list[Callable[[], object]] = []
         self._timed: tuple[Picture, Timeline] | None = None
+        # Before the scene is displayed, so that the first drawing has its handles.
         self.scene.handles = [
             [setting, slider.min, slider.max, slider.step] for setting, slider in self._handles().items()
         ]
@@ -280,6 +281,8 @@ class Lab(AnyLab):
 
     def _timeline(self, picture: Picture) -> Timeline:
         """Return the timeline of a picture's run, made when it is first wanted."""
+        # A timeline replays the run up to the instant of a question; the next question about this run reuses
+        # it.
         if self._timed is None or self._timed[0] is not picture:
             self._timed = picture, Timeline(trace_of(picture.run))
         return self._timed[1]
@@ -352,11 +355,13 @@ def _fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline 
     time = picture.frames.at(frame)["time"]
     if picture.messages:
         act = partial(_act, action, _sessions(picture))
+        # The seeds are the workload's: up to the action both runs are the same.
         run = simulate_with(picture.run.workload, picture.messages, time, act, until=picture.run.end)
         topology = replace(picture.frames.topology, end=run.end)
         forked = replace(picture_of(run, topology=topology), messages=picture.messages)
         return beside(picture, forked, action, reacts=True)
     timeline = timeline or Timeline(trace_of(picture.run))
+    # Without a workload nobody knows how clients would react: the recorded commands are given again.
     timeline.seek(max(0, picture.frames.rows[frame]))
     trace = timeline.fork([_command(picture, action, timeline)])
     # What only clients know ends with the run in which they said it: a fork has the broker's part.
@@ -415,6 +420,7 @@ def _delivery_of(session: Session, name: str, label: str) -> tuple[int, ...]:
     found = [number for number, record in session.consuming.records.items() if record.label == label]
     if not found:
         raise TraceError(f"{name} does not hold {label} at that instant")
+    # A message that came twice has two deliveries; the consumer holds the later one.
     return (found[-1],)
 
 
@@ -460,6 +466,7 @@ def _last_shown(picture: Picture, frame: int) -> int:
     times = frames.columns[0]
     if frame + 1 < frames.count and times[frame + 1] == times[frame]:
         return place
+    # A question is about what the frame shows, and its instant may go on in events that change no number.
     while place + 1 < len(events) and events[place + 1].time == events[place].time:
         place += 1
     return place

@@ -117,6 +117,8 @@ def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Rep
     changes = [change for change in frames.transitions if change.queue == queue]
     # Before the first event nothing had happened yet.
     heard = [(report, frames.index_at(report.ts_us)) for report in reports if report.ts_us >= 0]
+    # A report and a change at the same moment may come in either order, so the distance of each disagreement
+    # to the engine's nearest change is measured rather than its number judged.
     others = [report.ts_us for report, index in heard if bool(flow[index]) != report.flowStopped]
     near = [min((abs(time - change.time) for change in changes), default=0) for time in others]
     last = reports[-1]
@@ -185,6 +187,7 @@ def trace_picture(
     if log is not None:
         model = Workload.load(_workload_path(path, workload))
         with _report_progress(f"replaying {path.name}", progress, len(log.rows)) as done:
+            # Only a replay that is drawn whole is compared: the claims name every queue.
             if len(model.queues) <= MOST_QUEUES:
                 return _replay_picture(log, model, done)
             run = replay(log, model, done)
@@ -219,6 +222,7 @@ def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
             raise TraceError(f"no queue {queue!r} in this trace; there are {', '.join(names)}")
     if not queues and len(names) <= MOST_QUEUES:
         return picture_of(run, topology=topology)
+    # Queues that share clients with the first explain its waits; any others would be drawn without a link.
     chosen = set(queues) or neighbours(topology, names[0], MOST_QUEUES)
     part = part_of(topology, chosen)
     picture = picture_of(replace(run, events=list(_about(run.events, topology, part))), topology=part)
@@ -238,6 +242,8 @@ def _log_of(path: Path) -> ClientLog | None:
     if path.name.endswith(_LOG_ENDINGS):
         return ClientLog.load(path)
     if path.name.endswith(".parquet"):
+        # Only the columns tell the two kinds of Parquet apart: what the reader of logs refuses is read as a
+        # trace.
         with suppress(LogError):
             return ClientLog.load(path)
     return None

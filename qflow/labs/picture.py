@@ -49,7 +49,7 @@ class Picture:
         lanes, samples: What is drawn beside the depth.
         room: How far the time axis of a run that goes on reaches, in microseconds; 0 of a whole run.
         messages: The most that a simulated run sent; 0 of one that was recorded or done by hand.
-        drawing: What a drawing of another form needs besides, its ``form`` first; empty for tanks and gates.
+        drawing: Further values of another form of drawing, its ``form`` first; empty for tanks and gates.
 
     >>> from qflow.labs import flow_run
     >>> picture = flow_run(messages=200, stop=20, resume=10)
@@ -91,6 +91,7 @@ class Picture:
             "groups": frames.groups,
             "reasons": REASONS,
             "words": vocabulary(),
+            # A page that does not play, such as one that is printed, shows this frame.
             "start": frames.most_telling(),
             "turns": _turns(frames),
             "deaths": frames.deaths,
@@ -106,7 +107,7 @@ class Comparison:
     """Pictures that differ in one thing only.
 
     Parameters:
-        pictures: What differs, in a few words, to its picture; in the order in which they are drawn.
+        pictures: By a short name of the difference: the picture; in drawing order.
         claims: What the pictures show together, in sentences.
     """
 
@@ -144,6 +145,7 @@ def picture_of(
     """
     frames = frames or fold(run, topology)
     lanes = (*_flow_lanes(frames), *more_lanes, *_window_lanes(frames))
+    # A claim about a beginning could be false of the whole.
     claims = () if room else claims_of(frames, run.errors, run.time_base)
     return Picture(run, frames, claims, lanes, tuple(samples), room)
 
@@ -190,6 +192,7 @@ def _window_lanes(frames: Frames) -> list[Lane]:
         # When a client of AMQP 1.0 waits is not in its trace.
         if not spot.is_measured:
             fed = [queue for producer, queue in topology.routes if producer == index]
+            # A producer that feeds several queues waits for all of them, and is drawn once.
             under = max(fed, key=lambda queue: on[queue], default=0)
             lanes.append(
                 Lane(under, f"{spot.name} waits", "wait", frames.spans(f"producer.{spot.name}.blocked"))

@@ -56,6 +56,8 @@ def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
     try:
         while done < stage.agenda.end:
             before = len(stage.events)
+            # An instant asked for ends the slice right behind it, so that its frame can be drawn while the
+            # rest runs.
             until = aim + 1 if aim is not None and done <= aim < done + length else done + length
             done = min(until, stage.agenda.end)
             with pause_collector():

@@ -117,7 +117,7 @@ class LinkedChart(anywidget.AnyWidget):
         self.chart: Chart = self._make(picture)
         figure = self.chart.figure
         with self.hold_sync():
-            self.has_time = figure.layout.xaxis.title.text == "seconds"
+            self.has_time = self.chart.has_time
             self.drawing = self.chart.svg
             self.about = " ".join(self.chart.claims)
             self.figure = str(figure.to_json())

@@ -53,7 +53,7 @@ _KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("steps back", lambda value: is_whole(value, 0), "a whole number from 0"),
     ("engine", is_name, "its hash"),
 )
-"""What each value of a token is, in their order."""
+"""The values of a token, in order: name, check, and allowed values in words."""
 
 
 @cache
@@ -73,6 +73,7 @@ class TokenError(RefusalError):
 
 
 def _unpack(body: str) -> bytes:
+    # A few bytes of deflated zeros unpack to gigabytes: the limit holds while unpacking, not after it.
     unpacking = zlib.decompressobj()
     plain = unpacking.decompress(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), _MOST)
     if not unpacking.eof:
@@ -109,6 +110,7 @@ class Token:
             raise TokenError(f"this is no token of a lab: it does not begin with {_MARK!r}")
         try:
             values = json.loads(_unpack(text.removeprefix(_MARK)))
+        # Deeply nested brackets exhaust Python's stack: short enough for a token, and no other fault.
         except (ValueError, RecursionError, zlib.error):
             values = None
         if not isinstance(values, list) or len(values) != len(_KINDS):
@@ -142,7 +144,7 @@ def open_token(text: str, *, allow_files: bool = False) -> Any:
         allow_files: Whether it may name a file of this machine. A recording of the kit needs no permission.
 
     Returns:
-        If its engine is another, the lab says so above the picture.
+        The lab; if its engine differs from the token's, a sentence above the picture says so.
 
     Raises:
         TokenError: If it is no token, names a file without permission, its lab can do nothing with the
@@ -206,11 +208,13 @@ def _check(token: Token, allow_files: bool) -> dict[str, Any]:
     recordings = (kit_path("data") / "recordings").resolve()
     for name in _FILES.get(token.lab, ()):
         if isinstance(settings.get(name), str):
+            # Resolved before it is compared: ".." and links would lead out of the folder.
             shipped = (recordings.parent / settings[name]).resolve()
             if shipped.is_relative_to(recordings):
                 settings[name] = str(shipped)
             elif not allow_files:
                 raise _not_allowed(settings[name])
+    # An option of qpidd names a file, too, which would be read.
     if token.lab == "config" and not allow_files:
         options = read_options(str(settings.get("broker_options", "")).split(), {}, check=convert)
         if "config" in options:

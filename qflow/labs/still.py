@@ -33,7 +33,7 @@ DARK = {
     "#ffffff": "#171b20",
     "#fff": "#171b20",
 }
-"""What each colour of a chart is on a page that is dark."""
+"""By colour of a chart: its replacement on a dark page."""
 
 _DARK_STYLE = "".join(
     f'[{name}="{light}"]{{{name}:{dark}}}' for light, dark in DARK.items() for name in ("fill", "stroke")
@@ -144,6 +144,7 @@ class _Pen:
         corners = list(zip(trace["x"], trace["y"], strict=True))
         way = []
         for number in range(0, len(corners), 5):
+            # charts.py draws a box as four corners and a gap.
             (start, low), (_, high), (to, _) = corners[number : number + 3]
             # A moment is at least a line.
             left, right = self.x(start), max(self.x(to), self.x(start) + 1)
@@ -200,6 +201,7 @@ class _Pen:
             if trace.get("text"):
                 # Beside a short bar, and in a long one where the drawing would end.
                 is_long = right > (self.left + self.right) / 2
+                # SVG cannot measure a text without a browser, so half the width decides.
                 at, ink = (right - 6, "#fff") if is_long else (right + 6, "#57606a")
                 look = f'text-anchor="{"end" if is_long else "start"}" style="fill:{ink}"'
                 text = _text(trace["text"][number])
@@ -257,6 +259,8 @@ class _Pen:
     def levels(self) -> Iterator[str]:
         lines, names = self.layout.get("shapes", ()), self.layout.get("annotations", ())
         free = 0.0
+        # From the top down, each name at least a line below the one before it: thresholds may be close
+        # together.
         for line, name in sorted(zip(lines, names, strict=True), key=lambda pair: -pair[0]["y0"]):
             at = self.y(line["y0"])
             label = max(at + 4, free)
@@ -274,6 +278,8 @@ class _Pen:
         x = self.right
         for name, look in reversed(self._keys):
             label = unescape(name)
+            # The width of an average letter at this size; the legend is filled from the right, as plotly's
+            # is.
             x -= 34 + 6.4 * len(label)
             yield f'<rect x="{x:.0f}" y="9" width="14" height="9" {look}/>'
             yield f'<text x="{x + 19:.0f}" y="18">{escape(label)}</text>'
