@@ -384,9 +384,9 @@ _SENDER: dict[str, Any] = {
     },
 }
 _RECEIVER = {**_SENDER, "mode": ("browse", "consume")}
-"""What options may be: one of some words, a value of a type, a list of such items, or a map of such entries.
+"""Allowed options: one of some words, a value of a type, a list of such items, or a map of such entries.
 
-A text stands for a key that is not allowed: where what it is meant for belongs instead.
+A text marks a key that is not allowed, and names the place where its purpose is declared instead.
 """
 
 

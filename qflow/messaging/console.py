@@ -113,6 +113,7 @@ class MethodResult:
     outArgs: dict[str, Any]
 
     def __getattr__(self, name: str) -> Any:
+        # Not self.outArgs: a copy asks before the attribute exists, and would come here again without end.
         if name in self.__dict__.get("outArgs", {}):
             return self.outArgs[name]
         raise AttributeError(name)
@@ -215,7 +216,7 @@ class Object(_Record):
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_broker", "_content", "_schema"):
-            # A copy asks before they are there.
+            # copy.copy asks for them before they exist.
             raise AttributeError(name)
         if find_method(self._schema.classKey.name, name) is not None:
             return self._method(name)
@@ -442,6 +443,7 @@ class Broker:
         names = [] if method is None else method.names("I")
         if len(given) > len(names):
             raise TypeError(f"{name} takes {', '.join(names)}; got {len(given)} arguments")
+        # The broker names a missing argument itself, by its own error (CF-08).
         arguments = dict(zip(names, given, strict=False)) | kwargs
         with self.host:
             try:
@@ -453,6 +455,7 @@ class Broker:
     def invoke_later(self, identity: ObjectId, name: str, args: Iterable[Any], kwargs: dict[str, Any]) -> int:
         """Call a method; return the number that its answer comes with, between commands."""
         self._sequence += 1
+        # Called now, in the caller's order; only the answer is late, as it is over a network.
         sequence, answer = self._sequence, self.invoke(identity, name, args, kwargs)
         self._call("methodResponse", self, sequence, answer)
         return sequence
@@ -506,6 +509,7 @@ class Broker:
                 self._compare(Object(self, content), self._seen.get(name))
             for name, content in self._seen.items():
                 if name not in found:
+                    # Nobody reports a deletion: an object is gone when a look no longer finds it.
                     gone = content | {"_delete_ts": self.host.broker.now * 1000}
                     self._call("objectProps", self, Object(self, gone))
             self._seen = found
@@ -525,6 +529,7 @@ class Broker:
 
     def settle(self) -> None:
         """Deliver the pending calls to the console, and then those that its own calls cause."""
+        # A console that calls the API from a callback would otherwise be called again inside it.
         if self._is_settling:
             return
         self._is_settling = True

@@ -390,6 +390,8 @@ class Sender(LinkEndpoint):
     def capacity(self, capacity: int | Constant) -> None:
         with self.broker_host:
             channel = self.session.channel
+            # A larger window may have room at once, if the client hears of completions that it did not wait
+            # for.
             if self.window.resize(_as_bound(capacity)) and channel is not None and self.linked:
                 channel.give_control(channel.engine.session_flush)
                 self._read_reports()
@@ -472,6 +474,7 @@ class Sender(LinkEndpoint):
             self.session.dispatch()
 
     def _encode(self, channel: Channel, message: Message) -> BrokerMessage:
+        # On the default exchange the key is the queue's name, which a subject must not change.
         own_key = message.subject is None or not self._exchange
         return to_broker(
             message,
@@ -482,12 +485,14 @@ class Sender(LinkEndpoint):
 
     def _make_room(self, channel: Channel, timeout: float | None) -> None:
         window = self.window
+        # The window of a client that learns of completions only when it asks keeps counting them until then.
         if not window.is_deaf_while_sending:
             self._read_reports()
         step = window.next_step()
         if step is WindowStep.REFUSE:
             raise InsufficientCapacity(text=f"capacity = {window.capacity}")
         if step is not WindowStep.SEND:
+            # The window of qpid-cpp waits for the whole session, any other for one free place.
             is_free = self._ask(channel) if step is WindowStep.SYNC else self._has_room
             if not self.session.wait(is_free, timeout, "send"):
                 if timeout is None:
@@ -496,6 +501,7 @@ class Sender(LinkEndpoint):
             if step is WindowStep.SYNC:
                 self._read_reports()
                 window.note_synced()
+        # Ahead of the need: the reports then arrive while there is still room, and the sender does not stop.
         if window.wants_flush():
             channel.give_control(channel.engine.session_flush)
 
@@ -533,6 +539,7 @@ class Sender(LinkEndpoint):
             return lambda: command < 0 or channel.is_confirmed(command)
         self._synced = self._queued
         self.session.dispatch()
+        # The messages outstanding now; one that a callback sends meanwhile is not waited for.
         last = max(self.window.outstanding, default=-1)
         return lambda: not self._has_outstanding(last)
 
@@ -563,6 +570,7 @@ class Sender(LinkEndpoint):
     def forget_attachment(self) -> None:
         """Note that the connection has ended: messages that the broker has received are not sent again."""
         super().forget_attachment()
+        # The broker has these messages, and their reports went with the connection.
         self.window.outstanding.clear()
         self._synced = self._queued
 
@@ -590,6 +598,7 @@ class Receiver(LinkEndpoint):
     ) -> None:
         super().__init__(session, id, source, options)
         self.source = self.given
+        # As the real client: topped up when half is used, so that one command grants many messages.
         self.threshold = 0.5
         self.queue = ""
         self.accept_mode = EXPLICIT
@@ -672,6 +681,7 @@ class Receiver(LinkEndpoint):
             self.check_closed()
             self._drain()
             return self._fetch_last(channel, timeout)
+        # Judged by the messages that have arrived and are not fetched, not by the credit that is left.
         if self._capacity and self.received - self.returned <= ceil(self.threshold * self._capacity):
             self._want_credit()
             self.session.dispatch()
@@ -720,6 +730,7 @@ class Receiver(LinkEndpoint):
             self._impending = None if self._granted is None else (self._impending or 0) + missing
             self._flow(channel, missing)
         elif missing < 0 and not self._wants_drain:
+            # Credit cannot be lowered: it is taken back whole, and the part that is wanted is granted again.
             self._is_draining = True
             channel.give(channel.engine.message_stop, self.tag, then=self._finish_stop)
         if self._wants_drain:
@@ -756,6 +767,8 @@ class Receiver(LinkEndpoint):
     # Attaching and closing
 
     def _attach(self, channel: Channel, address: Address, node: Node) -> None:
+        # As the real client: a receiver of a topic has a queue of its own, from which nobody else could get a
+        # message that it returns.
         default = "unreliable" if node.type == TOPIC else "at-least-once"
         reliability = address.link.get("reliability") or default
         self.accept_mode = NONE if reliability in _UNRELIABLE else EXPLICIT
@@ -798,6 +811,7 @@ class Receiver(LinkEndpoint):
             auto_delete=reliability == "unreliable",
         )
         self._own_queue = self.queue if overrides.get("exclusive", True) else ""
+        # Without a subject, a topic exchange gives everything; any other gets the empty key.
         subject = address.subject or ("#" if node.subtype == "topic" else None)
         own = partial(channel.engine.exchange_bind, self.queue, address.name, subject or "")
         return [declare, *(read_bindings(channel.engine, link, self.queue, address.name, subject) or [own])]

@@ -225,6 +225,7 @@ def to_broker(
         raise EncodeError(text=f"cannot encode the message: properties is a dict; got {message.properties!r}")
     texts: dict[str, Any] = {}
     try:
+        # A copy: whoever changes the message after sending must not change the one on the queue.
         headers, body = _as_sent(message.properties), _as_sent(message.content)
         extras, extras_size = _extras(message)
         if subject is not None:
@@ -249,6 +250,8 @@ def to_broker(
             content=enclose(body, extras),
             **texts,
         )
+        # Encoding is tried here, so that the caller and not the broker learns of a header that AMQP cannot
+        # carry.
         encoded.encoded_size("")
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise EncodeError(text=f"cannot encode the message: {error}") from error
@@ -273,6 +276,7 @@ def _as_sent(value: Any) -> Any:
         return {key: _as_sent(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_as_sent(item) for item in value]
+    # AMQP's time has whole seconds here, rounded down.
     if isinstance(value, datetime | timestamp):
         return timestamp(math.floor(timestamp(value)))
     if isinstance(value, bytearray | memoryview):
@@ -294,6 +298,7 @@ def _as_text(name: str, value: Any, extras: dict[str, HeaderValue]) -> tuple[str
     try:
         return value.decode(), 0
     except UnicodeDecodeError:
+        # Two bytes of length before the bytes.
         return None, 2 + len(value)
 
 
@@ -330,6 +335,7 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
     message.durable = True if sent.durable else extras.get("durable")
     message.priority = sent.priority
     if transfer.expiration is not None:
+        # The time left now, in whole milliseconds: the message has waited on its queue.
         message.ttl = max(0, transfer.expiration - now) // 1000 / 1000
     message.redelivered = record.redelivered
     added = {
@@ -376,6 +382,7 @@ def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
     encoding = message.properties.get(_ENCODING)
     if encoding is not None:
         extras["encoding"] = str(encoding)
+        # One byte of length before the text, as AMQP encodes a short string.
         size += 1 + len(str(encoding).encode())
     if message.durable is False:
         extras["durable"] = False

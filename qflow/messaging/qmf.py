@@ -119,6 +119,7 @@ def _memory(broker: Broker) -> _Named:
 def _queues(broker: Broker) -> _Named:
     for name in dict.fromkeys((*broker.queues.queues, *broker.queues.lingering)):
         queue = broker.queues.find_shown(name)
+        # A lingering queue is deleted and still in use; management no longer shows every one of them.
         if queue is None:
             continue
         own = {
@@ -239,6 +240,7 @@ def call(broker: Broker, identity: str, method: str, arguments: Values) -> Value
     kind, _, name = kind_and_name.partition(":")
     known = find_method(kind, method)
     if known is None:
+        # Checked by the schema first: Python's own complaint about arguments would name our functions.
         raise ManagementError(UNKNOWN_METHOD, f"UnknownMethod: {kind} has no {method!r}")
     if wrong := known.find_error(arguments):
         raise ManagementError(INVALID_PARAMETER, f"InvalidParameter: {wrong}")
@@ -308,6 +310,8 @@ class Agent:
 
     def publish_events(self) -> None:
         """Publish events, and those that this causes, after a command: no alert runs inside its enqueue."""
+        # A published event may fill a console's queue, which is an event again: the number of rounds is
+        # limited.
         for _ in range(_GENERATIONS):
             pending, self.pending = self.pending, []
             for event in pending:
@@ -337,6 +341,8 @@ class Agent:
         """Send a message; it is lost without an error if a queue has no room for it."""
         session = self.broker.sessions.get(AGENT_SESSION)
         if session is None or not session.is_attached:
+            # The agent's messages take the way of any other, through exchanges and limits; one that finds a
+            # full queue is refused, and ends this session. The next message gets a new one.
             session = self.broker.session(AGENT_SESSION)
         with suppress(AmqpException):
             session.message_transfer(message, exchange)

@@ -1,8 +1,8 @@
 """Connections, and their sessions, which make the senders and receivers.
 
-A connection reaches the broker behind a URL.  A session is one line of numbered commands to that broker; a
-sender or receiver is an address that was resolved on that line.  Each call gives AMQP 0-10 commands and then
-waits for something, or for nothing:
+A connection reaches the broker behind a URL.  A session is a sequence of numbered commands to that broker; a
+sender or receiver is an address resolved in a session.  Each call gives AMQP 0-10 commands, and most then
+wait for an answer:
 
 ``session``
     ``session.attach``, and ``tx.select`` if it is transactional.
@@ -35,11 +35,10 @@ waits for something, or for nothing:
 *Confirmed* is a command when it and all those before it in the session are known to be complete (CM-14).  One
 held transfer therefore keeps every one of these calls waiting.
 
-Which commands ask to be reported, and when a session asks by ``execution.sync``, is what the real client's
-driver does.  Whenever that is woken (by a call) or has read something, it goes through its sessions:
-``Session.dispatch``.  It syncs if the last command did not ask for a report and *any* sender of the
-session is idle: all it has sent has been synced.  A session's second sender that sends nothing thus has every
-asynchronous command of the first followed by a sync.
+Sync flags and ``execution.sync`` follow the real client's driver.  Whenever a call wakes it, or it has read
+something, it goes through its sessions: ``Session.dispatch``.  It syncs if the last command did not ask for a
+report and *any* sender of the session is idle, with everything it sent synced.  So a second sender that sends
+nothing has every asynchronous command of the first followed by a sync.
 
 The broker carries a command out within the call.  If it refuses one, the session ends there, and the client
 learns of that as it would over a network: the refusal becomes the session's error, and the next call that
@@ -141,7 +140,7 @@ class Connection(Endpoint):
         "client_properties": None,
         "protocol": None,
     }
-    """What the real client knows, with its defaults; most of it is about a network, which is not there."""
+    """The real client's options with their defaults; most concern a network, which this client lacks."""
 
     def __init__(self, url: object = None, **options: Any) -> None:
         super().__init__()
@@ -164,6 +163,8 @@ class Connection(Endpoint):
         self.password = password or options.get("password")
         self.broker_host = brokers.host(self.url)
         with self.broker_host:
+            # Counted by the broker rather than drawn: session names own message groups, and a run repeats
+            # byte for byte.
             self.id = self.broker_host.unique_name("client")
         self.session_counter = 0
         self.sessions: dict[str, Session] = {}
@@ -210,6 +211,7 @@ class Connection(Endpoint):
         self._connected = True
         for session in list(self.sessions.values()):
             session.attach()
+        # Links whose session has failed or closed are left out: their answers will never come.
         if not self.broker_host.wait(lambda: self.error is not None or not self._awaits_links(), timeout):
             raise Timeout("Connection attach timed out")
         self.check_error()
@@ -230,6 +232,7 @@ class Connection(Endpoint):
     def detach(self, timeout: float | None = None) -> None:
         """Leave the broker: sessions end there, their transactions are aborted."""
         self._connected = False
+        # The next broker behind this URL may have other nodes.
         self.known_nodes.clear()
         for session in list(self.sessions.values()):
             session.detach()
@@ -424,8 +427,8 @@ class Session(SessionEndpoint):
 
         Parameters:
             message: As returned by ``fetch``; None for all.
-            disposition: None accepts; ``Disposition(RELEASED)`` gives back, ``Disposition(REJECTED)``
-                refuses.
+            disposition: None accepts; ``Disposition(RELEASED)`` releases, ``Disposition(REJECTED)``
+                rejects.
             sync: Wait until the broker has confirmed it.
 
         Raises:
@@ -458,6 +461,7 @@ class Session(SessionEndpoint):
         """Complete the deliveries, then settle runs of the same disposition with one command each."""
         messages, self._to_settle = self._to_settle, []
         channel.give_control(channel.engine.session_completed, transfer_ids(messages))
+        # A receiver that need not accept has nothing to be confirmed: its messages are settled at once.
         waiting: list[Message] = []
         for message in messages:
             if message._receiver.accept_mode != EXPLICIT:
@@ -476,6 +480,7 @@ class Session(SessionEndpoint):
                 self.acked.remove(message)
 
         if disposition.type is RELEASED:
+            # The broker marks a released message as redelivered only if the client says so (CN-15).
             again = bool(disposition.options.get("set_redelivered"))
             channel.give(engine.message_release, numbers, again, then=forget)
         elif disposition.type is REJECTED:
@@ -483,6 +488,8 @@ class Session(SessionEndpoint):
         else:
             channel.give(engine.message_accept, numbers, then=forget)
             if self.transactional:
+                # A transactional accept takes effect with the commit: until then a rollback can return these
+                # messages.
                 self.in_transaction += numbers
 
     def _forget_deliveries(self) -> list[int]:
@@ -535,6 +542,8 @@ class Session(SessionEndpoint):
         def give_back() -> None:
             numbers = self._forget_deliveries()
             channel.give_control(engine.session_completed, numbers)
+            # Explicitly: a rollback at the broker alone would leave acquired messages with this session
+            # (CM-11).
             channel.give(engine.message_release, numbers, True)
             channel.give(engine.tx_rollback, then=finish)
 
@@ -549,6 +558,8 @@ class Session(SessionEndpoint):
             self.dispatch()
             for receiver in self.receivers:
                 channel.give(engine.message_stop, receiver.tag)
+            # The sync comes after the stops: once it is complete, no delivery is under way, and all can be
+            # returned.
             channel.sync(give_back)
         self.wait_until(lambda: bool(is_done), "rollback", timeout)
 
@@ -566,7 +577,7 @@ class Session(SessionEndpoint):
         """Wait until all sent and acknowledged messages are complete.
 
         Raises:
-            Timeout: It is not, in so many seconds of virtual time; without a time-out a SyncWouldBlock.
+            Timeout: Not within the time-out, in seconds of virtual time; without one a SyncWouldBlock.
         """
         for sender in list(self.senders):
             sender.sync(timeout)
@@ -575,6 +586,7 @@ class Session(SessionEndpoint):
     @synchronized
     def close(self, timeout: float | None = None) -> None:
         """Sync, close senders and receivers, end the session; unacknowledged messages return (CN-17)."""
+        # A session that has ended at the broker has nothing left to close there.
         if self.error is not None or self.get_error() is not None:
             return
         self.sync(timeout)
