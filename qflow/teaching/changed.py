@@ -1,7 +1,7 @@
 """A changed engine: the same source with one function replaced, to see which recordings notice.
 
-What is changed is a second copy of the engine, read from its source. The one that everything else uses stays
-as it is, also where it is compiled and could not be changed.
+The change is made in a second copy of the engine, read from its source. The engine that everything else uses
+is untouched; compiled, it could not be changed at all.
 """
 
 from __future__ import annotations

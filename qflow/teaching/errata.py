@@ -149,12 +149,14 @@ def score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
 def _count_mistakes(page: str) -> tuple[int, int]:
     """Return the number of wrong sentences of a page, and the points that win: two thirds, rounded up."""
     mistakes = sum(one.is_wrong for one in errata(page))
+    # Marking everything wins nothing: each true sentence costs more than a mistake gives.
     return mistakes, -(-2 * mistakes // 3)
 
 
 def to_store(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the first view of a page without a kernel, with the answers and scores to judge it."""
     known, (wrong, _) = errata(page), _count_mistakes(page)
+    # All results that are possible: a page without a kernel looks them up, and needs no rule of its own.
     counts = ((found, other) for found in range(wrong + 1) for other in range(len(known) - wrong + 1))
     scores = {f"{found} {suspected}": score_page(page, found, suspected)[1] for found, suspected in counts}
     return pose_page(page), {"answers": [write_answer(one) for one in known], "scores": scores}
@@ -165,6 +167,7 @@ def to_store(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
 EXAMPLE: dict[str, Any] = {"max_count": 1000, "flow_stop_count": 900, "flow_resume_count": 500}
 
 
+# A new broker each time, so that no sentence is judged by the remains of another.
 def _fill(messages: int, options: BrokerOptions | None = None, size: int = 100, **short: Any) -> Trial:
     """Return a broker whose queue ``q``, declared with these arguments, got some messages."""
     trial = Trial(options).declare("q", **short)
@@ -238,6 +241,7 @@ def _stall(window: str, seed: int, *capacities: int) -> int:
         for n, capacity in enumerate(capacities)
     )
     workload = Workload("stall", 1, {"q": {"qpid.flow_stop_count": 100}}, producers=producers)
+    # Rate and seed only decide when the queue stops; with no consumer the number is that of stop and windows.
     return sum(event.kind == "enqueued" for event in simulate(workload).events)
 
 

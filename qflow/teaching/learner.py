@@ -20,18 +20,19 @@ _VARIABLE = "QFLOW_PROGRESS"
 """The environment variable that names another file; empty means that nothing is kept."""
 
 KINDS = ("exercises", "challenges", "predictions", "guesses")
-"""What is kept."""
+"""The kinds of entries in the file."""
 
 Entry = dict[str, Any]
 Guess = int | float | str
-"""What can be guessed: a number, or a state such as ``"ON"``."""
+"""A guess: a number, or a state such as ``"ON"``."""
 
 _UNTRIED: dict[str, Entry] = {
     "exercises": {"tries": 0, "hints": 0, "solved": False},
     "challenges": {"moves": None, "hints": 0, "solved": False},
 }
-"""What is known of an exercise or a challenge before the first try."""
+"""The entries of an exercise and a challenge before the first try."""
 
+# Also in memory: without a file, or on a disk that is full, a chapter still compares guesses with answers.
 _typed: dict[str, Entry] = {}
 
 
@@ -49,6 +50,7 @@ def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> 
 def recall(chapter: str, name: str) -> tuple[Guess | None, int | None]:
     """Return the guess typed for a question and its certainty, or None for each that is missing."""
     found = _guesses(chapter).get(name)
+    # The file is the learner's, and may have been edited.
     if not isinstance(found, dict) or isinstance(found.get("guess"), bool | list | dict):
         return None, None
     sure = found.get("sure")
@@ -86,6 +88,7 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
     if file is None:
         return False
     try:
+        # Read again for each entry: other notebooks of this learner write to the same file.
         everything = _read_all()
         if everything is None:
             _set_aside(file)

@@ -59,6 +59,7 @@ the model agrees with all of it.
     found = scenarios()[scenario]
     player, seen = Player(found.broker), []
     for step in found.steps:
+        # All steps are played, shown or not: the state after one depends on all before it.
         player.play(step)
         seen.append((normalize(step["expect"]), observe(player)))
     shown_columns = [_compare(path, seen) for path in columns.values()]

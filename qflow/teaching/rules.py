@@ -49,7 +49,7 @@ SOURCES: dict[str, str] = {
     "AMQP 0-10": "the specification",
     "qflow": "a decision of this project",
 }
-"""What a rule can rest on; a colon and particulars may follow."""
+"""The kinds of evidence for a rule; a colon and particulars may follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ def _read(path: Path) -> dict[str, Rule]:
 def rule(cited: str) -> Rule:
     """Return one rule: its sentence, its source, and its certainty."""
     book = rule_book()
+    # FC-02.4 is a part of FC-02, and printed with it.
     name = cited.partition(".")[0]
     found = book.get(normalize(name) if RULE.fullmatch(name) else name)
     if found is None:
@@ -200,6 +201,7 @@ def _tests(path: Path) -> Iterator[tuple[str, str]]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            # A parametrized test often names its rules in the table above it, not in its body.
             names = {n.id for d in node.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             source = lines[first - 1 : node.end_lineno]

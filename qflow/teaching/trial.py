@@ -108,6 +108,8 @@ def send(
     for label in labels:
         headers: dict[str, HeaderValue] | None = {header: label.partition("-")[0]} if header else None
         bare = Message(routing_key=queue, headers=headers, priority=priority)
+        # Statistics count the encoded message with its header: chapters speak of round sizes, so the content
+        # is what remains.
         content = size - bare.encoded_size(exchange)
         message = Message(content, queue, headers, priority=priority, label=label)
         sent.append(session.message_transfer(message, exchange, sync))
@@ -162,9 +164,11 @@ class Reader:
             self.session.message_flow(name, BYTE_UNIT, INFINITE)
             self.session.message_flow(name, MESSAGE_UNIT, prefetch)
         else:
+            # In credit mode: in window mode each settled message would grant the next without a fetch.
             self.session.message_set_flow_mode(name, 0)
 
     def _deliver(self, record: DeliveryRecord) -> None:
+        # The mark stays in what was received; a message is settled by its label without it.
         self.got.append(record.label + ("*" if record.redelivered else ""))
         self._held[record.label] = record
 
@@ -186,7 +190,7 @@ class Reader:
         self._settle(self.session.message_accept, labels)
 
     def release(self, *labels: str) -> None:
-        """Give messages back; none named means all it holds."""
+        """Release messages; none named means all it holds."""
         self._settle(lambda ids: self.session.message_release(ids, set_redelivered=True), labels)
 
     def reject(self, *labels: str) -> None:
@@ -260,7 +264,7 @@ class Trial:
         self.producer = self.broker.session("producer")
 
     def declare(self, queue: str, **short: object) -> Trial:
-        """Declare a queue; keywords are declare arguments without ``qpid.``. Return the bench itself."""
+        """Declare a queue; keywords are declare arguments without ``qpid.``. Return the trial itself."""
         self.admin.queue_declare(queue, {f"qpid.{name}": value for name, value in short.items()})
         return self
 
@@ -331,6 +335,7 @@ class Trial:
             if most is not None and self.depth(queue) >= most:
                 return 0, 0
             self.send(queue)
+        # Both depths are measured on the engine, not computed from thresholds.
         on, reader = self.depth(queue), self.reader(queue)
         while self.is_on(queue):
             reader.take(1)
@@ -342,6 +347,7 @@ class Trial:
 
     def left(self, queue: str) -> list[str]:
         """Return the labels of the messages a fresh browser sees, in reading order."""
+        # It acquires nothing, so the question does not change what it asks about.
         browser = Reader(self.broker, "a fresh browser", queue, prefetch=1000, browse=True)
         seen = [label.rstrip("*") for label in browser.got]
         browser.close()
@@ -349,7 +355,7 @@ class Trial:
 
 
 def fill_groups(labels: str | Iterable[str]) -> Trial:
-    """Return a bench whose queue ``q`` has groups and holds these messages; ``A-1`` is of group A."""
+    """Return a trial whose queue ``q`` has groups and holds these messages; ``A-1`` is of group A."""
     trial = Trial().declare_groups("q")
     trial.send("q", labels, header=GROUP)
     return trial
