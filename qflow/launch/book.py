@@ -31,7 +31,7 @@ PAGE = Path(__file__).with_name("page")
 """The folder of templates, styles and scripts of the site's own pages."""
 
 FOLDER = "book"
-"""Where the book is on the site."""
+"""The book's folder on the site."""
 
 ICON = (
     '<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,'
@@ -56,10 +56,11 @@ _GROUPS = {
 """The contents of the book: what each group is called, and the beginning of its pages' paths."""
 
 _READ = (".ipynb", ".md")
+# Only relative links without a scheme: those to other sites may end in .md as well.
 _LINK = re.compile(r'(href="(?![a-z]+:|#)[^"#?]*)\.(?:ipynb|md)(?=["#])')
 _TAG = re.compile(r"(<[^>]*>)")
 _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >])")
-"""What ids of rules are not linked in."""
+"""The elements in which rule ids are not linked."""
 _TEMPLATE = "book.html.j2"
 _PICTURE = f"{FOLDER}/notebooks/images/preview.png"
 _SCRIPTS = ("navigation.js", "ask.js")
@@ -110,6 +111,7 @@ def write_book(site: Path) -> list[Page]:
     book = site / FOLDER
     pages = _list_pages()
     for path, source in list_contents():
+        # Pictures and data first: pages link to them by the paths of the repository.
         if source.suffix not in _READ:
             (book / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, book / path)
@@ -157,6 +159,7 @@ def _page(source: Path, path: str) -> Page:
 def _summarize(text: str) -> str:
     """Return the first sentence or two of a page."""
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
+    # A chapter begins with its question, which tells a reader more than its first sentence.
     asked = next((part for part in paragraphs if part.startswith("**A question to begin with.**")), "")
     if asked:
         return _plain(asked.removeprefix("**A question to begin with.**"))
@@ -231,6 +234,8 @@ def _link_rules(body: str, rules: str) -> str:
         rule = found[0]
         return f'<a class="rule" href="{rules}#{rule.lower()}">{rule}</a>' if rule in book else rule
 
+    # Tags and texts by turns. A depth is enough, as elements of these names are closed in a page of
+    # nbconvert.
     for place, part in enumerate(parts):
         if tag := _APART.match(part):
             inside += -1 if tag[1] else 1

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _COMPARED = re.compile(r"^(\w+) {2,}(.+?) {3}you made no guess$", re.MULTILINE)
 _GAME = re.compile(r'qf\.errata_game\("(\w+)"\)')
 _ALONE = ("comparison", "progress")
-"""What stands without its cell's code, which would give the answers away, or does nothing in a page."""
+"""Places shown without their cell's code, which would give the answers away or do nothing in a page."""
 _NO_ENGINE = ("13-fleet",)
 """Exercises that need more than the engine: a library for graphs."""
 
@@ -111,6 +111,7 @@ def _place_exercises(book: NotebookNode, theme: str) -> list[_Place]:
     """Return the boxes for code, and drop the cells that check it: in a page a button does."""
     cells = {cell.id: cell for cell in book.cells}
     tasks = exercises(theme)
+    # Cells have the ids of their exercises.
     left_out = {f"{task.name}-check" for task in tasks}
     book["cells"] = [cell for cell in book.cells if cell.id not in left_out]
     setup = cells["setup"].source
@@ -144,6 +145,7 @@ def answer(asked: str) -> str:
     given = json.loads(asked)
     _, theme, name = given["id"].split("/")
     exercise = next(task for task in exercises(theme) if task.name == name)
+    # A learner's print belongs below the code, not among the worker's answers.
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         try:
             function = _run_code(exercise, given["setup"], given["code"])
@@ -160,6 +162,7 @@ def _run_code(exercise: Exercise, setup: str, code: str) -> Answer:
     try:
         exec(compile(setup, "setup", "exec"), names)
         exec(compile(code, exercise.name, "exec"), names)
+    # SystemExit as well: `exit()` in a learner's code must not end the page's Python.
     except (Exception, SystemExit) as error:
         raise RefusalError(_describe_error(error, exercise.name)) from None
     if exercise.name not in names:

@@ -44,16 +44,16 @@ from qflow.launch.chapters import require
 
 _ALL, _PORT = "0.0.0.0", 8000
 _STUCK = 3
-"""Who has so many failed checks of an exercise, and none that passed, is stuck."""
+"""The failed checks of an exercise, with none passed, after which a learner counts as stuck."""
 
 _AWAY = 8.0
-"""Seconds: a browser reports every two, and one that was not heard for so long is away."""
+"""Seconds without a report after which a browser counts as away; it reports every two."""
 
 _MOST, _BODY, _FROM_ADDRESS = 200, 20_000, 8
 """Limits: browsers, questions and exercises, each; bytes of a report; browsers of one address."""
 
 _FORGOTTEN = 60.0
-"""Seconds: after these a browser that has left without a word has no seat any more."""
+"""Seconds after which a browser that never guessed or checked loses its seat."""
 
 
 def _object(required: str, **properties: Any) -> dict[str, Any]:
@@ -159,6 +159,7 @@ class _Classroom:
             self._is_held = order.get("held", self._is_held)
             self._orders += 1
             for place, asked in enumerate(self._questions.values()):
+                # Once open, a question stays open: answers have been shown.
                 asked["open"] |= place == order.get("go")
         return {}
 
@@ -194,6 +195,7 @@ class _Classroom:
         if check["passed"]:
             checks["state"] = "done"
         elif check["at"] not in checks["failed"]:
+            # A report whose answer was lost is sent again: a check may come twice, and counts once.
             checks |= {"failed": [*checks["failed"][-99:], check["at"]], "message": check["message"]}
         if checks["state"] != "done" and len(checks["failed"]) >= _STUCK:
             checks["state"] = "stuck"
@@ -229,6 +231,7 @@ class _ClassServer(ThreadingHTTPServer):
     def __init__(self, folder: Path, host: str, port: int, from_address: int = _FROM_ADDRESS) -> None:
         self.room = _Classroom(from_address)
         self.folder = folder.resolve()
+        # The address is the teacher's password: the room's pages never name it.
         self.teacher = f"/class/{secrets.token_urlsafe(9)}"
         super().__init__((host, port), partial(_Handler, directory=str(self.folder)))
         self.address = f"{_find_address() if host == _ALL else host}:{self.server_port}"
@@ -309,11 +312,13 @@ class _Handler(SimpleHTTPRequestHandler):
         if not self._is_ours() or self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
             raise RefusalError("A report comes from a page of this server.")
         try:
+            # NaN and Infinity are no JSON: int refuses them.
             return json.loads(content, parse_constant=int)
         except (ValueError, RecursionError):
             raise RefusalError(f"A report is JSON, got {content[:60]!r}.") from None
 
     def _is_teacher(self, place: str) -> bool:
+        # In constant time, so that the time of a refusal does not tell how much of the address was right.
         return secrets.compare_digest(place.encode(), self.server.teacher.encode())
 
     def _answer(self, kind: str, text: str, status: int = 200) -> io.BytesIO:
@@ -333,6 +338,7 @@ def _find_address() -> str:
     """Return the address by which the room reaches this machine; asks the system, and sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
+            # A datagram socket that connects only chooses a route: nothing is sent.
             probe.connect(("10.255.255.255", 9))
             return str(probe.getsockname()[0])
         except OSError:

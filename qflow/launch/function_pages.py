@@ -23,7 +23,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _OVERVIEW = "functions.md"
 _TO_SOURCE = re.compile(r"\]\(\.\./\.\./qflow/(\w+)\)")
 _WIDTH = 78
-"""How long a line with all parameters may be."""
+"""The longest line with all parameters, in characters."""
 
 _SECTION = re.compile(r"(Attributes|Fields|Parameters|Raises|Returns|Yields):")
 _ENTRY = re.compile(r" {4}(\S.*?)(?:: (.*))?")

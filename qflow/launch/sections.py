@@ -41,7 +41,7 @@ _SECTIONS = (
     "<ol>{}</ol></details></nav>"
 )
 _FEW = 40
-"""Up to so many headings a list of a page's sections has those of the third level, too."""
+"""The number of headings up to which a list of sections includes the third level."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ def add_anchors(body: str, *, rows: bool) -> str:
     rules = rule_book()
 
     def name_of(inner: str, before: str, after: str) -> str:
+        # As GitHub names them: links in the texts have to work in both places.
         name = before + anchor(_words(inner))
         seen[name] += 1
         return f"{name}{after}{seen[name] - 1}" if seen[name] > 1 else name
@@ -89,6 +90,7 @@ def add_anchors(body: str, *, rows: bool) -> str:
 
 def read_sections(body: str) -> list[PageSection]:
     """Return the sections of a page whose headings, and rows of tables, have anchors."""
+    # A search must not find scripts, drawings or the anchors' own signs.
     body = _UNREAD.sub(" ", body)
     parts = _HEADING.split(_ROW.sub(" ", body))[1:]
     below = list(zip(*[iter(parts)] * 4, strict=True))

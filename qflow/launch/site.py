@@ -46,6 +46,7 @@ _CONFIGURATION = {
     "jupyter-config-data": {
         "appName": "qflow",
         "exposeAppInBrowser": True,
+        # Without this, a missing package would be fetched from outside: the site works without a network.
         "litePluginSettings": {"@jupyterlite/pyodide-kernel-extension:kernel": {"disablePyPIFallback": True}},
     },
 }
@@ -122,6 +123,7 @@ def report_step(what: str) -> None:
 
 def _replace(built: Path, folder: Path) -> None:
     cargo.claim(folder, "site")
+    # The earlier site stays until the new one is whole: a build that fails leaves it untouched.
     (folder / cargo.MARK).replace(built / cargo.MARK)
     shutil.rmtree(folder)
     shutil.move(built, folder)
