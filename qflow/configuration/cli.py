@@ -78,6 +78,7 @@ def _add_broker(parser: argparse.ArgumentParser, *, is_whole: bool = False) -> N
     """Add the broker's options; an action's do not hide those given before it."""
     group = parser.add_argument_group("the broker it is tried on, and the output")
     such = "an option of qpidd, such as --broker-option=--default-flow-stop-threshold=90"
+    # argparse would set an action's own default over a value given before the action.
     default: dict[str, Any] = {} if is_whole else {"default": argparse.SUPPRESS}
     group.add_argument(
         "--broker-option",
@@ -106,6 +107,7 @@ def run(chosen: argparse.Namespace) -> int:
     from qflow.broker.errors import StartupError
     from qflow.configuration.declaration import BrokerSetup
 
+    # --broker-option=a=b is meant as --a=b: the two hyphens are easily left out.
     options = [text if text.startswith("-") else f"--{text}" for text in chosen.broker_options]
     try:
         setup = BrokerSetup.read(options, os.environ, chosen.broker_config)

@@ -81,7 +81,7 @@ class SettingsExplanation:
     """A declaration's effect on a broker.
 
     Attributes:
-        declaration, setup: What was asked for, and the broker it was tried on.
+        declaration, setup: The declaration, and the broker on which it was tried.
         line, address: The ``qpid-config`` line and the address string; "" where they cannot say it (a remark
             says why).
         refusal: The broker's refusal; then what follows is empty.
@@ -142,6 +142,7 @@ def explain(
     """
     setup = broker if isinstance(broker, BrokerSetup) else BrokerSetup(broker or BrokerOptions())
     remarks = [*declaration.remarks, *setup.remarks()]
+    # Both notations can say less than a declaration: that is a remark, and no reason to explain nothing.
     line = _write_as("qpid-config line", qpid_config_line, declaration, remarks)
     address = _write_as("address string", address_string, declaration, remarks)
     created = _create(declaration, setup.options)
@@ -162,7 +163,7 @@ def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal
     alternate = declaration.alternate_exchange
     try:
         if alternate and not alternate.startswith("amq."):
-            # The exchange is another matter than the queue: it is taken for granted.
+            # The declaration assumes that its alternate exchange exists.
             broker.management.create("exchange", alternate, {"exchange-type": "fanout"})
         broker.management.create("queue", declaration.name, declaration.properties())
     except (TypeError, ValueError) as error:
@@ -175,7 +176,7 @@ def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal
 
 
 def _describe_flow(subject: _Subject) -> tuple[str, tuple[str, ...], tuple[Effective, ...]]:
-    # As in the broker: of a ring it does not even read the thresholds.
+    # As in the broker, which does not even read the thresholds of a ring queue.
     if is_exempt(subject.settings):
         return "No flow control: a ring queue never has any, whatever thresholds it is given.", ("FC-03",), ()
     if levels := subject.levels:
@@ -225,6 +226,7 @@ def _explain_origin(
     side: str, unit: str, origin: Origin, maximum: int, options: BrokerOptions
 ) -> tuple[str, tuple[str, ...]]:
     ratio = getattr(options, _RATIOS[side].replace("-", "_"))
+    # Two roundings in one broker: at a limit of 7, 80 % is a stop of 6, and 70 % a resume of 4.
     rounding = "rounded half up" if side == STOP else "cut off"
     default = _DEFAULT_RULE[side]
     if origin is Origin.GIVEN:
@@ -280,6 +282,7 @@ def _describe_alarm(
     rules: tuple[str, ...] = ("QT-11",)
     if given_up is None:
         why = f"{ratio} % of qpid.max_{unit}={limit}, cut off"
+        # The broker keeps alert thresholds in 32 bits, so a large one wraps to a small one.
         if limit * ratio // 100 >= UINT32:
             why += ", and to 32 bits"
             rules = ("QT-11", "IN-10")
@@ -370,6 +373,7 @@ def _on_levels(subject: _Subject) -> Iterator[Remark]:
         return
     stops = {"count": levels.stop_count, "size": levels.stop_size}
     for unit, resume in (("count", levels.resume_count), ("size", levels.resume_size)):
+        # A reader who gave 0 meant to turn the unit off; one who gave nothing has not thought of it.
         if resume.origin is Origin.RESIDUE and stops[unit].origin is Origin.GIVEN:
             yield _warning(
                 f"qpid.flow_stop_{unit}=0 turns this unit off by half: producers still do not go on before "
@@ -446,7 +450,7 @@ def _after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator
         settings = QueueSettings.from_arguments(declaration.arguments)
     except InvalidConversion:
         return
-    # The refused queue is gone, and its levels with it: they are worked out once more, unchecked.
+    # A refused queue leaves no levels behind: they are computed once more, without the check.
     levels = FlowLevels.propose(settings, options)
     if is_exempt(settings) or not levels.is_limiting:
         return

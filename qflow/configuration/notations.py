@@ -69,7 +69,7 @@ def read_line(line: str | Sequence[str]) -> Declaration:
 
 @cache
 def _queue_parser() -> LineParser:
-    # To build it takes ten times as long as to use it, and a setup has many queues.
+    # Building the parser takes ten times as long as using it, and a setup has many queues.
     parser = LineParser(prog="qpid-config add queue", add_help=False)
     add_queue_options(parser)
     return parser
@@ -102,6 +102,7 @@ def read_address(text: str, client: str = PYTHON) -> Declaration:
     except (LexError, ParseError) as error:
         raise ConfigurationError(f"no address: {error}") from error
     options = address.options or {}
+    # A receiver's options include all of a sender's: whichever is meant, its address is read.
     wrong = find_error(options, "receiver", is_cpp=is_cpp)
     if wrong:
         raise ConfigurationError(f"no address: {wrong}")
@@ -164,6 +165,7 @@ def read_any(text: str, name: str = "queue") -> Declaration:
     # A name alone is an address and a line alike, and both come to the same queue.
     if text.lstrip().startswith("{"):
         return Declaration.of_properties(name, read_json_map(text))
+    # A line may have a semicolon in a quoted name; followed by a brace it is an address.
     if re.match(r"[^;]*;\s*\{", text):
         return read_address(text)
     return read_line(text)
@@ -269,6 +271,7 @@ def qpid_config_line(declaration: Declaration) -> str:
     for key, value in rest.items():
         words += _write_extra(key, value)
     name = declaration.name
+    # The tool would take such a name for an option.
     words = [*words, "--", name] if name.startswith("-") else [name, *words]
     return shlex.join(["qpid-config", "add", "queue", *words])
 
@@ -278,6 +281,7 @@ def _make_sendable(key: str, value: Argument) -> int | str | None:
         raise ConfigurationError(f"{key}: qpid-config cannot send a declare argument of this name")
     if value is None or type(value) is int:
         return value
+    # The tool sends any text that reads as a number as a number: the string "10" can only arrive as 10.
     as_sent = read_value(value) if isinstance(value, str) else value
     if isinstance(as_sent, str):
         return as_sent
@@ -290,6 +294,7 @@ def _make_sendable(key: str, value: Argument) -> int | str | None:
 
 
 def _takes(option: QueueOption, value: int | str | None, durable: bool) -> bool:
+    # The tool drops these without --durable, and a 0: then the argument is written as an extra one.
     if option.needs_durable:
         return durable and type(value) is int and value != 0
     if option.kind == "switch":

@@ -98,6 +98,7 @@ def integer(text: str) -> int:
             return int(text[2:] or "0", 2)
         if start == "0x":
             return int(text, 16)
+        # As the tool: 010 is eight.
         return int(text, 8 if text.startswith("0") else 10)
     except ValueError:
         raise argparse.ArgumentTypeError(f"invalid integer value: {text!r}") from None

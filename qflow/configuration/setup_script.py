@@ -75,6 +75,7 @@ class SetupStep:
     def sent(self, broker: Broker) -> dict[str, Argument]:
         """Return the properties that the tool sends; a binding's depend on the type of the exchange."""
         if self.type == "binding" and self.method == "create":
+            # Known only when its turn comes: the exchange may be made by an earlier line.
             exchange = broker.exchanges.exchanges.get(self.name.partition("/")[0])
             if exchange is not None and exchange.type == "headers":
                 return _read_condition(self.condition)
@@ -112,7 +113,7 @@ class SetupScript:
 
     Attributes:
         steps: Those of ``qpid-config`` that change something.
-        notes: What else is in it, and was not done.
+        notes: Other commands, which were not run.
         stops_at_refusal: Whether the shell ends at the first refusal (``set -e``).
     """
 
@@ -185,6 +186,7 @@ def _commands(text: str, notes: list[str]) -> Iterator[_ShellCommand]:
     for number, line in lines:
         whole, first = _strip_comment(line), number
         while True:
+            # An odd number of backslashes: an even one is escaped backslashes, and the line ends.
             if re.search(r"(?<!\\)(?:\\\\)*\\$", whole):
                 whole = whole[:-1] + " " + _strip_comment(next(lines, (0, ""))[1]).lstrip()
                 continue
@@ -196,11 +198,12 @@ def _commands(text: str, notes: list[str]) -> Iterator[_ShellCommand]:
                 if following is None:
                     notes.append(f"line {first}: {error}, and the script ends")
                     return
+                # An open quotation goes on: shlex says so by a ValueError.
                 whole += "\n" + following[1]
         words: list[str] = []
         for place, token in enumerate([*tokens, ";"]):
             if token in _SEPARATORS:
-                # The shell does not end at what another command is there for, set -e or not.
+                # A command before && or || is a test: its failure does not end the shell, set -e or not.
                 is_tested = token in ("&&", "||")
                 if words:
                     yield _ShellCommand(first, words, tokens[place + 1] == "exit" if is_tested else None)
@@ -212,7 +215,7 @@ def _commands(text: str, notes: list[str]) -> Iterator[_ShellCommand]:
 def _tokens(line: str) -> list[str]:
     # A dollar in single quotes is a letter; shlex drops the quotes, so it is hidden behind a NUL until later.
     line = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace("$", "\0"), line)
-    # Where output goes matters to nobody here, and 2>&1 would be split in three.
+    # Redirections do not matter here, and 2>&1 would be split in three.
     line = re.sub(r"(?<!\S)[0-9&]?>>?\s*(?:&[0-9]|\S+)", "", line)
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
     lexer.whitespace_split, lexer.commenters = True, ""
@@ -267,6 +270,7 @@ class _ScriptReader:
                 words = words[1:]
                 if not words:
                     continue
+            # Kept and read at each call, as its lines depend on the arguments.
             function = re.match(r"(?:function )?([\w-]+) ?\(\)|function ([\w-]+)", " ".join(words))
             if words[0] == "for" and words[2:3] == ["in"]:
                 place = self._loop(line, words, commands, place, variables)
@@ -283,7 +287,7 @@ class _ScriptReader:
                 place = _end_of_loop(commands, place)
                 self.notes.append(f"line {line}: the loop '{' '.join(words)}' is not done here")
             elif words[0] in _BLOCKS:
-                # Both branches: the test is not known here, and mostly asks whether a broker is there.
+                # Both branches: the result of the test is unknown, and most tests ask for a running broker.
                 self.notes.append(
                     f"line {line}: '{words[0]}' is not read; the lines in it are taken as they stand"
                 )
