@@ -232,6 +232,7 @@ class TraceLines:
             self._write(row._asdict() for row in part.rows())
 
     def _write(self, items: Iterable[dict[str, Any]]) -> None:
+        # All lines at once and flushed: at any moment the file can be read (``qflow serve --trace``).
         self._file.write("".join(_dump(item) + "\n" for item in items).encode())
         self._file.flush()
 
@@ -266,6 +267,7 @@ def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress |
     path = Path(path)
     try:
         _require_lines(path)
+        # Beside the target first: an interrupted write leaves an earlier trace as it was.
         with write_whole(path) as beside:
             write = _write_parquet if path.name.endswith(".parquet") else _write_lines
             write(trace, beside, path.name.endswith(".gz"), progress)
@@ -368,6 +370,7 @@ def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:
             progress(number)
     if checker is None:
         raise TraceError("the file holds no trace: it is empty, or cut off in its first line")
+    # With a header the number of rows tells what is missing; without one, only the damage does.
     if line is None and checker.trace.expected is None:
         checker.refuse(number + 1, "", "the file is cut off in the midst of what was packed", "")
     checker.finish()

@@ -119,8 +119,10 @@ def give(broker: Broker, step: Step) -> None:
     try:
         if step.time > broker.now:
             broker.advance(step.time)
+        # A refusal is a part of the run: the broker's own rows show it, in the replay as in the trace.
         with suppress(AmqpException, ManagementError, SessionDetached):
             _ACTIONS.get(step.kind, _command)(broker, step)
+    # A stranger's trace may hold any values, and fails at whatever the engine does with them first.
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         place = f"row {step.row + 1} ({step.kind})" if step.row >= 0 else f"the added command {step.kind}"
         if isinstance(error, TraceError):
@@ -174,6 +176,7 @@ def _write(broker: Broker, step: Step) -> None:
 def _transfer(broker: Broker, step: Step) -> None:
     given = step.arguments
     session = _session(broker, step)
+    # Of commands that are read at once, the output comes after the last (RF-12).
     session.is_pipelining = "pipelined" in given
     if isinstance(session, LinkSession):
         is_transactional = given.get("transactional", False)
@@ -243,6 +246,7 @@ def first_difference(a: Trace, b: Trace) -> Difference | None:
 
 def _first_unequal(a: Trace, b: Trace, name: str, common: int) -> int:
     first, second = getattr(a, name), getattr(b, name)
+    # Column by column, as slices are compared in C; the rows are walked only where they differ.
     if first[:common] == second[:common]:
         return common
     return next(index for index in range(common) if first[index] != second[index])
@@ -327,6 +331,7 @@ class _Deliveries:
 
     def take(self, event: Event) -> Delivery:
         place = (event.session, event.link, event.message)
+        # A message that was released is delivered again, under a new number.
         self._times[place] += 1
         delivery = (*place, self._times[place])
         number = (event.detail or {})["delivery"]
@@ -387,6 +392,8 @@ class _Fork:
         transfers = []
         for number in step.arguments["transfers"]:
             delivery = self.theirs.by_number.get((step.session, number))
+            # A delivery of the trace may come later in the fork, or never. Its settlement waits for it, as
+            # the client would.
             own = number if delivery is None else self.ours.numbers.get(delivery)
             if own is not None:
                 transfers.append(own)

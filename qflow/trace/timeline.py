@@ -156,6 +156,8 @@ class Timeline:
 
     def _is_near(self, nearest: int, given: int, target: int) -> bool:
         """Return whether the commands from here on take less time than a checkpoint and those after it."""
+        # Commands are counted on both sides, and a checkpoint as the commands that take as long as it does to
+        # restore. The walk goes forwards only, as no command can be undone.
         from_here, restoring = target - given, self._checkpoints[nearest].count / _PARTS_A_COMMAND
         return 0 <= from_here <= restoring + target - self._checkpoint_at[nearest]
 
@@ -307,6 +309,8 @@ class Parts:
 
     def number(self, part: object) -> int:
         """Return the part's place in the list, where it stays."""
+        # By identity, as equal parts may differ later; the list keeps each alive, so that no id is given
+        # twice.
         number = self._numbers.get(id(part))
         if number is None:
             number = self._numbers[id(part)] = len(self.objects)
@@ -322,6 +326,7 @@ class Checkpoint:
     def __init__(self, broker: Broker, parts: Parts | None = None) -> None:
         self._is_for_one = parts is not None
         self._parts = Parts() if parts is None else parts
+        # Both are of those who look at the broker, not of its state.
         observer, agent = broker.observer, broker.agent
         broker.observe(None)
         broker.agent = None
@@ -387,6 +392,7 @@ class _Packer(pickle.Pickler):
     def _pack(self, kind: type, parts: dict[int, object]) -> None:
         fixed = self._fixed.get(kind, ())
         for name in fixed:
+            # Its own fields are packed once and for all, but the parts behind them still change.
             if name in _LEADING:
                 for part in parts.values():
                     self._meet(getattr(part, name))

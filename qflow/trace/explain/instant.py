@@ -70,6 +70,7 @@ class Instant:
         until = self.end if until is None else until
         if not also:
             return self.index.last(kind, column, name, until)
+        # The index knows one column, so further ones are looked up row by row, from now backwards.
         rows = reversed(self.index.rows(kind, column, name))
         return next((row for row in rows if row <= until and self._holds(row, also)), None)
 
@@ -136,6 +137,7 @@ class Instant:
         """Return the act that led to a row, as text; later acts in the present tense."""
         command, is_past = self.command_of(row), row <= self.end
         for place in range(row, command, -1):
+            # The nearer cause: a command may end a session, whose end has effects of its own (LP-06).
             if self.trace.kind[place] == "exception" and place != row:
                 return f"the session of {self.trace.session[place]} {'died' if is_past else 'dies'}"
         kind, session = self.trace.kind[command], self.trace.session[command]
@@ -214,6 +216,8 @@ class Instant:
 
     def find_queued(self, queue: Queue, label: str) -> QueuedMessage | None:
         """Return a message that is on a queue now; the newest, if several have the label."""
+        # A queue may have been given the same label twice, and a position may belong to another message by
+        # now.
         for row in reversed(self.about(label, "enqueued", queue.name)):
             message = queue.store.find(self.detail(row)["position"])
             if message is not None and message.transfer.label == label:

@@ -94,6 +94,7 @@ class _Publisher:
             text = f"{self.name} has been blocked since {instant.when(row)}, as it reports."
             return self._say(text, ("CAP-01",), row, self._explain_window())
         since = f"a message has been due since {seconds(due)}"
+        # A completion has made room, and the producer has not had its turn since.
         if model is not None and count is not None and has_room(count, model.capacity):
             outstanding, rules = self._describe_outstanding()
             text = f"{self.name} waits no longer: {since}, and its window has room again."
@@ -141,10 +142,14 @@ class _Publisher:
         """Return the number of transfers that fill an ideal window; None for other kinds of window."""
         instant, model, completions = self.instant, self.model, self.session.completions
         if model is not None and model.network is not None:
+            # With a network the client knows less than the broker, so its own rows count, and not the
+            # session's.
             count = instant.index.count("client.transfer", "session", self.name, instant.end)
             return count - instant.index.count("client.complete", "session", self.name, instant.end)
         if model is None or model.window != "ideal":
             return None
+        # On a shared session the command numbers are of all its producers, so only the held transfers are
+        # this one's for certain.
         return len(self.own) if model.session else completions.next_number - len(completions.reported)
 
     # Not blocked
