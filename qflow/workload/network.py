@@ -167,6 +167,8 @@ class Uplink:
 
     def receive_answer(self) -> None:
         """Note an answer of the broker to this client, now; this acknowledges all data before it."""
+        # An answer within the delay carries the acknowledgement, and the system expects the next to do so,
+        # too: it holds acknowledgements back from then on, until one has to be sent alone.
         if self._agenda.now - self._received_at < self._answer_time:
             self._expects_answer = True
         if self._owed:
@@ -184,6 +186,7 @@ class Uplink:
     def _travel(self) -> int:
         """Return the arrival time of data sent now; nothing overtakes."""
         now = self._agenda.now
+        # TCP keeps the order, also when the latency falls between two writes.
         self._arrives = max(self._arrives, now + round(self._latency.at(now)))
         return self._arrives
 
@@ -206,6 +209,7 @@ class Uplink:
         if not expects_answer:
             self._acknowledge()
             return
+        # A timer is never taken back: one that is no longer the newest expires without effect.
         self._serial += 1
         serial = self._serial
         # The system counts from when it came, not from when the broker found the time to read it.

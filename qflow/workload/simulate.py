@@ -132,6 +132,7 @@ def simulate_in_parts(workload: Workload, take: Callable[[EventTable], object]) 
     """Run a workload, and pass its events to a function part by part instead of keeping them."""
     with pause_collector():
         stage = set_up(workload)
+        # In parts of virtual time, so that only one part's events are in memory.
         for until in range(0, stage.agenda.end + _PART, _PART):
             stage.run(min(until, stage.agenda.end))
             take(stage.events)
@@ -182,12 +183,14 @@ def _set_up_to_keep(workload: Workload, message_limit: int | None = None) -> Sta
 def most_acts(workload: Workload) -> int:
     """Return the limit on messages that the clients of a run send and settle in all."""
     recorded = sum(len(producer.recorded) for producer in workload.producers)
+    # A recorded workload may be longer than a drawn one: its length is a fact, not an expectation.
     return MOST_ACTS * max(1, recorded // MOST_MESSAGES)
 
 
 def expected_messages(producer: Producer, duration: float) -> float:
     """Return the mean number of messages that fall due at a producer within ``duration`` seconds."""
     on, off = producer.burst or (duration, 0)
+    # The last spell may be cut off by the end.
     spells, rest = divmod(duration, on + off)
     return producer.rate * (spells * on + min(rest, on))
 
@@ -206,6 +209,7 @@ def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], object
                 on_slice(done, count)
             return finish(stage, workload), True
         except KeyboardInterrupt:
+            # Back to the end of the last whole slice, as the interrupted one may lack events.
             del stage.events[count:]
             stage.agenda.end = done
             return finish(stage, workload), False
