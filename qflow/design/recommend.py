@@ -308,6 +308,7 @@ def recommend(
     is_long = message_limit is None and not is_cycle
     tried = _Tried(workload, limits or {}, message_limit, goals, progress, declared, is_long=is_long)
     is_whole = rows.is_whole and tried.simulate_ranked(rows)
+    # Only where the best choices of the grid miss a goal is the search worth its simulations.
     if is_whole and goals and tried.is_missed:
         # At the duration that was judged, with about as many messages as the grid's simulations.
         finer = trials(workload, message_limit=message_limit, messages=MESSAGE_LIMIT if is_long else ENOUGH)
@@ -446,6 +447,7 @@ class _Tried:
         ranked = [_rank([row for row in rows if row.part == part], self._goals) for part in parts]
         for place in range(max(map(len, ranked))):
             found = [of_part[min(place, len(of_part) - 1)] for of_part in ranked]
+            # The next choice is tried only while the goals do not hold, and if its own costs keep them.
             if place and (self.is_enough or worst_use(self._goals, found[0].costs) >= 1):
                 break
             if not self.simulate(found):
@@ -457,6 +459,8 @@ class _Tried:
         made = _apply(self._workload, rows)
         try:
             self._keep(made, rows, self._play(made, rows))
+            # With less prefetch fewer messages wait in a window.  One run decides whether that is better,
+            # before all are made.
             lean = _with_enough_credit(self.made)
             if lean != self.made and _is_better(self._play(lean, rows, 1)[0], self.runs[0]):
                 self._keep(lean, rows, self._play(lean, rows))
@@ -568,6 +572,7 @@ def _with_seen(
     died = {name for run in runs for name in run.errors}
     found = dict(verdicts)
     for queue, verdict in verdicts.items():
+        # A producer that also sends elsewhere may have died of the other queue.
         others = {name for other, senders in traffic.items() if other != queue for name in senders}
         mine = [name for name in traffic[queue] if name in died - others]
         if mine:
