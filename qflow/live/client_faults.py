@@ -1,7 +1,7 @@
 """Faults: a sender's losses, repeats and disorder when its connection or its queue does not last.
 
 The program sends to a queue that stops nobody, beside a server in which one thing goes wrong.  It strikes at
-an instant that is counted: when the broker has taken so many messages, the outcome of the last of them and of
+an instant that is counted: when the broker has taken a number of messages, the outcome of the last and of
 those that came in the same read not yet told.
 
 ========== =====================================================================================

@@ -3,7 +3,7 @@
 Proton turns bytes into events (a link is attached, a delivery has arrived, credit was given) and calls into
 bytes.  Each event here becomes commands of the client's :class:`~qflow.broker.links.LinkSession`; what the
 broker has to say comes back through three hooks, and becomes calls of Proton.  No rule of the broker is here:
-this module knows only how a thing is said on the wire.
+this module knows only the form of each on the wire.
 
 Commands of one read are given in the order of their frames.  Accepts that follow one another are one command;
 what commands cause is sent after the last of them, as the broker writes when it has read (RF-08): to other

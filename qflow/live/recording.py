@@ -44,7 +44,7 @@ from qflow.kit import RefusalError
 from qflow.live.client_book import REPORT, check_folder
 
 _PATIENCE = 2.0
-"""Seconds after which it is said that no statistics have come."""
+"""Seconds without statistics after which the recording reports that none have come."""
 
 _PORTS = {"amqp": 5672, "amqps": 5671}
 

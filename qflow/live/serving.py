@@ -119,7 +119,7 @@ class Serving:
         from qflow.labs.topology import QueueSpot
 
         with self.lock:
-            # The broker's clock moves only when it is told to.
+            # The broker's clock moves only when it is advanced.
             self.server.advance_time()
             found = self.broker.queue(queue)
             arguments = dict(found.settings.arguments)

@@ -35,7 +35,7 @@ _CLEARLY = 0.98
 """The same of levels in bytes, which for messages of one size explain what levels in messages do."""
 
 _AS_GOOD = 2
-"""Rounder levels, within what is not known, may leave so many times the difference of the best ones."""
+"""Limit on the misfit of rounder levels within the uncertainty, as a multiple of that of the best ones."""
 
 Levels = tuple[int, ...]
 """Stop and resume in messages, stop and resume in bytes; 0 for none."""

@@ -187,7 +187,7 @@ def _arrival_rate(producer: Producer, duration: float) -> float:
 # Branches
 
 _TOGETHER = 1.1
-"""Deaths of which the last is at most so many times as late as the first are of one branch."""
+"""Limit on the time of the last death of a branch, as a multiple of that of the first."""
 
 _SHOWN = 4
 

@@ -2,7 +2,7 @@
 
 A trace has the broker's events in order, and the commands are among them.  Commands are all that comes from
 outside, time included (``advance``), so a trace that begins with a fresh broker holds everything that decides
-its course: its commands, given to a fresh engine, give back its own rows, byte for byte (:class:`Replay`).
+its course: its commands, given to a fresh engine, return its own rows, byte for byte (:class:`Replay`).
 
 - :func:`record` observes a broker from its start; :func:`trace_of` takes a simulated run.
 - ``_steps_of`` yields the commands of a trace, and :func:`give` gives one to a broker.

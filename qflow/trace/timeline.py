@@ -1,6 +1,6 @@
 """The time machine: any instant of a trace, forwards and backwards, as a broker to look at.
 
-A trace's commands, given to a fresh engine, give back its own rows.  So the state at any row is that of an
+A trace's commands, given to a fresh engine, return its own rows.  So the state at any row is that of an
 engine to which the commands up to that row were given, and going back is going forward from an earlier state.
 Three things make that quick and useful:
 

@@ -96,7 +96,7 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     as a run leaves nothing for it, and continues afterwards if it was on.
 
     Parameters:
-        message_limit: Stop sending after so many messages in all; consumers go on for ten more seconds.
+        message_limit: Messages in all after which sending stops; consumers go on for ten more seconds.
 
     Returns:
         A producer that a full queue throws out (506, LP-05) is in its ``errors``; the others go on.

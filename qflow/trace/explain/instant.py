@@ -1,8 +1,8 @@
 """Instant: a broker at one row of a trace, with the rows before and after it, and words for them.
 
 All explanations ask their questions here.  "Now" is the end of the command that the row belongs to, as the
-engine runs each command to quiescence.  What came before is said in the past tense, what comes after in the
-present.
+engine runs each command to quiescence.  Sentences about earlier rows are in the past tense, those about later
+rows in the present.
 """
 
 from __future__ import annotations
