@@ -46,12 +46,12 @@ class Question(Protocol):
 class Mark:
     """What a learner marks in a picture."""
 
-    # What it says: before its number on a tank, after its name at a client.
+    # The word before its number on a tank, or after its name at a client.
     word: str
     # The answer as a sentence.
     told: str
-    # Called with the picture and what follows the mark's key in the question: the frame at which to ask;
-    # the frame that answers, and the answer. ValueError if the run has none.
+    # Both get the picture and the rest of the question's mark. They return the frame at which to ask, and
+    # the frame that answers with the answer; ValueError if the run has none.
     pause: Callable[[Picture, str], int]
     answer: Callable[[Picture, str], tuple[int, int | str]]
 
@@ -93,6 +93,7 @@ def _sync(picture: Picture, _: str) -> tuple[int, str]:
     """Return the frame of the first sync, and whether nothing was held then (CM-06)."""
     frames = picture.frames
     for place, event in enumerate(picture.run.events):
+        # The engine's events say when a sync was given; frames only show that it is incomplete.
         if event.kind == "execution.sync":
             frame = frames.frame_of(place, event.time)
             held = [frames.at(frame)[f"producer.{spot.name}.held"] for spot in frames.topology.producers]

@@ -407,7 +407,7 @@ def _clock_ticks(log: BrokerLog) -> tuple[list[float], list[str]]:
     return places, [text[shown] for text in texts]
 
 
-# What charts are read from
+# Series of a run
 
 
 def _steps_of(frames: Frames, channel: str) -> _Points:
@@ -418,6 +418,8 @@ def _steps_of(frames: Frames, channel: str) -> _Points:
         slices.setdefault(_SLICES * time // end, []).append((time / 1e6, value))
     kept: list[tuple[float, float]] = []
     for points in slices.values():
+        # An average would hide a turn ON that lasts a moment; the extremes of each slice keep every crossing
+        # of a threshold, in their order of time.
         lowest = min(points, key=lambda point: point[1])
         highest = max(points, key=lambda point: point[1])
         kept += sorted({points[0], lowest, highest, points[-1]}, key=points.index)
@@ -445,7 +447,7 @@ def _on_bands(frames: Frames, queues: Sequence[QueueSpot]) -> dict[str, _Points]
     return {name: found for name, found in spans.items() if found}
 
 
-# What a figure is made of
+# Traces of a figure
 
 
 def _area(name: str, boxes: Iterable[tuple[float, float, float, float]], **fill: Any) -> _Trace:

@@ -124,6 +124,8 @@ class SessionTable:
             consumers=(Consumer("c1", "busy", prefetch=1, service=("const", 1.0)),),
         )
         run = Run(workload, list(self._events), self.broker.now)
+        # A sync or a flush changes no number of a frame: it is made a step of its own, so that it can be
+        # shown.
         frames = fold(run, Topology.of(workload, run.end), _OWN_STEPS)
         picture = picture_of(run, frames=frames)
         strip = _Strip(frames, self._known)
@@ -152,6 +154,7 @@ class SessionTable:
         for number in self._known:
             if number in complete and number not in completions.reported:
                 unreported.add(number)
+        # Completeness is reported when a command that asked is complete: without one, the client never hears.
         if len(unreported) and not any(map(completions.is_awaited, completions.incomplete)):
             outstanding = len(self._known) - completions.reported.front
             said.append(
@@ -167,7 +170,7 @@ class _Strip(Narration):
     def __init__(self, frames: Frames, known: dict[int, tuple[str, str]]) -> None:
         super().__init__(frames)
         self._known = known
-        # By number: the number, what it is, frames in which it was sent, held, let go and complete.
+        # By number: the number, the kind, and the frames in which it was sent, held and complete.
         self.commands: dict[int, list[object]] = {}
         self.complete: list[list[object]] = []
         self.reports: list[list[object]] = []
@@ -202,6 +205,7 @@ class _Strip(Narration):
                 self.note(f"{how} {event.message}, which leaves {event.queue}.")
 
     def _next_sync(self) -> int:
+        # The event of a sync carries no number: syncs come in the order in which they were numbered.
         syncs = (number for number, (kind, _) in self._known.items() if kind == "sync")
         return next(number for number in syncs if number not in self.commands)
 

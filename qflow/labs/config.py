@@ -65,9 +65,12 @@ def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
     glass = f'<rect class="g" x="{x}" y="{TOP}" width="{_SCALE}" height="{floor - TOP}"/>'
     if not marks:
         return [*parts, glass, f'<text x="{x + _SCALE + 16}" y="{TOP + 20}">no limit</text>']
+    # Each unit has a scale of its own: a limit of bytes is thousands of times one of messages.
     top = max(marks.values()) * 1.08
     levels = {name: round(floor - (floor - TOP) * value / top, 1) for name, value in marks.items()}
     if stop := levels.get("stop"):
+        # Free of flow control is the part below the resume; the part above the stop is the one that holds
+        # producers, and the state between them depends on the direction.
         low = levels.get("resume", floor)
         parts += [
             f'<rect class="h" x="{x}" y="{TOP}" width="{_SCALE}" height="{stop - TOP:.1f}"/>',

@@ -290,6 +290,7 @@ def _bound(picture: Picture) -> list[str]:
     queue, windows = topology.queues[0], [spot.capacity for spot in topology.producers]
     if not queue.stop_count:
         return []
+    # Producers notice a stop by missing completions only: each may still send what its window has room for.
     terms = (queue.stop_count, *windows)
     bound, limit, died = sum(terms), queue.max_count, len(picture.run.errors)
     deepest = max(picture.frames.column(f"queue.{queue.name}.depth"))
@@ -402,6 +403,7 @@ def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     columns = (frames.column(f"queue.{queue.name}.{name}") for name in (channel, "flow"))
     for frame, (level, is_on) in enumerate(zip(*columns, strict=True)):
+        # While the queue is ON the question is the resume, and while it is OFF the stop.
         if is_on and resume:
             said = f"below {resume:,}" if level < resume else f"not below {resume:,}"
         elif stop:
@@ -423,6 +425,7 @@ def turns_by_unit(picture: Picture) -> tuple[dict[str, int], dict[str, int]]:
         if change.is_on:
             on["bytes" if parts[change.frame] & BITS["turned_on_bytes"] else "messages"] += 1
             continue
+        # Judged by the frame before the turn: the unit that was not yet below its resume is the last to fall.
         before = frames.at(change.frame - 1)
         last["messages"] += before[f"queue.{queue.name}.depth"] >= queue.resume_count > 0
         last["bytes"] += before[f"queue.{queue.name}.bytes"] >= queue.resume_size > 0
@@ -538,6 +541,7 @@ def fanout_workload(
     return Workload(
         "one producer, three queues",
         duration=3_600,
+        # The same thresholds for all three: only the pace of their consumers differs.
         queues=dict.fromkeys(QUEUES, arguments),
         binds=tuple(("amq.fanout", name, "") for name in QUEUES),
         producers=(Producer("p1", ("amq.fanout", ""), rate=rate, capacity=capacity, size=100, seed=1),),
@@ -640,6 +644,7 @@ def policy_workload(
     {'qpid.max_count': 5, 'qpid.flow_stop_count': 0, 'qpid.flow_stop_size': 0, 'qpid.policy_type': 'ring'}
     """
     arguments: dict[str, Argument] = {"qpid.max_count": limit, "qpid.flow_stop_count": stop}
+    # One assignment for two cases: with a stop, a resume as high; without, no stop in bytes either (FC-08).
     arguments["qpid.flow_resume_count" if stop else "qpid.flow_stop_size"] = stop
     to = ("", "orders")
     p1 = Producer("p1", to, rate, capacity, size=100, groups=(groups, 1.0), seed=1, priority="group")

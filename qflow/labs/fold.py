@@ -150,7 +150,7 @@ class _Queue:
 
     def __init__(self, index: int, at: int, stop_count: int, stop_size: int) -> None:
         self.index, self.at, self.stop_count, self.stop_size = index, at, stop_count, stop_size
-        # Of a message by its position, and of the newest with a label; of a lock by its group.
+        # Rows of stays by position and by the newest message of a label; rows of locks by group.
         self.stays: dict[int, int] = {}
         self.newest: dict[str, int] = {}
         self.holdings: dict[int, int] = {}
@@ -160,7 +160,7 @@ class _Queue:
 class Fold:
     """The frames of a run, while its events go by; events of clients outside its topology leave no mark."""
 
-    # From one frame to the next there are at least `grain` microseconds: what happens meanwhile is one step.
+    # Frames are at least `grain` microseconds apart: all events in between are one step.
     # `own_steps` are kinds of events that make a frame although they change no number in it.
     def __init__(self, topology: Topology, grain: int = 0, own_steps: Collection[str] = ()) -> None:
         self.topology = topology
@@ -193,7 +193,7 @@ class Fold:
         self._never: Any = NEVER
         self._is_dirty = True
         self._time = self._due = 0
-        # By a message's label; a group's number, from 1.
+        # Senders by a message's label; numbers of groups, from 1, by name.
         self._known: dict[str, Sender] = {}
         self._groups: dict[str, int] = {}
         self._group_by_message: dict[tuple[int, int], int] = {}
@@ -210,7 +210,7 @@ class Fold:
         self._readers: dict[str, list[_Consumer]] = defaultdict(list)
         for link, place in self._by_link.items():
             self._readers[link.partition("::")[0]].append(place)
-        # By session and tag, as far as they were looked up.
+        # Consumers by session and tag, filled as they are looked up.
         self._by_tag: dict[str, dict[str, _Consumer | None]] = defaultdict(dict)
         # The spans, number after number. Where the row of a transfer begins is kept by session and command.
         self._sendings: list[Any] = []
@@ -219,7 +219,7 @@ class Fold:
         self._locks: list[Any] = []
         self._sent: dict[str, dict[object, int]] = {session: {} for session in self._sessions}
         self._deaths: list[tuple[int, int, str]] = []
-        # Of sessions of AMQP 1.0: by a link's name, its transfers that have no outcome yet.
+        # For sessions of AMQP 1.0: by link name, the transfers without an outcome.
         self._links: dict[str, dict[str, dict[object, None]]] = {}
         self._finish(0, 0)
 
@@ -928,7 +928,7 @@ class _Shift:
         width, first, end = len(names), self.first, names.index("end")
         where: dict[int, int] = {}
         rows: list[int] = []
-        # Of a stay it is a frame, of a holding only whether.
+        # In a stay, `again` is a frame; in a holding it is 0 or 1.
         in_frames = (*_FRAMES, "again") if names == STAYS else _FRAMES
         frames = [names.index(name) for name in in_frames if name in names]
         moved = [(names.index(name), move) for name, move in moves.items()]
@@ -938,7 +938,7 @@ class _Shift:
                 continue
             for at, move in moved:
                 row[at] = move(row[at])
-            # What is not shown any more; of a holding it is its message that may be over.
+            # The owner of the row is not shown any more. A holding stays: only its message may be gone.
             if "stay" not in moves and row[moved[0][0]] < 0:
                 continue
             for at in frames:

@@ -79,7 +79,7 @@ class GroupTable:
         self._events: list[Event] = []
         self._prefetch, self._paces = tuple(prefetch), tuple(paces)
         self._held: dict[str, dict[int, DeliveryRecord]] = {}
-        # When a consumer got what it holds, and when it last was done with something.
+        # Times: the receipt of each message that a consumer holds, and its last settlement.
         # The engine knows no working time of a consumer: it only sees the accept.
         self._got: dict[str, dict[int, int]] = {}
         self._free: dict[str, int] = {}
@@ -331,6 +331,7 @@ def _order(picture: Picture) -> list[str]:
     if broken:
         rule = " (MG-18)" if picture.drawing["grouped"] else ""
         return [f"Accepted in another order than sent: group {', '.join(broken)}{rule}."]
+    # A run without an accept shows no order, neither right nor wrong.
     is_any = any(reason == ACCEPTED for reason in picture.frames.lasting["stays"].column("reason"))
     return ["Every group was accepted in the order in which it was sent."] if is_any else []
 
@@ -382,7 +383,7 @@ class _Line(Narration):
         # By link: a consumer's number, from 1, and its name.
         self._readers = {spot.link: (at, spot.name) for at, spot in enumerate(frames.topology.consumers, 1)}
         self._stays = 0
-        # By position: the row of the stay, the label, the group; and who has it.
+        # By position: the row of the stay, the label and the group; and the link that holds the message.
         self._line: dict[int, tuple[int, str, str]] = {}
         self._holder: dict[int, str] = {}
         self._cursor: dict[str, int] = defaultdict(int)
@@ -390,7 +391,7 @@ class _Line(Narration):
         self._bad: set[str] = set()
         self.groups: set[str] = set()
         self.looks: list[int] = []
-        # Of each message that removes an item not yet added: the frame of its accept, its row of stays.
+        # For each message that removes an item not yet added: the frame of its accept, its row of stays.
         self.wrong: list[tuple[int, int]] = []
         # Each time another cart goes wrong: the frame, and how many carts are wrong then.
         self.carts: list[tuple[int, int]] = []
@@ -436,6 +437,7 @@ class _Line(Narration):
 
     def _on_idle(self, event: Event, detail: Any) -> None:
         if event.link in self._readers:
+            # A consumer that found nothing has looked at every message up to the end.
             last = max(self._line, default=0)
             said = self._pass_over(event.link, last + 1)
             self._look(event.link, -1, NOTHING)
@@ -455,6 +457,8 @@ class _Line(Narration):
     def _race(self, row: int, label: str) -> None:
         cart, _, number = label.rpartition("-")
         add = f"{cart}-{int(number) - 1}"
+        # Odd numbers add an item, even ones remove it. Only an add that is still on the queue makes the cart
+        # wrong.
         if int(number) % 2 or add not in {label for _, label, _ in self._line.values()}:
             return
         self.note(f"{label} removes what {add} has not added yet: cart {cart} is wrong.", is_turn=True)
@@ -468,6 +472,7 @@ class _Line(Narration):
         _, who = self._readers.get(self._holder.pop(position, ""), (0, "The broker"))
         self.note(f"{who} gives {event.message} back.", is_turn=True)
         for reader in self._cursor:
+            # A returned message has its old position, so every cursor behind it goes back to it.
             self._cursor[reader] = min(self._cursor[reader], position - 1)
 
     def _pass_over(self, link: str, until: int) -> str:

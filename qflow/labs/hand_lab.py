@@ -84,7 +84,7 @@ class GroupLab(HandLab):
     ) -> None:
         self._messages, self._wake_up, self._grouped, self._mode = messages, wake_up, grouped, mode
         self._works = bool(paces)
-        # By whether the queue had groups: how many carts went wrong when it was last tried.
+        # The wrong carts of the last try, by whether the queue had groups.
         self._tried: dict[bool, int] = {}
         seconds = list(paces) or list(islice(cycle(PACES), len(prefetch)))
         self.sliders = _sliders(_PREFETCH, prefetch) | _sliders(_PACE, seconds)

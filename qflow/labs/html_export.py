@@ -36,7 +36,7 @@ THEME = (
 )
 """A script in the body of a page of ours: scenes are as light or as dark as the reader's system."""
 
-# The sentences come first: where a page shows no script's work, they are what is left.
+# The sentences come first: they remain where a page runs no script.
 _STORED = (
     '<div class="qflow-stored">\n'
     '<div class="qflow-lab"><b>{title}</b><ul>{claims}</ul></div>\n'

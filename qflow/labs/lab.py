@@ -95,7 +95,7 @@ class Lab(AnyLab):
     def __init__(self, picture: Picture | Comparison, controls: Sequence[widgets.Widget] = ()) -> None:
         self.picture = picture
         self._alone: Picture | Comparison | None = None
-        # A comparison of nothing is what a lab shows that is still at work: its scene stays empty.
+        # A lab that is still at work shows an empty comparison: its scene stays empty.
         is_empty = isinstance(picture, Comparison) and not picture.pictures
         self.scene = Scene(None if is_empty else picture)
         self._text = widgets.HTML(_in_words(picture)).add_class("qf-claims")
@@ -227,7 +227,7 @@ class Lab(AnyLab):
             alone, self._alone = self._alone, None
             self.show(alone, self.scene.run + 1)
 
-    # What the scene asks
+    # Requests of the scene
 
     def _offer(self) -> None:
         """Offer in the scene the questions that its present frame allows."""
@@ -364,14 +364,14 @@ def _fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline 
     # Without a workload nobody knows how clients would react: the recorded commands are given again.
     timeline.seek(max(0, picture.frames.rows[frame]))
     trace = timeline.fork([_command(picture, action, timeline)])
-    # What only clients know ends with the run in which they said it: a fork has the broker's part.
+    # Events of clients belong to the run that recorded them: a fork has the broker's events only.
     events = [event for event in trace.events() if not event.kind.startswith("client.")]
     topology = replace(picture.frames.topology, end=picture.run.end)
     forked = picture_of(replace(picture.run, events=events, errors={}), topology=topology)
     if picture.drawing.get("form") == "conveyor":
         kept = {name: picture.drawing[name] for name in ("grouped", "works", "tried")}
         forked = conveyor_of(forked, **kept)
-    # Nor can it be said who waited: every client acts when it did in the run.
+    # Nor is it known who waited: every client acts when it did in the run.
     said = tuple(claim.replace("; it never had to wait.", ".") for claim in forked.claims)
     return beside(picture, replace(forked, claims=said), action, reacts=False)
 

@@ -30,10 +30,10 @@ class MapWidget(anywidget.AnyWidget):
 
     # Both sides, the cells that are safe by the law, and the drawing that the browser fills.
     axes = traitlets.Dict().tag(sync=True)
-    # What the runs came to, and each depth over time.
+    # The results of the runs, and each depth over time.
     cells = traitlets.Bytes(b"").tag(sync=True)
     courses = traitlets.Bytes(b"").tag(sync=True)
-    # Where the lab is: stop and capacity; and the cell that was clicked.
+    # The lab's own stop and capacity; and the cell that was clicked.
     dot = traitlets.List([0, 0]).tag(sync=True)
     chosen = traitlets.Dict().tag(sync=True)
     words = traitlets.List().tag(sync=True)
@@ -144,6 +144,6 @@ class MapWidget(anywidget.AnyWidget):
         return repr(self.drawn)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        # A notebook without a kernel shows the drawing of what was known when it was displayed.
+        # A notebook without a kernel shows the drawing as it was when the widget was displayed.
         data, metadata = super()._repr_mimebundle_(**kwargs)
         return {**data, "image/svg+xml": self.drawn.svg(), "text/plain": repr(self)}, metadata

@@ -82,7 +82,7 @@ class Picture:
         return {
             "topology": asdict(topology),
             "layout": layout_of(topology),
-            # Where the numbers of each kind begin in a frame, and in which order they follow.
+            # The first column of each kind in a frame, and the order of its channels.
             "columns": {"step": STEP_CHANNELS, **places_of(topology)},
             "width": len(frames.channels),
             "count": frames.count,
@@ -189,7 +189,7 @@ def _window_lanes(frames: Frames) -> list[Lane]:
     on = [sum(end - start for start, end in times) for times in spans]
     lanes = []
     for index, spot in enumerate(topology.producers):
-        # When a client of AMQP 1.0 waits is not in its trace.
+        # The trace of a client of AMQP 1.0 does not hold its waits.
         if not spot.is_measured:
             fed = [queue for producer, queue in topology.routes if producer == index]
             # A producer that feeds several queues waits for all of them, and is drawn once.

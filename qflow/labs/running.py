@@ -63,9 +63,9 @@ def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
             with pause_collector():
                 stage.run(until=done)
                 folding.follow(stage.events)
-                # Whatever comes now comes later, and begins another step.
+                # Every further event is later, and begins another step.
                 folding.end()
-                # The collector is not to look through what the run has made, slice after slice.
+                # Otherwise the collector would walk over the whole run again after every slice.
                 gc.freeze()
             length = _next_length(length, len(stage.events) - before)
             part = SoFar(1 - stage.remaining / messages)

@@ -48,24 +48,25 @@ class Scene(anywidget.AnyWidget):
     running = traitlets.Int(0).tag(sync=True)
     progress = traitlets.Float(0.0).tag(sync=True)
     cancelled = traitlets.Int(0).tag(sync=True)
-    # To the last question why.
+    # The answer to the last question why.
     answer = traitlets.Dict().tag(sync=True)
-    # Where to go: time in microseconds, and how many steps back from the last of that time.
+    # The place to go to: time in microseconds, and the number of steps back from the last of that time.
     place = traitlets.Dict().tag(sync=True)
-    # What a fork can begin with, as pairs of key and label.
+    # The actions that a fork can begin with, as pairs of key and label.
     actions = traitlets.List().tag(sync=True)
     # Whether the first picture plays by itself, from its start.
     plays = traitlets.Bool(False).tag(sync=True)
     asking = traitlets.Dict().tag(sync=True)
-    # What is dragged on the picture itself: setting, least, most and step, in the numbers of its slider.
+    # The handles on the picture: setting, least, most and step, in the numbers of its slider.
     handles = traitlets.List().tag(sync=True)
-    # What else can be asked for: compare, token, html; and pinned while comparing.
+    # Further requests offered: compare, token, html; and pinned while comparing.
     offers = traitlets.List().tag(sync=True)
     # The last token asked for.
     token = traitlets.Unicode("").tag(sync=True)
-    # Where the site is whose first page opens a link (share.py).
+    # The address of the site whose first page opens a link (share.py).
     site = traitlets.Unicode().tag(sync=True)
-    # Microseconds of what is shown now, for charts beside the scene; it stays in the browser, and is -1 here.
+    # The instant shown, in microseconds, for charts beside the scene; only the browser sets it, here it is
+    # -1.
     cursor = traitlets.Int(-1).tag(sync=True)
     # Whether it follows a broker that serves.
     is_followed = traitlets.Bool(False).tag(sync=True)

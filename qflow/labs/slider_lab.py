@@ -195,7 +195,7 @@ holds for 3 of the 9 settings.
         self._on_move(None)
 
     def _on_move(self, _: object) -> None:
-        # A slider that rested here before it was let go of has its picture already, or soon.
+        # A slider that rested here before its release has its picture already, or soon.
         if not self._are_moving and self.settings != self._asked:
             self.run_again()
 
@@ -231,7 +231,7 @@ holds for 3 of the 9 settings.
         except Exception as error:  # a reader who only moved a slider is never shown a traceback
             self._refuse(error, number)
             return
-        # Nothing else waits for the kernel outside of Jupyter: go on to the end.
+        # Outside of Jupyter nothing else waits for the kernel: run to the end.
         while not self._advance(steps, number, patience):
             if loop := running_loop():
                 self._task = loop.create_task(self._go_on(steps, number))
@@ -351,7 +351,7 @@ def slider_of(knob: Knob, value: float) -> widgets.IntSlider:
         max=max(knob.high, value),
         step=knob.step,
         description=knob.label,
-        # The browser sends the value when the slider is let go of, not at every pixel on the way.
+        # The browser sends the value on release of the slider, not at every pixel on the way.
         continuous_update=False,
         tooltip=knob.tooltip,
         description_allow_html=False,

@@ -73,7 +73,7 @@ class Walk:
     """A way through the states that a learner chooses, in search of the deepest."""
 
     states: StateGraph
-    # Those on the way, from the start to where it is now, and what was done between them.
+    # The states on the way, from the start to the present one, and the actions between them.
     nodes: tuple[int, ...] = (0,)
     actions: tuple[str, ...] = ()
 

@@ -29,7 +29,7 @@ class ProducerSpot:
     name: str
     # Most transfers it may have outstanding (CAP-01).
     capacity: int
-    # What it does, in a few words.
+    # Its behaviour, in a few words.
     note: str
     # It may share its session (CAP-09).
     session: str
@@ -48,12 +48,12 @@ class QueueSpot:
     # The broker's default included (LP-01).
     max_count: int = 0
     max_size: int = 0
-    # Those in force, which may differ from what was asked for (FC-02, FC-05).
+    # The values in force, which may differ from those declared (FC-02, FC-05).
     stop_count: int = 0
     resume_count: int = 0
     stop_size: int = 0
     resume_size: int = 0
-    # What it keeps and what it does when it is full, in a word or two (LP-04, QT-01, QT-04).
+    # Its kind and its policy when full, in a word or two (LP-04, QT-01, QT-04).
     policy: str = ""
 
     @classmethod

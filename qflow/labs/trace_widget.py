@@ -54,6 +54,8 @@ class TraceLab(Lab):
             self._open_at()
             return
         super().__init__(Comparison({}, (f"{self._path.name} is being read.",)))
+        # A task of the kernel's own loop: the page shows the lab at once, and buttons are heard while it
+        # reads.
         self._task = loop.create_task(self._follow(read))
 
     async def _follow(self, read: Callable[..., Picture]) -> None:
@@ -72,6 +74,8 @@ class TraceLab(Lab):
         try:
             while not reading.done():
                 await asyncio.wait([reading], timeout=_BREATH)
+                # Polled here rather than observed: the reading thread learns of it at its next report, and
+                # raises.
                 is_over = bool(self.scene.cancelled)
                 report(0)
                 self.scene.running, self.scene.progress = 1, max(0.01, done)

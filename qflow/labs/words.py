@@ -23,7 +23,7 @@ from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import ProducerSpot, QueueSpot
 from qflow.wording import format_count
 
-# What happened in one step, in the order of its sentences. A step's ``parts`` is the sum of the bits.
+# The events of one step, in the order of its sentences. A step's ``parts`` is the sum of the bits.
 STEP: dict[str, str] = {
     "subscribed": "{consumer} subscribes to {queue}.",
     "sent": "{producer} sends {message}.",
@@ -231,7 +231,7 @@ class Beat:
     text: str
     # The frame at which it rests; the next beat begins there.
     to: int
-    # How long it plays, in seconds of the reader.
+    # Its playing time, in seconds of the reader.
     seconds: float
     # What it looks at: the whole, the gate, the queue, the held completion, the window.
     camera: str
