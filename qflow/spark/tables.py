@@ -62,7 +62,7 @@ LAKE = Schema(
 
 KEYS = Schema(
     day="string",  # The day that the rows belong to, as 2026-11-27, or undated.
-    part="string",  # What the rows are made of, which part of it this is, and of how many.
+    part="string",  # Digest of the inputs, number of this part, total of parts.
 )
 """The columns by which a table grows, after its own."""
 
