@@ -460,7 +460,7 @@ class Broker:
         self._call("methodResponse", self, sequence, answer)
         return sequence
 
-    # What the console is called with; a listener of the agent
+    # Calls of the console, as a listener of the agent
 
     def connect(self) -> None:
         """Report the broker, its agent and classes to the console, and each event from now on."""
@@ -591,6 +591,7 @@ class Session:
         host = brokers.host(target)
         if host.refusal is not None and not self.manageConnections:
             raise ConnectError(text=host.refusal)
+        # Two URLs may lead to one broker: a second handle would report each of its events twice.
         known = next((broker for broker in self.brokers if broker.host is host), None)
         if known is not None:
             return known

@@ -668,7 +668,7 @@ class Receiver(LinkEndpoint):
         if self._capacity == 0:
             self._granted = self.returned + 1
         if timeout == 0 and not self._has_more() and not self._is_draining:
-            # Grant one and flush, in one write (RF-08): what is not there at once is not waited for.
+            # Grant one and flush, in one write (RF-08): only a message that is there at once is returned.
             with channel.write():
                 self.session.dispatch()
                 self._drain()

@@ -241,7 +241,7 @@ def to_broker(
         encoded = BrokerMessage(
             content_size=content_size(body, message.content_type) + (extras_size if counts_header else 0),
             routing_key=key,
-            headers=headers,  # encoded_size() below refuses what is no header
+            headers=headers,  # encoded_size() below refuses other values
             priority=message.priority,
             ttl=_milliseconds(message.ttl),
             durable=bool(message.durable),

@@ -97,7 +97,7 @@ class Nodes:
                 found.insert(0, Node(QUEUE))
 
     def _node_bindings(self, address: Address) -> list[Command]:
-        # The type that the address states decides, not what was found: without one it is taken for a queue.
+        # The type in the address decides, not the node found: without one it is taken for a queue.
         is_topic = address.node.get("type") == TOPIC
         return read_bindings(
             self._channel.engine,
