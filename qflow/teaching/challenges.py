@@ -90,7 +90,7 @@ def _count_moves(begun: Mapping[str, Any], settings: Mapping[str, Any]) -> int:
     return moves
 
 
-# What each judge looks at
+# Measures for the judges
 
 
 def _deepest(picture: Picture) -> int:
@@ -111,6 +111,8 @@ class _Judges:
     def overflow(self, picture: Picture) -> _Found:
         frames, (queue,) = picture.frames, picture.frames.topology.queues
         flow = frames.column("queue.orders.flow")
+        # Only a death while flow control was ON shows the point: ON asks producers to stop, and refuses
+        # nothing.
         refused = sum(bool(flow[frame]) for frame, _, _ in frames.deaths)
         return refused > 0, {"refused": refused, "deepest": _deepest(picture), "limit": queue.max_count}
 
@@ -145,7 +147,7 @@ class _Judges:
         return won, facts
 
     def starve(self, picture: Picture) -> _Found:
-        # Of the run's time base, as the picture's own claims are.
+        # Shares of the run's time base, like the picture's own claims.
         frames, end = picture.frames, picture.run.time_base
 
         def percent(channel: str) -> float:
@@ -220,10 +222,11 @@ class _PlayedChallenge:
 
     def _judge(self) -> None:
         """Count the moves of the run that is shown, and judge it."""
-        # Another course of events is none of the lab's own, and no token opens it.
+        # A fork is not a run of the lab's settings, and no token opens it.
         if self.lab.is_forked:
             return
         self.moves = _count_moves(self._begun, self.lab.shown_settings)
+        # A later win counts only with fewer moves: exploring further must not worsen the card.
         if self.asked.judge(self.lab.picture) and (not self.is_won or self.moves < self.won):
             self._win()
         self._say()

@@ -162,7 +162,7 @@ def to_store(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return pose_page(page), {"answers": [write_answer(one) for one in known], "scores": scores}
 
 
-# What experiments are made of
+# Parts of the experiments
 
 EXAMPLE: dict[str, Any] = {"max_count": 1000, "flow_stop_count": 900, "flow_resume_count": 500}
 

@@ -286,7 +286,7 @@ class Predictions:
 
     def _note(self, asked: ChapterQuestion, guess: Guess | None, sure: int | None) -> ChapterQuestion:
         """Note a question as asked, with its guess or the one that is remembered."""
-        # What NumPy computes is as good as a number of Python's own, and can be kept.
+        # A number of NumPy's becomes one of Python's, which JSON can hold.
         guess, sure = make_plain(guess), make_plain(sure)
         if sure is not None and not 0 <= sure <= 100:
             raise ValueError(f"sure is a percentage from 0 to 100; got {sure!r}")
@@ -294,7 +294,7 @@ class Predictions:
         if guess is not None and choices and _plain(guess) not in {_plain(choice) for choice in choices}:
             raise ValueError(f"the guess is one of {', '.join(choices)}; got {guess!r}")
         asked.is_typed = guess is None
-        # Running the cell again, or all of them, shall not lose what was typed.
+        # Running the cell again, or all cells, must not lose a typed guess.
         asked.guess, asked.sure = (
             learner.recall(self.chapter, asked.name) if asked.is_typed else (guess, sure)
         )

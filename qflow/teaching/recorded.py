@@ -129,7 +129,7 @@ def _owner(entry: object) -> str:
 def _compare(path: str, seen: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[object]:
     """Return the values at a path in broker and model: one where they agree, else both."""
     pairs = [(_find(real, path), _find(model, path)) for real, model in seen]
-    # What it means in this column that nothing was recorded: false, 0 or an empty list.
+    # The meaning of a missing value in this column: false, 0 or an empty list.
     kinds = {type(value) for pair in pairs for value in pair if value is not None}
     absent = False if path.endswith(".flow") else 0 if int in kinds else None
     filled = [[absent if value is None else value for value in pair] for pair in pairs]
