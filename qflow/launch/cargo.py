@@ -98,7 +98,7 @@ _IN_THE_BROWSER = ("anywidget", "comm", "ipywidgets", "jupyterlab-widgets", "plo
 _LEFT_OUT = tuple(f"qflow/_kit/{folder}/" for folder in ("notebooks", "exercises", "data/recordings"))
 """What of the wheel no page asks for: fourteen of its fifteen megabytes."""
 
-# What pip and npm say when they cannot reach the network.
+# The words of pip and npm when they cannot reach the network.
 _NO_NETWORK = ("Failed to establish a new connection", "name resolution", "ENOTFOUND", "EAI_AGAIN", "Proxy")
 _ANY_MACHINE = ("--only-binary=:all:", "--implementation=py", "--abi=none", "--platform=any")
 
@@ -142,7 +142,7 @@ def fetch(keep: Path) -> tuple[Path, Path, Path]:
 
 def _fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
     """Fetch wheels for a browser's Python into a folder, unless it has just these; return it."""
-    # What they depend on is not fetched.
+    # Their dependencies are not fetched.
     done = folder / ".complete"
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
         return folder

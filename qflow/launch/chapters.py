@@ -258,7 +258,7 @@ def _lab_arguments(
     arguments = {
         f"--ServerApp.root_dir={chapters}": True,
         f"--LabApp.default_url=/lab/tree/{_first_chapter(chapters)}": True,
-        # How it starts would be told before where it is; --log-level=INFO tells it.
+        # JupyterLab's start messages would hide its address; --log-level=INFO shows them.
         "--Application.log_level=WARN": True,
         # JupyterLab refuses to start for root without this; in containers root is often the only user.
         "--allow-root": hasattr(os, "geteuid") and os.geteuid() == 0,

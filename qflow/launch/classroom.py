@@ -130,7 +130,7 @@ class _Classroom:
             return {"seat": seat.number, "held": self._is_held, "open": opened}
 
     def _seat(self, who: str, address: str) -> _Seat:
-        """Give a new browser a seat; where there is none, that of one that has left, or was made up."""
+        """Give a new browser a seat; without a free one, that of a browser that left or never was one."""
         now = time.monotonic()
         for other, seat in [*self._seats.items()]:
             if not seat.has_said and seat.when < now - _FORGOTTEN:
@@ -153,7 +153,7 @@ class _Classroom:
         del self._seats[min(candidates, key=lambda other: self._seats[other].when)]
 
     def obey(self, order: Any) -> dict[str, Any]:
-        """Do what the teacher orders."""
+        """Carry out an order of the teacher."""
         _check(order, self._order)
         with self._lock:
             self._is_held = order.get("held", self._is_held)
@@ -164,7 +164,7 @@ class _Classroom:
         return {}
 
     def report(self) -> dict[str, Any]:
-        """Return what the teacher's screen shows, as JSON."""
+        """Return the contents of the teacher's screen, as JSON."""
         with self._lock:
             seats = [
                 {
@@ -223,7 +223,7 @@ def _check(value: object, validator: Any) -> None:
 
 
 class _ClassServer(ThreadingHTTPServer):
-    """The site for a room, and what the room says of it."""
+    """The server of the site for a room, with the room's guesses and checks."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -302,10 +302,10 @@ class _Handler(SimpleHTTPRequestHandler):
         self.wfile.write(self._answer("application/json", json.dumps(answer), status).read())
 
     def _content(self) -> Any:
-        """Return what was sent, as JSON, if a page of this very server sent it."""
+        """Return a request's JSON body; refuse one that no page of this server sent."""
         length = self.headers.get("Content-Length", "")
         size = read_digits(length) or 0
-        # What is not read would reset the connection, and with it the answer.
+        # Unread bytes would reset the connection, and with it the answer.
         content = self.rfile.read(min(size, 50 * _BODY))
         if not 0 < size <= _BODY:
             raise RefusalError(f"A report has 1 to {_BODY} bytes, got {length[:20] or 'no length'}.")

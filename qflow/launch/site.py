@@ -111,7 +111,7 @@ def _adapt_notebook(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
     if runs:
         cell |= {"cell_type": "code", "execution_count": None, "outputs": []}
     cells = [{**each, "source": inner_links(each["source"])} for each in book["cells"]]
-    # The title stays first: it is what a reader looks for.
+    # The title stays first: readers look for it.
     place = 1 if cells and cells[0]["cell_type"] == "markdown" else 0
     return {**book, "cells": [*cells[:place], cell, *cells[place:]]}
 

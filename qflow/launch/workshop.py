@@ -49,7 +49,7 @@ def prepare(
     pythons = pythons or (_HERE,)
     kinds = [(system, python) for system in systems for python in pythons]
     if extras and ("here", _HERE) not in kinds:
-        # Spark and Proton come as sources; what is built of Spark's here serves all other laptops.
+        # Spark and Proton come as sources; the wheel of Spark built here serves all other laptops.
         kinds.insert(0, ("here", _HERE))
     if "live" in extras and len(kinds) > 1:
         raise RefusalError(
