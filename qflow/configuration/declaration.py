@@ -278,7 +278,7 @@ class BrokerSetup:
         try:
             named = read_options(words, variables, check=convert).get("config")
         except StartupError as error:
-            # Go on with the file alone, whose problems are of interest too.
+            # Continue with the file alone, to report its problems too.
             problems.append(_with_hint(str(error)))
             named, words, variables = None, [], {}
         path = named.text if named else file

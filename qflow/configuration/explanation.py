@@ -383,6 +383,7 @@ def _on_levels(subject: _Subject) -> Iterator[Remark]:
         elif resume.origin is Origin.RESIDUE:
             text = f"resume_{unit}={resume.value} has no stop beside it, yet producers do not go on above it"
             yield _warning(text, "FC-09")
+    # With the stop of one unit turned off, the default stop of the other remains.
     for unit, other in (("count", "size"), ("size", "count")):
         if getattr(subject.settings, f"flow_stop_{unit}") == 0 and stops[other].value:
             yield _note(
@@ -391,6 +392,7 @@ def _on_levels(subject: _Subject) -> Iterator[Remark]:
                 "FC-08",
             )
     stop, limit = levels.stop_count.value, levels.max_count
+    # A hint in messages only: the size of messages is not known here, so capacities prove nothing in bytes.
     if 0 < stop < limit:
         yield _hint(
             "the limit in messages is never exceeded if the capacities of all senders add up to at most "

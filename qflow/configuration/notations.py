@@ -140,6 +140,8 @@ def compare_readings(readings: Mapping[str, Declaration | ConfigurationError]) -
                 for key, value in reading.arguments.items()
                 if key not in first.arguments or type(first.arguments[key]) is not type(value)
             ]
+            # Clients send different types for one value, such as True and "True": the broker may read both
+            # alike.
             is_same = all(
                 key in reading.arguments and reads_same(key, value, reading.arguments[key])
                 for key, value in first.arguments.items()

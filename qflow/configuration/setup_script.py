@@ -198,7 +198,7 @@ def _commands(text: str, notes: list[str]) -> Iterator[_ShellCommand]:
                 if following is None:
                     notes.append(f"line {first}: {error}, and the script ends")
                     return
-                # An open quotation goes on: shlex says so by a ValueError.
+                # An open quotation continues on the next line: shlex reports it by a ValueError.
                 whole += "\n" + following[1]
         words: list[str] = []
         for place, token in enumerate([*tokens, ";"]):
@@ -278,7 +278,7 @@ class _ScriptReader:
                 end = next(
                     (n for n in range(place, len(commands)) if commands[n].words == ["}"]), len(commands)
                 )
-                # What follows the brace on its line is the first command of the body.
+                # The rest of the brace's line is the first command of the body.
                 rest = words[words.index("{") + 1 :] if "{" in words else []
                 first = [_ShellCommand(line, rest)] if rest else []
                 self._functions[function[1] or function[2]] = [*first, *commands[place:end]]
@@ -508,7 +508,7 @@ def _read_deletion(kind: str, words: Sequence[str], line: int, text: str) -> Set
     return SetupStep(line, text, "delete", kind, chosen.name, properties)
 
 
-# What a script leaves behind
+# Results of a script
 
 
 @dataclass(frozen=True, slots=True)
