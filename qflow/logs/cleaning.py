@@ -15,9 +15,11 @@ lateness of the latest row and the offsets of the clocks have to be known before
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeVar
 
 from qflow.logs.foreign_columns import Recognised
@@ -203,8 +205,9 @@ class Order:
 
 # Missing rows
 
-_MOST_SILENCES = 256
+_MOST_SILENCES = 4_096
 _MOST_WINDOWS = 1_000
+_MOST_PASSED = 1_000
 _FEW_JUMPS = 20
 """A producer that leaves out a number in more than one of so many transfers does not number all messages."""
 
@@ -215,36 +218,91 @@ class _Window(NamedTuple):
     begin: int
     end: int
     label: str
+    kind: str
     rows: int = 1
+
+
+_STOPPED = ("incomplete", "undelivered", "unsettled")
+"""Steps that a message may lack."""
+
+
+class _Lives:
+    """The messages of a client that wait for one step: to be complete, delivered or settled."""
+
+    # Later messages pass a message that lacks the step for good; one that takes it late was passed for a while.
+
+    __slots__ = ("number", "passed", "_waiting")
+
+    def __init__(self) -> None:
+        self.number = 0
+        # By label: from when to when its step can have been.
+        self.passed: dict[str, tuple[int, int]] = {}
+        self._waiting: dict[str, int] = {}
+
+    def begin(self, label: str, time: int) -> None:
+        """Note that a message now waits for its step."""
+        self.number += 1
+        self._waiting[label] = time
+        forget_oldest(self._waiting, MOST_UNDER_WAY)
+
+    def end(self, label: str, time: int) -> int | None:
+        """Note that a message takes its step; return since when it waited, None if it did not."""
+        begun = self._waiting.pop(label, None)
+        if begun is None:
+            passed = self.passed.pop(label, None)
+            return passed and passed[0]
+        waiting = self._waiting
+        while waiting:
+            first = next(iter(waiting))
+            # Of two messages of one instant neither is the first.
+            if waiting[first] >= begun:
+                break
+            self.passed[first] = waiting.pop(first), time
+            forget_oldest(self.passed, _MOST_PASSED)
+        return begun
+
+    def forget(self) -> None:
+        """Forget all messages, as when their session ends."""
+        self._waiting.clear()
+        self.passed.clear()
+
+    def windows(self, kind: str) -> list[_Window]:
+        """Return the windows in which steps are missing; none where it is usual that messages lack them."""
+        if len(self.passed) * _FEW_JUMPS > self.number:
+            return []
+        return [_Window(begin, end, label, kind) for label, (begin, end) in self.passed.items()]
 
 
 @dataclass(slots=True)
 class _Client:
-    """A client's last matching rows, and its unsettled deliveries."""
+    """A client's rows so far: when its latest messages to take each step began to wait for it."""
 
     number: int = 0
     prefix: str = ""
     sent: int = 0
     jumps: list[_Window] = field(default_factory=list)
     sent_at: int = -1
-    done_at: int = -1
-    got_at: int = -1
-    # Deliveries that are not settled, with their times; and the time of the last one that was settled.
-    held: dict[tuple[str, str], int] = field(default_factory=dict)
+    done_from: int = -1
+    got_from: int = -1
     settled_from: int = -1
+    incomplete: _Lives = field(default_factory=_Lives)
+    undelivered: _Lives = field(default_factory=_Lives)
+    unsettled: _Lives = field(default_factory=_Lives)
 
 
 class _Holes:
     """Finds spans of a log from which rows are missing; takes the rows in order of time."""
 
     # A completion or delivery of a message that no row sends, a settlement of a message that no row delivers,
-    # and a number that a producer left out are each a window in which a row is missing.  One such row is a
-    # finding about its message.  Where the windows of several messages share a silence of all clients, the
-    # silence is a gap: broker and clients went on, and their log did not.
+    # and a number that a producer left out are each a window in which a row is missing.  So is the time from a
+    # message's last row until a later message passes it, if it is never complete, delivered or settled.  One
+    # such row is a finding about its message.  Where the windows of several messages share a silence of all
+    # clients, the silence is a gap: broker and clients went on, and their log did not.
 
     def __init__(self) -> None:
         self._clients: dict[str, _Client] = {}
-        self._sent: dict[str, None] = {}
+        # By label: the producer.
+        self._sent: dict[str, _Client] = {}
         self._ahead: dict[str, _Window] = {}
         self._windows: list[_Window] = []
         self._silences: list[tuple[int, int, int]] = []
@@ -254,7 +312,7 @@ class _Holes:
 
     def take(self, row: LogRow) -> None:
         """Take a row."""
-        time, name, event, queue, label, _, _ = row
+        time, name, event, _, label, _, _ = row
         if time - self._last > self._shortest:
             self._note_silence(time)
         self._last = time
@@ -263,9 +321,11 @@ class _Holes:
         if client is None:
             client = self._clients[name] = _Client()
         if event == "transfer":
-            self._sent[label] = None
+            self._sent[label] = client
             forget_oldest(self._sent, MOST_UNDER_WAY)
-            self._ahead.pop(label, None)
+            client.incomplete.begin(label, time)
+            if self._ahead.pop(label, None) is None:
+                client.undelivered.begin(label, time)
             client.sent += 1
             number = client.number + 1
             if client.number and label.endswith(f"-{number}"):
@@ -274,27 +334,33 @@ class _Holes:
                 self._note_number(client, label, time)
             client.sent_at = time
         elif event == "deliver":
-            client.held[queue, label] = time
-            if label in self._sent:
-                client.got_at = time
+            client.unsettled.begin(label, time)
+            producer = self._sent.get(label)
+            if producer is not None:
+                sent = producer.undelivered.end(label, time)
+                client.got_from = client.got_from if sent is None else sent
             else:
                 # Its consumer's clock may be behind, so that its transfer follows.
-                self._ahead[label] = _Window(client.got_at, time, label)
+                self._ahead[label] = _Window(client.got_from, time, label, event)
                 forget_oldest(self._ahead, MOST_UNDER_WAY)
         elif event in SETTLEMENTS:
-            delivered = client.held.pop((queue, label), None)
+            delivered = client.unsettled.end(label, time)
             if delivered is None:
                 # Messages are settled in about the order of their deliveries.
-                self._note(_Window(client.settled_from, time, label))
+                self._note(_Window(client.settled_from, time, label, "settle"))
             else:
                 client.settled_from = delivered
         elif event in ("complete", "refused"):
             if label in self._sent:
-                client.done_at = time
+                sent = client.incomplete.end(label, time)
+                client.done_from = client.done_from if sent is None else sent
+                if event == "refused":
+                    client.undelivered.end(label, time)
             else:
-                self._note(_Window(client.done_at, time, label))
+                self._note(_Window(client.done_from, time, label, "complete"))
         elif event == "error":
-            client.held.clear()
+            for lives in (client.incomplete, client.undelivered, client.unsettled):
+                lives.forget()
 
     def _note(self, window: _Window) -> None:
         if len(self._windows) < _MOST_WINDOWS:
@@ -305,7 +371,7 @@ class _Holes:
         number = int(digits) if prefix and digits.isascii() and digits.isdecimal() and len(digits) < 18 else 0
         if client.number and prefix == client.prefix and number > client.number + 1:
             missing = f"{prefix}-{client.number + 1}"
-            client.jumps.append(_Window(client.sent_at, time, missing, number - client.number - 1))
+            client.jumps.append(_Window(client.sent_at, time, missing, "number", number - client.number - 1))
         client.number, client.prefix = number, prefix
 
     def _note_silence(self, time: int) -> None:
@@ -323,33 +389,58 @@ class _Holes:
         for client in self._clients.values():
             if len(client.jumps) * _FEW_JUMPS <= client.sent:
                 windows += client.jumps
+            for kind in _STOPPED:
+                windows += getattr(client, kind).windows(kind)
         windows = [window for window in windows if window.label not in quarantined][:_MOST_WINDOWS]
         first, spans = self._first or 0, dict[tuple[int, int], int]()
-        early = [window for window in windows if window.begin < 0]
+        silences = sorted((begin, end) for _, begin, end in self._silences)
+        longest = max(silences, key=_length, default=None)
+        left = [window for window in windows if window.begin >= 0]
+        while left:
+            # The silence that most windows share; of those the longest.
+            counts = _count_around(silences, left)
+            span = max(counts, key=lambda one: (counts[one], _length(one)), default=(0, 0))
+            within = [one for one in left if one.begin <= span[0] and span[1] <= one.end]
+            labels, kinds = {one.label for one in within}, {one.kind for one in within}
+            # One client's habit stops lives in one way; if they stop in two, the log is the cause.
+            is_shared = len(labels) > 1 + unknown and not (len(kinds) == 1 and kinds <= {*_STOPPED})
+            # All that is odd in the log is odd about its longest silence.
+            is_only = not unknown and not spans and span == longest and 2 * len(within) > len(windows)
+            is_many = sum(one.rows for one in within if one.kind not in _STOPPED) > 2 + unknown
+            if not (is_shared or is_only or is_many):
+                break
+            spans[span] = sum(one.rows for one in within)
+            windows = [one for one in windows if one.label not in labels]
+            left = [one for one in windows if one.begin >= 0]
+        begun = min((end for _, end in spans), default=self._last + 1)
+        early = [window for window in windows if window.begin < 0 and window.end < begun]
         if len(early) > 1 + unknown:
             # The log begins when messages are under way already.
             spans[first - 1, first] = len(early)
-        left = [window for window in windows if window.begin >= 0]
-        while left:
-            # The silence that most messages share; of those the longest.
-            best, within = 0, list[_Window]()
-            span = (0, 0)
-            for _, begin, end in sorted(self._silences, reverse=True):
-                inside = [one for one in left if one.begin <= begin and end <= one.end]
-                number = len({one.label for one in inside})
-                if number > best:
-                    best, within, span = number, inside, (begin, end)
-            rows = sum(one.rows for one in within)
-            if best <= 1 + unknown and rows <= 2 + unknown:
-                break
-            spans[span] = rows
-            left = [one for one in left if one not in within]
         silent = sum(end - begin for begin, end in spans)
         lasts = max(1, self._last - first - silent)
         return tuple(
             Gap(begin, end, max(rows, round(self._rows * (end - begin) / lasts)))
             for (begin, end), rows in sorted(spans.items())
         )
+
+
+def _length(span: tuple[int, int]) -> int:
+    return span[1] - span[0]
+
+
+def _count_around(
+    silences: Sequence[tuple[int, int]], windows: Iterable[_Window]
+) -> dict[tuple[int, int], int]:
+    """Return how many windows hold each silence whole; silences in order."""
+    steps = [0] * (len(silences) + 1)
+    for window in windows:
+        first = bisect_left(silences, (window.begin, 0))
+        end = bisect_right(silences, window.end, key=itemgetter(1))
+        if first < end:
+            steps[first] += 1
+            steps[end] -= 1
+    return dict(zip(silences, accumulate(steps), strict=False))
 
 
 # A log

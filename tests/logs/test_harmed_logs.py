@@ -20,10 +20,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recordings import RECORDINGS
 
-from qflow.logs import ClientLog, audit
+from qflow.logs import ClientLog, LogRow, audit
 from qflow.workload import Workload
 
 DIRTY, REPORTS = RECORDINGS / "foreign" / "dirty", RECORDINGS / "reports"
+FOREIGN = sorted(path.name.split(".")[0] for path in (RECORDINGS / "foreign").glob("*.csv.gz"))
 HEAD = ("ts_us", "client", "event", "queue", "label", "size", "group")
 SECOND, MISSING = 1_000_000, {"rows missing"}
 
@@ -185,6 +186,19 @@ def test_any_harmed_log_of_a_stranger_convicts_nobody(tmp_path_factory, seed, ha
     assert {one.kind for one in found.findings} <= HARMS[harm], [one.text() for one in found.findings[:3]]
 
 
+@pytest.mark.parametrize("name", FOREIGN)
+def test_thirty_missing_rows_are_one_finding_and_no_other(name):
+    """Few messages lose all their rows then: some stop, of some the end is there without its beginning."""
+    with gzip.open(RECORDINGS / "foreign" / f"{name}.csv.gz", "rt", newline="") as file:
+        rows = [_row(row) for row in list(csv.reader(file))[1:]]
+    workload = Workload.load(RECORDINGS / "foreign" / f"{name}.json")
+    for share in (0.12, 0.3, 0.5, 0.7, 0.9):
+        begin = int(len(rows) * share)
+        found = audit(ClientLog(name, rows[:begin] + rows[begin + 30 :]), workload).findings
+        assert [one.kind for one in found] == ["rows missing"], share
+        assert abs(found[0].time - rows[begin - 1].ts_us) < SECOND / 2, (share, found[0])
+
+
 # The verdicts that stand beside the logs
 
 
@@ -256,6 +270,4 @@ def test_completions_withheld_by_lower_thresholds_than_the_files_are_a_finding(l
 
 
 def _row(row):
-    from qflow.logs import LogRow
-
     return LogRow(int(row[0]), *row[1:5], int(row[5] or 0), row[6])
