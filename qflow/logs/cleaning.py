@@ -229,7 +229,7 @@ _STOPPED = ("incomplete", "undelivered", "unsettled")
 class _Lives:
     """The messages of a client that wait for one step: to be complete, delivered or settled."""
 
-    # Later messages pass a message that lacks the step for good; one that takes it late was passed for a while.
+    # Later messages pass one that lacks the step for good; one that takes it late is passed for a while.
 
     __slots__ = ("number", "passed", "_waiting")
 
@@ -294,10 +294,10 @@ class _Holes:
     """Finds spans of a log from which rows are missing; takes the rows in order of time."""
 
     # A completion or delivery of a message that no row sends, a settlement of a message that no row delivers,
-    # and a number that a producer left out are each a window in which a row is missing.  So is the time from a
-    # message's last row until a later message passes it, if it is never complete, delivered or settled.  One
-    # such row is a finding about its message.  Where the windows of several messages share a silence of all
-    # clients, the silence is a gap: broker and clients went on, and their log did not.
+    # and a number that a producer left out are each a window in which a row is missing.  So is the time from
+    # a message's last row until a later message passes it, if it is never complete, delivered or settled.
+    # One such row is a finding about its message.  Where the windows of several messages share a silence of
+    # all clients, the silence is a gap: broker and clients went on, and their log did not.
 
     def __init__(self) -> None:
         self._clients: dict[str, _Client] = {}

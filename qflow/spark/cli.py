@@ -75,6 +75,13 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
     )
     cut = "cut a component of more rows, if it is more than a task's share, where its queues are empty; "
     _add_number(audit, "--cut", cut + "default: 1000000", 1_000_000)
+    audit.add_argument(
+        "--fail-on",
+        default="many-rows",
+        metavar="WHAT,…",
+        help="status 1 if there are findings, quarantined rows (rows), or over 5 %% of them (many-rows); "
+        "default: many-rows; '' for never",
+    )
     add_json(audit)
 
 
@@ -202,9 +209,12 @@ def _cause_of(text: str) -> str:
 def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
     import tempfile
 
+    from qflow.logs.cli import failures_of
     from qflow.spark.ingest import make_lake
+    from qflow.spark.lake import read_row_counts, sum_row_counts, write_row_counts
     from qflow.spark.workers import TaskProgress
 
+    fails = failures_of(namespace.fail_on)
     with tempfile.TemporaryDirectory(prefix="qflow-lake-") as scratch:
         lake = namespace.lake or f"{scratch}/lake"
         report = None
@@ -214,12 +224,24 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
                     spark, namespace.logs, lake, namespace.workloads, namespace.buckets, namespace.map,
                     namespace.day, namespace.format,
                 )  # fmt: skip
+        counts = read_row_counts(lake)
+        if namespace.out:
+            write_row_counts(namespace.out, counts)
         summary = _audit_lake(spark, lake, namespace)
+    cleaning = sum_row_counts(counts.values())
+    if counts:
+        summary["set_aside"], summary["headline"] = cleaning.quarantined, cleaning.headline()
     if report is not None:
-        summary["set_aside"], summary["kept"] = report.set_aside, report.kept
+        summary.setdefault("set_aside", report.set_aside)
+        summary["kept"] = report.kept
         summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:_SHOWN]]
     print(json.dumps(summary) if namespace.json else paint_states(_summary_text(summary)))
-    return 0
+    there = {
+        "findings": "finding" in summary["results"],
+        "rows": bool(summary.get("set_aside")),
+        "many-rows": cleaning.is_partial,
+    }
+    return int(any(there[what] for what in fails))
 
 
 def _audit_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) -> dict[str, Any]:
@@ -281,8 +303,9 @@ _KINDS = {
 def _summary_text(summary: dict[str, Any]) -> str:
     lines = []
     if "events" in summary:
-        aside = f", {summary['set_aside']} rows set aside" if "set_aside" in summary else ""
+        aside = f", {format_count(summary['set_aside'], 'row')} quarantined" if "set_aside" in summary else ""
         lines.append(f"{summary['events']} events{aside}")
+        lines += filter(None, [summary.get("headline")])
         if summary.get("kept"):
             lines.append(f"in the lake already, and not read again: {', '.join(summary['kept'][:_SHOWN])}")
         lines += [

@@ -14,8 +14,10 @@ from qflow.kit import RefusalError
 from qflow.labs.charts import Chart, plain
 from qflow.logs.findings import finding_of
 from qflow.spark import questions
+from qflow.spark.lake import read_row_counts, sum_row_counts
 from qflow.spark.lake_audit import results_with_keys
 from qflow.spark.tables import FORMAT, KEYS, RESULTS, missing_of
+from qflow.wording import format_count
 from qflow.workload.agenda import SECOND
 
 if TYPE_CHECKING:
@@ -307,6 +309,10 @@ def report_day(
     if day not in days:
         raise RefusalError(f"{results}: there are no results of {day}, but of {', '.join(days)}")
     report = report_on(rows.where(rows.day == day).select(*RESULTS), day)
+    counts = sum_row_counts(one for one in read_row_counts(results).values() if one.day == day)
+    if counts.quarantined:
+        words = counts.headline() or f"{format_count(counts.quarantined, 'row')} quarantined."
+        report = replace(report, claims=(words, *report.claims))
     missing = missing_of(row.part for row in there if row.day == day)
     if missing is None:
         return report

@@ -35,7 +35,7 @@ from qflow.logs.log_file import (
     source_of,
 )
 from qflow.logs.workload_file import workload_of, workload_text
-from qflow.spark.lake import count_events, write_lake
+from qflow.spark.lake import RowCount, count_events, write_lake, write_row_counts
 from qflow.spark.tables import (
     FORMAT,
     KEYS,
@@ -312,17 +312,31 @@ def make_lake(
         aside = split.where("reason IS NOT NULL").select(*QUARANTINE)
         try:
             first = aside.orderBy("source", "row").limit(_SHOWN).collect()
-            # Fewer than the limit are all there are; only a longer quarantine costs another pass.
-            count = len(first) if len(first) < _SHOWN else aside.count()
+            rows = _count_rows(split, map(source_of, new), day)
+            count = sum(one.quarantined for one in rows.values())
             # Rows of clients that a workload lacks are quarantined like damaged ones; only a log that gives
             # no row for any other reason is refused, by its first reason.
             has_rows = not first or not lake.where(~lake.event.isin(BEGIN, END)).isEmpty()
             if not has_rows and aside.where(aside.reason.startswith(_STRANGER)).isEmpty():
                 raise RefusalError(f"{first[0].source}: {first[0].reason}")
+            write_row_counts(folder, rows)
             events |= write_lake(lake, folder, buckets, made_of, day, form)
         finally:
             split.unpersist()
     return LakeReport(str(folder), events, count, first, sorted(kept))
+
+
+def _count_rows(split: DataFrame, sources: Iterable[str], day: str) -> dict[str, RowCount]:
+    """Return the number of good and of quarantined rows of each log, given all rows of _SPLIT."""
+    from pyspark.sql import functions as sf
+
+    clients = split.where("event IS NULL").unionByName(split.where(~split.event.isin(BEGIN, END)))
+    source = sf.coalesce("source", sf.substring_index("component", "/", 1)).alias("log")
+    counted = clients.groupBy(source).agg(
+        sf.count("component").alias("rows"), sf.count("reason").alias("bad")
+    )
+    found = {row.log: (row.rows, row.bad) for row in counted.collect()}
+    return {name: RowCount(day, *found.get(name, (0, 0))) for name in sources}
 
 
 def _kept_logs(there: DataFrame | None, made_of: Mapping[str, str], folder: str) -> set[str]:

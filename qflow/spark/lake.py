@@ -9,11 +9,13 @@ component limits the speed-up of a fleet (:func:`speed_up`).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from qflow.kit import RefusalError
+from qflow.logs.cleaning import Cleaning
 from qflow.spark.tables import (
     FORMAT,
     KEYS,
@@ -22,9 +24,42 @@ from qflow.spark.tables import (
     missing_of,
     part_names,
 )
+from qflow.writing import write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_ROW_COUNTS = "_rows.json"
+"""The file beside a table with the rows of its logs; Spark ignores names that begin with an underscore."""
+
+
+class RowCount(NamedTuple):
+    """The number of good and of quarantined rows of a log, and the log's day."""
+
+    day: str
+    rows: int
+    quarantined: int
+
+
+def write_row_counts(folder: str | Path, counts: Mapping[str, RowCount]) -> None:
+    """Add the row counts of logs to those beside a table; nothing is kept at an address of Spark's own."""
+    if counts and "://" not in str(folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        write_file(Path(folder, _ROW_COUNTS), json.dumps({**read_row_counts(folder), **counts}) + "\n")
+
+
+def read_row_counts(folder: str | Path) -> dict[str, RowCount]:
+    """Return the row count of each log that is kept beside a table, by the log's name."""
+    path = Path(folder, _ROW_COUNTS)
+    if "://" in str(folder) or not path.exists():
+        return {}
+    return {source: RowCount(*count) for source, count in json.loads(path.read_text("utf-8")).items()}
+
+
+def sum_row_counts(counts: Iterable[RowCount]) -> Cleaning:
+    """Return the rows of several logs as one cleaning, whose headline warns of many quarantined rows."""
+    counts = list(counts)
+    return Cleaning(rows=sum(one.rows for one in counts), quarantined=sum(one.quarantined for one in counts))
 
 
 def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """``qflow spark``: every request that cannot be fulfilled ends in one sentence and status 2."""
 
+import json
 import os
 import re
 import signal
@@ -118,6 +119,41 @@ def test_a_sweep_of_several_replays_says_how_sure_it_is():
     ]
 
 
+def test_quarantined_rows_are_counted_in_summary_and_report_and_set_the_status(capsys, tmp_path, spark):
+    """Of 40 rows, 4 have no time; another log of the same lake is whole."""
+    rows = [f"{1000 * n},p,transfer,q,p-{n},1," for n in range(1, 21)]
+    rows += [f"{1000 * n + 500},p,complete,q,p-{n},0," for n in range(1, 21)]
+    workload = {"name": "w", "duration": 1, "queues": {"q": {}}}
+    workload["producers"] = [{"name": "p", "to": ["", "q"], "rate": 1000, "capacity": 50, "size": 1}]
+    bad = [f"noon,{row.partition(',')[2]}" for row in rows[:2]] + rows[2:20]
+    bad += [f"noon,{row.partition(',')[2]}" for row in rows[20:22]] + rows[22:]
+    for name, lines in (("bad", bad), ("whole", rows)):
+        text = "\n".join(["ts_us,client,event,queue,label,size,group", *lines])
+        (tmp_path / f"{name}.csv").write_text(text + "\n")
+        (tmp_path / f"{name}.json").write_text(json.dumps(workload))
+    places = ["--lake", str(tmp_path / "lake"), "--out", str(tmp_path / "out"), "--day", "2026-11-27"]
+    many = "10.0% of the rows were quarantined: the audit covers only the rest"
+    audit = ["spark", "audit", *places]
+    assert main([*audit, str(tmp_path / "bad.csv")]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].endswith("events, 4 rows quarantined") and said[1] == many
+    # The lake remembers the count; the results have it for the page.
+    for fail_on, status in (("many-rows", 1), ("rows,findings", 1), ("findings", 0), ("", 0)):
+        assert main([*audit, "--json", "--fail-on", fail_on]) == status, fail_on
+        summary = json.loads(capsys.readouterr().out)
+        assert (summary["set_aside"], summary["headline"]) == (4, many)
+    report = ["spark", "report", str(tmp_path / "out"), "--page", str(tmp_path / "day.html")]
+    assert main(report) == 0 and many in (tmp_path / "day.html").read_text()
+    # 4 of 80 rows are not more than a twentieth.
+    capsys.readouterr()
+    assert main([*audit, str(tmp_path / "whole.csv")]) == 0
+    assert "4 rows quarantined" in capsys.readouterr().out
+    assert main(report) == 0
+    page = (tmp_path / "day.html").read_text()
+    assert "4 rows quarantined." in page and many not in page
+    assert "must be some of findings, rows, many-rows" in refused(capsys, *audit[1:], "--fail-on", "all")
+
+
 def test_a_report_on_a_day_is_one_page_with_its_charts(capsys, tmp_path, spark):
     """Of two logs with a queue of one name, which is no markup."""
     from dataclasses import replace
@@ -143,7 +179,8 @@ def test_a_report_on_a_day_is_one_page_with_its_charts(capsys, tmp_path, spark):
     assert capsys.readouterr().out.endswith("day.html: flow control: undated\n")
     text = page.read_text()
     assert "<q>" not in text and "&lt;q&gt;" in text and "held 4 transfers" in text
-    assert "4 findings." in text and text.count("what was delivered to the client and is not settled") == 4
+    # Each log has one that rows are missing at its begin, and two of its accepts.
+    assert "6 findings." in text and text.count("what was delivered to the client and is not settled") == 4
     charts = [ElementTree.fromstring(part.split("</div>")[0]) for part in text.split('qflow-wide">')[3:]]
     assert len(charts) == 3 and all("monday/" in "".join(chart.itertext()) for chart in charts)
     assert "there are no results of 2026-11-27, but of undated" in refused(
