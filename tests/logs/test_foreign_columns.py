@@ -346,7 +346,7 @@ def test_a_capacity_that_no_row_shows_is_not_one_in_silence(tmp_path, capsys):
     assert inferred == {"queues.q": UNDECLARED, "producers.p.capacity": words}
     first = output_of(capsys, "predict", made, path).splitlines()[0]
     assert first.startswith(
-        "capacity of p: not seen in the log, what is predicted of blocks is a guess; give it with"
+        "capacity of p: not seen in the log, so the prediction of blocks is a guess; give it with"
     )
     assert json.loads(output_of(capsys, "predict", made, path, "--json"))["capacity_not_seen"] == {"p": words}
     # Once it is given, there is nothing left to say.
