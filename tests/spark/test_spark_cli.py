@@ -151,6 +151,7 @@ def test_quarantined_rows_are_counted_in_summary_and_report_and_set_the_status(c
     assert main(report) == 0
     page = (tmp_path / "day.html").read_text()
     assert "4 rows quarantined." in page and many not in page
+    capsys.readouterr()
     assert "must be some of findings, rows, many-rows" in refused(capsys, *audit[1:], "--fail-on", "all")
 
 
