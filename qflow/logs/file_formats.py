@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from qflow.kit import explain_missing
-from qflow.trace.files import DAMAGE
+from qflow.trace.files import DAMAGE, BoundedLines
 from qflow.workload.attributes import is_text
 
 LOG_ENDINGS = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".parquet")
@@ -87,6 +87,10 @@ def log_files(given: str | Path | Sequence[str | Path]) -> list[Path]:
     return files
 
 
+_MARKS = b"\x00\xef\xbb\xbf\xff\xfe"
+"""Nulls and byte order marks."""
+
+
 def _is_part(path: Path, folder: Path) -> bool:
     # What Spark and Hadoop write beside the parts begins with a dot or an underscore; a workload is .json.
     hidden = any(name.startswith((".", "_")) for name in path.relative_to(folder).parts)
@@ -115,6 +119,9 @@ def open_table(path: Path, choose_columns: ChooseColumns, separator: str = "") -
         except DAMAGE as error:
             yield RawTable((), iter(()), (), [_DAMAGED.format(error)])
             return
+        if is_packed and not head.translate(None, _MARKS).lstrip().startswith(b"["):
+            # An array may be one line as a whole.
+            binary = io.BufferedReader(BoundedLines(binary))
         # What is no UTF-8 becomes surrogates, by which its line is known.
         text = io.TextIOWrapper(binary, encoding=_encoding_of(head), errors="surrogateescape", newline="")
         rows = _rows_of_text(text, head, path.name, separator, choose_columns)
@@ -147,7 +154,7 @@ def _rows_of_text(
     text: io.TextIOWrapper, head: bytes, name: str, separator: str, choose_columns: ChooseColumns
 ) -> Iterator[Sequence[object] | BadRowError]:
     # Nulls and marks are of UTF-16 and of no interest here.
-    start = head.translate(None, b"\x00\xef\xbb\xbf\xff\xfe").lstrip()
+    start = head.translate(None, _MARKS).lstrip()
     is_named = any(ending in name for ending in (".jsonl", ".ndjson"))
     if start[:1] == b"[" and (start[1:].lstrip()[:1] == b"{" or ".json" in name.removesuffix("l")):
         return _json_rows(_array_items(text), choose_columns)

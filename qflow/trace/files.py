@@ -411,7 +411,7 @@ def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
     """Open a file to read, a ``.gz`` file unpacked and without lines longer than any record."""
     with path.open("rb") as raw:
         is_packed = path.name.endswith(".gz")
-        yield io.BufferedReader(_BoundedLines(gzip.GzipFile(fileobj=raw))) if is_packed else raw
+        yield io.BufferedReader(BoundedLines(gzip.GzipFile(fileobj=raw))) if is_packed else raw
 
 
 _LONGEST_LINE = 1 << 25
@@ -424,16 +424,18 @@ class _LongLineError(gzip.BadGzipFile):
         super().__init__(f"a line has more than {_LONGEST_LINE:,} bytes, which no record has")
 
 
-class _BoundedLines(io.RawIOBase):
+class BoundedLines(io.RawIOBase):
     """The content of a packed file, read until a line is too long to be a record."""
 
-    def __init__(self, packed: gzip.GzipFile) -> None:
+    def __init__(self, packed: gzip.GzipFile | io.BufferedReader) -> None:
         self._packed, self._length = packed, 0
 
     def readable(self) -> bool:
+        """Return True, as ``io.BufferedReader`` asks."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Read the next bytes; BadGzipFile if the line they belong to is too long."""
         data = self._packed.read1(len(buffer))
         buffer[: len(data)] = data
         last = data.rfind(b"\n")
