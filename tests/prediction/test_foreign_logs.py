@@ -14,7 +14,7 @@ FEW = 5
 """Replays that show the same as nineteen, in a quarter of the time."""
 
 
-@pytest.mark.parametrize(("name", "setting"), cases())
+@pytest.mark.parametrize(("name", "setting"), [*cases()])
 def test_a_value_is_within_the_range_or_said_to_be_a_bound(name, setting):
     report, found = answer(name, setting, FEW), truth_of(name)
     if found["settings"][setting].get("censored"):
