@@ -102,7 +102,7 @@ def test_a_design_holds_in_independent_runs():
     assert [one for _, failed in found for one in failed] == []
 
 
-@pytest.mark.release
+@pytest.mark.thorough
 def test_twelve_designs_hold_in_independent_runs():
     found = [broken(number) for number in range(12)]
     assert [one for _, failed in found for one in failed] == []

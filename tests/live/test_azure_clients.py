@@ -117,7 +117,7 @@ def test_a_password_is_not_replaced_by_a_token():
 
 
 @pytest.mark.slow
-@pytest.mark.release
+@pytest.mark.thorough
 @pytest.mark.parametrize("program", ["azure_servicebus", "azure_eventhub"])
 def test_azure_s_own_senders_get_a_card(program):
     pytest.importorskip(program.replace("_", "."))

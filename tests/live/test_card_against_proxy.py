@@ -240,7 +240,7 @@ def compare_faults(name, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.release
+@pytest.mark.thorough
 @pytest.mark.parametrize("brake", BRAKES)
 def test_each_statement_about_twenty_programs_is_what_the_proxy_counted(tmp_path, brake):
     names = [name for name in SENDERS if name != "a connection each"]
@@ -248,14 +248,14 @@ def test_each_statement_about_twenty_programs_is_what_the_proxy_counted(tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.release
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", OF_NODE)
 def test_each_statement_about_programs_of_node_is_what_the_proxy_counted(tmp_path, name):
     check(name, "silence", tmp_path / "run", PATIENT)
 
 
 @pytest.mark.slow
-@pytest.mark.release
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["one by one, patient", "resends later", "window 20", "a link each", "raw"])
 def test_faults_of_more_programs_are_what_the_proxy_counted(tmp_path, name):
     found = compare_faults(name, tmp_path / "run")
@@ -272,7 +272,7 @@ def statements(card):
 
 
 @pytest.mark.slow
-@pytest.mark.release
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["one by one", "two connections", "window 20", "resends later", "dies"])
 def test_no_statement_depends_on_the_load_of_five_workers(tmp_path, name):
     alone = statements(check(name, "silence", tmp_path / "alone", PATIENT))

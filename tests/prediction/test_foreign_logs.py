@@ -92,7 +92,7 @@ def judge(seed, folder):
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(8), pytest.param(range(8, 40), marks=pytest.mark.release)], ids=["few", "all"]
+    "seeds", [range(8), pytest.param(range(8, 40), marks=pytest.mark.thorough)], ids=["few", "all"]
 )
 def test_logs_of_an_independent_simulator_are_predicted(seeds, tmp_path):
     found = [one for seed in seeds for one in judge(seed, tmp_path)]
