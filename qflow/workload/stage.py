@@ -117,6 +117,10 @@ class Stage:
             session.consuming.on_delivery = None
 
 
+_MANY_OBJECTS = 50_000
+"""Objects of a run from which on it is worth to keep the collector's next walk away from them."""
+
+
 @contextmanager
 def pause_collector() -> Iterator[None]:
     """Switch the garbage collector off during a run, which makes a million objects and drops hardly one."""
@@ -128,8 +132,9 @@ def pause_collector() -> Iterator[None]:
         if was_enabled:
             # Freezing and thawing moves all objects to the oldest generation.  Otherwise the first allocation
             # after the run walks through all its events, which took a fifth of a traced run of 100,000
-            # messages.  Whoever has frozen objects of his own keeps them frozen, and pays that once.
-            if not gc.get_freeze_count():
+            # messages.  Whoever has frozen objects of his own keeps them frozen.  To count these walks through
+            # them, for some milliseconds in a Spark worker or a test, so a short run does without.
+            if gc.get_count()[0] > _MANY_OBJECTS and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
