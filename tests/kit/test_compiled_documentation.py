@@ -100,7 +100,7 @@ def test_help_shows_it():
     session = Broker().session("s")
     for shown, words in (
         (Message, "What a producer sends: properties and an amount of content."),
-        (Broker.advance, "Set the time, in microseconds since the start"),
+        (Broker.advance, "Advance the time, in microseconds since the start"),
         (Session.queue_declare, "Make a queue, unless there is one of that name already"),
         (session.queue_declare, "Make a queue, unless there is one of that name already"),
     ):

@@ -930,8 +930,9 @@ def test_a_run_that_has_ended_leaves_its_clients_to_no_collector(network):
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
-def test_the_collector_pauses_and_does_not_walk_through_a_run_s_events(is_enabled):
+def test_the_collector_pauses_and_does_not_walk_through_a_run_s_events(is_enabled, monkeypatch):
     """They are in its oldest generation at once, and it is on or off as before."""
+    monkeypatch.setattr("qflow.workload.stage._MANY_OBJECTS", 100)
     workload = Workload("once", 5, {"q": {}}, producers=(producer(rate=100),))
     # A test before this one may have frozen what was there.
     gc.unfreeze()
