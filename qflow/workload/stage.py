@@ -130,10 +130,10 @@ def pause_collector() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            # Freezing and thawing moves all objects to the oldest generation.  Otherwise the first allocation
-            # after the run walks through all its events, which took a fifth of a traced run of 100,000
-            # messages.  Whoever has frozen objects of his own keeps them frozen.  Counting these walks through
-            # them, which a Spark worker or a test would pay at each short run.
+            # Freezing and thawing moves all objects to the oldest generation.  Otherwise the first
+            # allocation after the run walks through all its events, which took a fifth of a traced run
+            # of 100,000 messages.  Whoever has frozen objects of his own keeps them frozen.  Counting
+            # these walks through them, which a Spark worker or a test would pay at each short run.
             if gc.get_count()[0] > _MANY_OBJECTS and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
