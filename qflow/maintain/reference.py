@@ -111,7 +111,7 @@ def _broker_failures_page() -> str:
         lines += [
             f"## {what[0].upper()}{what[1:]}",
             "",
-            f"*{how}*; {here}. *Source*: {_link_rules(source)}.",
+            f"*{how}*; {here}. *Source*: {_link_rules(source, page='rules.md')}.",
             "",
         ]
         lines += ["```python", *commands.split("; "), "```", ""]
@@ -224,7 +224,7 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(_cell(cell) for cell in cells)} |"
 
 
-def _link_rules(text: str, own: str = "") -> str:
+def _link_rules(text: str, own: str = "", page: str = "") -> str:
     """Return text with its signs as Markdown shows them, and each other rule's id as a link to it."""
     plain = re.sub(r"[\\`*<\[\]]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
-    return RULE.sub(lambda id: id[0] if id[0] == own else f"[{id[0]}](#{id[0].lower()})", plain)
+    return RULE.sub(lambda id: id[0] if id[0] == own else f"[{id[0]}]({page}#{id[0].lower()})", plain)
