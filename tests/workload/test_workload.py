@@ -959,7 +959,8 @@ def test_objects_that_were_frozen_stay_frozen():
         before = gc.get_freeze_count()
         assert before > 0
         simulate(Workload("once", 1, {"q": {}}, producers=(producer(),)))
-        assert gc.get_freeze_count() == before
+        # Thawed there would be none; some that nobody refers to any more may be gone.
+        assert before - 100 < gc.get_freeze_count() <= before
     finally:
         gc.unfreeze()
 
