@@ -44,7 +44,7 @@ def test_releases_of_groups_are_predicted_since_all_that_is_read_at_once_goes_fi
 
 
 @pytest.mark.parametrize(
-    ("source", "run"), [("slow-consumer", 1), pytest.param("slow-consumer", 3, marks=pytest.mark.release)]
+    ("source", "run"), [("slow-consumer", 1), pytest.param("slow-consumer", 3, marks=pytest.mark.thorough)]
 )
 def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, run):
     report = predicted(source, run, 7, replays=9)

@@ -52,7 +52,7 @@ def assert_close(recorded, predicted):
     ("name", "is_whole"),
     [
         *((name, False) for name in WITHIN),
-        *(pytest.param(name, True, marks=pytest.mark.release) for name in (*WITHIN, "fanout-one-slow")),
+        *(pytest.param(name, True, marks=pytest.mark.thorough) for name in (*WITHIN, "fanout-one-slow")),
     ],
 )
 def test_the_recorded_settings_are_predicted(name, is_whole):
@@ -72,7 +72,7 @@ ROUGH = {"q04", "q16", "q18"}
 the broker reported hardly once a second: neither what was recorded then nor what is predicted is exact."""
 
 
-@pytest.mark.release
+@pytest.mark.thorough
 def test_the_queues_of_a_fleet_are_predicted_but_for_those_that_were_hardly_reported():
     log = ClientLog.load(WORKLOADS / "fleet.parquet")
     report = predict(Workload.load(WORKLOADS / "fleet.json"), log, compare_models=False, replays=1)
