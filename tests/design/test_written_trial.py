@@ -94,7 +94,7 @@ def test_a_plain_simulation_agrees_with_a_small_trial(tmp_path, capsys, room, ve
     agrees(mapping, made, range(3), 90)
 
 
-@pytest.mark.release
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", [1, 25])
 def test_a_plain_simulation_agrees_with_the_trial(tmp_path, capsys, part):
     """With one of two consumers away for 30 s, 100 MB are full in a dozen: no setting keeps 2 s."""

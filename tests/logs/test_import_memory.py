@@ -54,7 +54,7 @@ def peak(folder, number, *words):
         tracemalloc.stop()
 
 
-@pytest.mark.release
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "most"),
     [
