@@ -16,7 +16,9 @@ WORKLOADS = RECORDINGS / "workloads"
 def paths(name: str, run: int = 0) -> tuple[str, str]:
     """Name the files of a recorded workload: what its clients were to do, and what they logged in a run."""
     workload, repeats = WORKLOADS / f"{name}.json", WORKLOADS / "repeats"
-    log = repeats / f"{name}-{run}.parquet" if run else WORKLOADS / f"{name}.csv.gz"
+    log = WORKLOADS / f"{name}.csv.gz"
+    if run:
+        log = next(path for end in ("csv.gz", "parquet") if (path := repeats / f"{name}-{run}.{end}").exists())
     return str(workload if workload.exists() else repeats / f"{name}.json"), str(log)
 
 

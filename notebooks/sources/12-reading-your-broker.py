@@ -269,7 +269,7 @@ band
 
 # %% id="receipt"
 receipt = qf.prediction.receipt_of(same)
-later = [recordings / "repeats" / f"slow-consumer-{run}.parquet" for run in (1, 2, 3)]
+later = [recordings / "repeats" / f"slow-consumer-{run}.csv.gz" for run in (1, 2, 3)]
 scores = [qf.prediction.score(receipt, qf.ClientLog.load(path))["measures"] for path in later]
 rows = [
     (one["measure"], one["low"], one["high"], *(own[place]["recorded"] for own in scores))
