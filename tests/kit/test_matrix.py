@@ -172,12 +172,24 @@ def test_a_command_works_or_says_in_one_sentence_why_not(row, environments, work
     said = f"{done.stdout}\n{done.stderr}"
     assert done.returncode == int(row.status), said[-3000:]
     assert row.says in said
-    # The bench quotes the last words of a client, which may be a traceback of its own.
-    assert "Traceback" not in done.stderr.partition("output of the run")[0]
+    assert tracebacks_of_ours(words, done.stderr) == []
     if row.status == "2":
         # The last line is the sentence; before it there may be lines that say what is being done.
         assert done.stderr.strip().splitlines()[-1].startswith("qflow: ")
         assert done.stdout == ""
+
+
+def tracebacks_of_ours(command: list[str], said: str) -> list[str]:
+    """Return the tracebacks in what a command said, without those of a client that the bench quotes.
+
+    The bench alone quotes: its child's output, below a heading. There a traceback is the client's unless it
+    has passed through the kit.
+    """
+    heading = "\noutput of the run "
+    own, _, quoted = said.partition(heading) if "check-client" in command else (said, "", "")
+    blocks = re.findall(r"^Traceback .*\n(?:[ \t].*\n|\n)*", quoted, re.MULTILINE)
+    kit = re.compile(rf'File "(?:{re.escape(str(ROOT))}|.*[/\\]site-packages)[/\\]qflow[/\\]')
+    return [*re.findall("Traceback.*", own), *filter(kit.search, blocks)]
 
 
 def check_until(row: Row, words: list[str], folder: Path, names: dict[str, str]) -> None:
@@ -255,6 +267,18 @@ def test_each_extra_that_a_page_installs_has_an_environment():
     covered = there | {extra for name in there for extra in name.split(",")}
     assert extras <= covered
     assert {"lab", "trace", "site", "live", "spark", "test"} <= covered
+
+
+def test_a_traceback_of_ours_is_found_and_a_clients_is_not():
+    head, client = "Traceback (most recent call last):\n", '  File "/home/me/qflow/client.py", line 3\n'
+    bench, other = ["qflow", "check-client", "--", "python", "client.py"], ["qflow", "serve"]
+    quoted = f"it stops\n\noutput of the run 'half':\n{head}{client}    send()\nOSError\n"
+    assert tracebacks_of_ours(bench, quoted) == []
+    assert len(tracebacks_of_ours(bench, f"{head}{client}OSError\n{quoted}")) == 1
+    for place in ("/venv/lib/python3.11/site-packages", ROOT):
+        passed = f'  File "{place}/qflow/live/cli.py", line 7\n    run()\nOSError\n'
+        assert len(tracebacks_of_ours(bench, f"{quoted}{head}{client}{passed}")) == 1
+    assert len(tracebacks_of_ours(other, quoted)) == 1
 
 
 def test_a_page_with_an_unknown_command_is_found():
