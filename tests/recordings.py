@@ -18,7 +18,8 @@ def paths(name: str, run: int = 0) -> tuple[str, str]:
     workload, repeats = WORKLOADS / f"{name}.json", WORKLOADS / "repeats"
     log = WORKLOADS / f"{name}.csv.gz"
     if run:
-        log = next(path for end in ("csv.gz", "parquet") if (path := repeats / f"{name}-{run}.{end}").exists())
+        found = (repeats / f"{name}-{run}.{end}" for end in ("csv.gz", "parquet"))
+        log = next(path for path in found if path.exists())
     return str(workload if workload.exists() else repeats / f"{name}.json"), str(log)
 
 
