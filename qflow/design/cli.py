@@ -25,7 +25,8 @@ from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
     from qflow.design.frontier import Limits
-    from qflow.design.recommend import DemandBound, Recommendation
+    from qflow.design.recommend import Recommendation
+    from qflow.prediction.evidence import Demand
     from qflow.workload.model import Workload
 
 
@@ -179,12 +180,12 @@ def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
             print(f"\n{file}: stop × capacity of {queue}.", *drawn.claims, sep="\n")
 
 
-def _workload(namespace: argparse.Namespace) -> tuple[Workload, dict[str, DemandBound]]:
+def _workload(namespace: argparse.Namespace) -> tuple[Workload, dict[str, Demand]]:
     """Return the workload to design for, and the demand of which a log shows a lower bound only."""
-    from qflow.design.recommend import DemandBound
     from qflow.workload import Workload
 
-    workload, bounds = Workload.load(namespace.workload), dict[str, DemandBound]()
+    workload = Workload.load(namespace.workload)
+    bounds: dict[str, Demand] = {}
     if namespace.demand and not namespace.log:
         raise RefusalError("--demand: it is for what a log cannot show (--log); a workload file has rates")
     for name, rate in namespace.demand:
@@ -193,14 +194,7 @@ def _workload(namespace: argparse.Namespace) -> tuple[Workload, dict[str, Demand
         from qflow.logs.client_log import ClientLog
         from qflow.prediction.client_model import LogModel
 
-        behind = LogModel(ClientLog.load(namespace.log, namespace.map), workload)
-        bounds = {
-            name: DemandBound(demand.at_least, demand.why)
-            for name, demand in behind.demands.items()
-            if not demand.is_known
-        }
-        # A think time would be a guess, too, of a producer that never shows its pace.
-        workload = (behind.extraction("open", "least") if bounds else behind.extraction()).workload
+        workload, bounds = LogModel(ClientLog.load(namespace.log, namespace.map), workload).to_design()
     return workload if namespace.seed is None else workload.with_seed(namespace.seed), bounds
 
 

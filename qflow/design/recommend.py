@@ -61,6 +61,7 @@ from qflow.design.frontier import (
 )
 from qflow.design.goals import Goal, Outcome, worst_use
 from qflow.design.settings_map import SettingsMap, map_of_queue
+from qflow.prediction.evidence import Demand
 from qflow.prediction.replays import vary_chance
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
@@ -70,15 +71,6 @@ from qflow.workload.many import run_many
 from qflow.workload.measures import measure_text, meters_of
 from qflow.workload.model import Consumer, Workload
 from qflow.workload.simulate import Run, expected_messages, simulate
-
-
-@dataclass(frozen=True, slots=True)
-class DemandBound:
-    """A producer's demand of which its log shows a lower bound only, as its window was full too long."""
-
-    # Messages a second.
-    at_least: float
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +111,7 @@ class Recommendation(Tabular):
     runs: Sequence[Costs] = ()
     prefetch: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     is_whole: bool = True
-    bounds: Mapping[str, DemandBound] = field(default_factory=dict)
+    bounds: Mapping[str, Demand] = field(default_factory=dict)
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the columns of a table of the designed queues: qpid-config line, verdicts and depths.
@@ -243,7 +235,7 @@ class Recommendation(Tabular):
                 for one in self.goals
             ],
             "is_whole": self.is_whole,
-            "demand": {name: {"known": False, **asdict(bound)} for name, bound in self.bounds.items()},
+            "demand": {name: bound.as_json() for name, bound in self.bounds.items()},
             "declared": asdict(self.declared),
             "recommended": asdict(self.evidence),
             "ranges": dict(self.ranges),
@@ -265,7 +257,7 @@ def recommend(
     keep_capacities: bool = False,
     message_limit: int | None = MESSAGE_LIMIT,
     slo: Iterable[str] = (),
-    bounds: Mapping[str, DemandBound] | None = None,
+    bounds: Mapping[str, Demand] | None = None,
     progress: Progress | None = None,
 ) -> Recommendation:
     """Return settings for a workload that cannot overflow, and their costs.
@@ -274,7 +266,8 @@ def recommend(
         workload, limits, keep_capacities, message_limit, progress: As for :func:`qflow.design.frontier`.
         slo: Goals, such as ``"p99 wait < 2s"``, ``"p99 completion < 500ms"``, ``"blocked < 5%"``,
             ``"depth < 5000"`` and ``"loss 0"``; see :attr:`Recommendation.goals`.
-        bounds: Producer name to its demand, where the workload is of a log that shows a lower bound only.
+        bounds: Producer name to its demand, where the workload is of a log that shows a lower bound only
+            (:meth:`qflow.prediction.client_model.LogModel.to_design` returns both).
 
     Returns:
         Settings that keep all goals, or those that are nearest. Ctrl-C ends it early, with the best so far.

@@ -12,6 +12,7 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from qflow.prediction.client_model import unknown_demand as unknown_demand
     from qflow.prediction.predict import Prediction as Prediction
     from qflow.prediction.predict import Settings as Settings
     from qflow.prediction.predict import predict as predict

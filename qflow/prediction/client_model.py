@@ -87,6 +87,27 @@ def extract(
     return LogModel(log, workload, detail).extraction(model, bound)
 
 
+def unknown_demand(log: ClientLog, workload: Workload) -> dict[str, Demand]:
+    """Return the demands that a log does not show: the producers that were blocked too long.
+
+    Parameters:
+        log: The rows of the workload's clients.
+        workload: Names, windows and duration count; a producer's ``demand`` settles what it wants to send.
+
+    Returns:
+        Producer name to the lower bound, ``at_least`` in messages a second, and ``why`` it is no more than
+        that.  Predictions for settings that relieve such a producer are bounds, and designs hold for that
+        demand at least.
+
+    >>> from qflow.logs import LogRow
+    >>> rows = [LogRow(9, "p", "transfer", "q", "p-1", 100, ""), LogRow(10, "p", "block", "", "", 0, "")]
+    >>> workload = Workload("w", 1, {"q": {}}, producers=(Producer("p", ("", "q"), 7, 1, 1),))
+    >>> unknown_demand(ClientLog("w", rows), workload)["p"].why
+    'its window was full 100 % of the time, and it never caught up'
+    """
+    return LogModel(log, workload, "constants").unknown("open")
+
+
 class LogModel:
     """The evidence of a log, gathered once; :meth:`extraction` returns a workload for it."""
 
@@ -125,10 +146,16 @@ class LogModel:
         seen = [answer for answer in self.catches_up.values() if answer is not None]
         return "closed" if seen and not any(seen) else "open"
 
-    def unknown(self, model: str | None = None) -> list[str]:
+    def unknown(self, model: str | None = None) -> dict[str, Demand]:
         """Return the producers whose demand is known by a lower bound only, under a model."""
         is_open = (model or self.model) == "open"
-        return [name for name, demand in self.demands.items() if is_open and not demand.is_known]
+        return {name: demand for name, demand in self.demands.items() if is_open and not demand.is_known}
+
+    def to_design(self) -> tuple[Workload, dict[str, Demand]]:
+        """Return the workload to design settings for, and the demands of which it is a lower bound."""
+        # A think time would be a guess, too, of a producer that never shows its pace.
+        bounds = self.unknown("open")
+        return (self.extraction("open", "least") if bounds else self.extraction()).workload, bounds
 
     def extraction(self, model: str | None = None, bound: str = "likely") -> Extraction:
         """Return the workload behind the log, with model and bound as for :func:`extract`."""

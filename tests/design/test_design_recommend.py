@@ -17,9 +17,10 @@ from qflow import cli
 from qflow.configuration.notations import read_line
 from qflow.design import DesignError, Limits, Recommendation, frontier, judge_workload, recommend, traffic_of
 from qflow.design.frontier import MESSAGE_LIMIT, Part, best, cover, mark, parts_of
-from qflow.design.recommend import DemandBound, recommendation_text
+from qflow.design.recommend import recommendation_text
 from qflow.design.settings_map import map_of_queue
 from qflow.logs.workload_file import workload_json
+from qflow.prediction.evidence import Demand
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 
@@ -392,7 +393,7 @@ def test_a_queue_that_fills_in_a_burst_of_twenty_seconds_is_seen_to():
 
 
 def test_a_sizing_from_a_blocked_producers_log_says_for_which_demand_it_holds():
-    bounds = {"C1": DemandBound(280.4, "its window was full 80 % of the time, and it never caught up")}
+    bounds = {"C1": Demand(280.4, blocked_share=0.8, streaks=1, is_behind=True)}
     made = replace(recommend(orders(), message_limit=60, slo="depth < 5000"), bounds=bounds)
     said = recommendation_text(made, made.capacities)
     assert said.startswith("these settings keep all goals for the least demand that the log shows (in ")
@@ -401,7 +402,8 @@ def test_a_sizing_from_a_blocked_producers_log_says_for_which_demand_it_holds():
         "\n  C1: at least 280.4 a second; its window was full 80 % of the time, and it never caught" in said
     )
     shown = made.asdict()["demand"]["C1"]
-    assert shown == {"known": False, "at_least": 280.4, "why": bounds["C1"].why}
+    why = "its window was full 80 % of the time, and it never caught up"
+    assert shown == {"known": False, "at_least": 280.4, "why": why, "blocked_share": 0.8}
     known = recommend(orders(), message_limit=60, slo="depth < 5000")
     said = recommendation_text(known, known.capacities)
     assert known.asdict()["demand"] == {} and "least demand" not in said

@@ -180,7 +180,7 @@ def test_a_producer_still_behind_at_the_end_may_have_more_to_send():
     assert sends.behind_since == 500_000
     workload = Workload("w", 1, {"q": {}}, producers=(Producer("p", ("", "q"), 1, 5, 1),))
     model = LogModel(ClientLog("w", rows), workload)
-    assert model.unknown() == ["p"] and model.unknown("closed") == []
+    assert list(model.unknown()) == ["p"] and model.unknown("closed") == {}
     due = {
         bound: [time for time, _, _ in model.extraction("open", bound).workload.producers[0].recorded]
         for bound in BOUNDS
