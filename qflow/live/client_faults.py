@@ -22,8 +22,8 @@ brings a message, or the same one does where the fault leaves it; its other conn
 that.
 
 Each strikes in the middle of a read: the rest of that read is dropped, and its outcomes are never told.  So
-the broker cannot know how many messages a program has sent that is still there in the end: it says how many
-are not on the queue.
+of a message that never reached the broker nobody here knows whether it was not sent, or was lost with the
+connection; where the fault leaves the connection, it was not sent.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ _LOOK = 0.02
 
 _SILENCE, _SLOW, _REFUSED = 3.0, 2.0, 1.0
 _SLOW_READ, _SLOW_PAUSE = 200, 0.01
+_KEEPING = ("slow", "recreated")
+"""The faults that end no connection."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Ledger:
         messages: Messages that it has to send.
         stored: Transfers that came onto the queue.
         missing: Messages of which none did.
+        unseen: Those of them that never reached the broker: not sent, or lost with their connection.
         duplicated: Transfers of messages that had come before.
         out_of_order: Messages that came first after one that follows them on their link; None if that
             cannot be told.
@@ -71,7 +74,7 @@ class Ledger:
         status: The program's exit status; None if the bench ended it.
         waited: Seconds after which the bench ended it.
 
-    >>> ledger = Ledger("cut", 300, 310, 0, 10, 0, (100, 200), (0.1, 0.1), 0, "")
+    >>> ledger = Ledger("cut", 300, 310, 0, 0, 10, 0, (100, 200), (0.1, 0.1), 0, "")
     >>> ledger.lost, str(ledger)
     (0, 'nothing lost, 10 duplicated; back after 0.1 s, 0.1 s')
     """
@@ -80,6 +83,7 @@ class Ledger:
     messages: int
     stored: int
     missing: int
+    unseen: int
     duplicated: int
     out_of_order: int | None
     strikes: tuple[int, ...]
@@ -90,8 +94,8 @@ class Ledger:
 
     @property
     def lost(self) -> int:
-        """Messages that never came, of a program that has ended and reports no failure."""
-        return self.missing if self.status == 0 else 0
+        """Messages that the broker saw and did not keep, of a program that reports no failure."""
+        return self.missing - self.unseen if self.status == 0 else 0
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values, derived ones included."""
@@ -102,11 +106,19 @@ class Ledger:
         return "never" if self.status is not None else f"not within {self.waited:g} s"
 
     def __str__(self) -> str:
-        parts = [f"{self.lost:,} of {self.messages:,} lost" if self.lost else "nothing lost"]
-        if self.status:
-            parts = [f"ends with status {self.status}, {self.missing:,} of {self.messages:,} missing"]
-        elif self.missing and self.status is None:
-            parts = [f"{self.missing:,} of {self.messages:,} not there when the bench ended it"]
+        refused, of = self.missing - self.unseen, f"of {self.messages:,}"
+        # Who fails says so, and who is still there may send it again.
+        word = "lost" if self.status == 0 else "sent, and not on the queue"
+        parts = [f"{refused:,} {of} {word}"] if refused else []
+        if self.unseen:
+            # A connection that the fault ends takes with it what was on its way.
+            doubt = "" if self.fault in _KEEPING else ", or lost with the connection"
+            parts.append(f"{self.unseen:,} {of} not sent{doubt}")
+        if self.status is None and parts:
+            parts[-1] += f", when the bench ended it after {self.waited:g} s"
+        elif self.status:
+            parts.insert(0, f"ends with status {self.status}")
+        parts = parts or ["nothing lost"]
         if self.duplicated:
             parts.append(f"{self.duplicated:,} duplicated")
         if self.out_of_order:
@@ -117,12 +129,21 @@ class Ledger:
 
 def ledger_table(ledgers: Sequence[Ledger]) -> Table:
     """Return ledgers as a table."""
-    names = ["fault", "messages", "on the queue", "missing", "lost", "duplicated", "out of order"]
+    names = [
+        "fault",
+        "messages",
+        "on the queue",
+        "missing",
+        "never seen",
+        "lost",
+        "duplicated",
+        "out of order",
+    ]
     rows = []
     for one in ledgers:
         order = "not known" if one.out_of_order is None else one.out_of_order
         back = ", ".join(one._never if seconds is None else f"{seconds:.1f}" for seconds in one.back)
-        counts = (one.messages, one.stored, one.missing, one.lost, one.duplicated, order)
+        counts = (one.messages, one.stored, one.missing, one.unseen, one.lost, one.duplicated, order)
         rows.append((one.fault, *counts, back, name_end(one.status)))
     return Table(rows, [*names, "back after, s", "ended"])
 
@@ -209,6 +230,7 @@ def _account(server: _FaultyServer, given: Conditions) -> Ledger:
         expected.total,
         ledger.stored,
         max(0, expected.total - ledger.arrived),
+        max(0, expected.total - ledger.messages),
         ledger.repeated,
         ledger.count_disorder(),
         server.strikes[: len(server.struck)],

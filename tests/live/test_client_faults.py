@@ -74,7 +74,10 @@ def test_the_ledger_of_the_documented_client_is_what_both_ends_count(ledgers):
         # The broker has 30, whatever the client had given to its library, and was told of none.
         sent, accepted = (int(number) for number in ledger.output.split()[-2:])
         assert (sent, accepted) == (90, 0)
-        assert (ledger.stored, ledger.lost) == (30, sent - 30)
+        assert (ledger.stored, ledger.missing) == (30, sent - 30)
+        # It was told to send them all, and the connection took them with it, sent or not.
+        assert (ledger.unseen, ledger.lost) == (60, 0)
+        assert "60 of 90 not sent, or lost with the connection" in str(ledger)
         assert ledger.back == (None,)
     slow = documented["slow"]
     assert (slow.lost, slow.stored, slow.status) == (0, 90, 0)
@@ -151,9 +154,9 @@ def test_messages_that_are_alike_are_as_many_as_the_undisturbed_run_had():
     send(ledger, "xxx", Link())
     assert not ledger.is_told_apart
     assert (ledger.messages, ledger.arrived, ledger.count_disorder()) == (3, 3, None)
-    one = Ledger("cut", 4, 3, 1, 0, None, (1,), (None,), None, "", 20.0)
+    one = Ledger("slow", 4, 3, 1, 1, 0, None, (1,), (None,), None, "", 20.0)
     assert "not known" in str(ledger_table([one]))
-    assert str(one) == "1 of 4 not there when the bench ended it; back not within 20 s"
+    assert str(one) == "1 of 4 not sent, when the bench ended it after 20 s; back not within 20 s"
 
 
 def test_a_message_id_tells_bodies_apart_that_are_alike():
@@ -186,9 +189,17 @@ def test_other_nodes_are_counted_apart():
 
 
 def test_a_program_that_says_that_it_failed_has_lost_nothing_in_silence():
-    ledger = Ledger("cut", 300, 100, 200, 0, 0, (100,), (None,), 1, "error")
+    ledger = Ledger("cut", 300, 100, 200, 150, 0, 0, (100,), (None,), 1, "error")
     assert ledger.lost == 0
-    assert str(ledger) == "ends with status 1, 200 of 300 missing; back never"
+    assert str(ledger) == (
+        "ends with status 1, 50 of 300 sent, and not on the queue, "
+        "150 of 300 not sent, or lost with the connection; back never"
+    )
+
+
+def test_what_the_broker_saw_and_what_it_never_saw_are_told_apart():
+    ledger = Ledger("recreated", 300, 280, 20, 5, 0, 0, (100,), (1.0,), 0, "")
+    assert (ledger.lost, str(ledger)) == (15, "15 of 300 lost, 5 of 300 not sent; back after 1.0 s")
 
 
 def test_a_program_that_cannot_be_judged_is_refused():
@@ -204,7 +215,7 @@ def test_the_command_ends_the_card_with_the_ledger(monkeypatch, capsys):
 
     def check(command, conditions, *, traces, progress):
         given.append((command, conditions, traces))
-        return [Ledger("cut", 300, 310, 0, 10, 0, (100, 200), (0.1, None), 0, "")]
+        return [Ledger("cut", 300, 310, 0, 0, 10, 0, (100, 200), (0.1, None), 0, "")]
 
     monkeypatch.setattr(client_faults, "check_faults", check)
     assert status_of("check-client", "--short", "--faults", "--json", "--traces", "here", "--", "send") == 0
