@@ -19,7 +19,7 @@ some on the queue twice.  The ledger tells both, by the messages' identities
 
 A program that has several connections loses one.  It is back when a connection that is newer than the fault
 brings a message, or the same one does where the fault leaves it; its other connections say nothing about
-that.
+that, nor do those that it had not opened yet: it opens as many as it had at a time undisturbed.
 
 Each strikes in the middle of a read: the rest of that read is dropped, and its outcomes are never told.  So
 of a message that never reached the broker nobody here knows whether it was not sent, or was lost with the
@@ -169,7 +169,8 @@ def check_faults(
     """
     given = conditions or Conditions()
     # Without a run in which nothing goes wrong, a loss could not be told from a program that sends less.
-    expected = _run("free", command, given, (), None, traces).ledger.expect()
+    free = _run("free", command, given, (), None, traces)
+    expected = free.ledger.expect()
     if expected.total < len(FAULTS):
         raise RefusalError(
             f"the program sent {expected.total} messages to {given.queue!r} where nothing goes wrong, "
@@ -180,7 +181,8 @@ def check_faults(
     for done, fault in enumerate(FAULTS):
         progress(done, len(FAULTS), fault)
         strikes = (third, 2 * third) if fault == "cut" else (third,)
-        ledgers.append(_account(_run(fault, command, given, strikes, expected, traces), given))
+        run = _run(fault, command, given, strikes, expected, traces, free.most_connected)
+        ledgers.append(_account(run, given))
     return ledgers
 
 
@@ -191,9 +193,10 @@ def _run(
     strikes: tuple[int, ...],
     expected: Expected | None,
     traces: str | Path | None,
+    connections: int = 1,
 ) -> _FaultyServer:
     """Run the program beside a server with a fault, until it has ended, is done, or its time is over."""
-    server = _FaultyServer(fault, strikes, given, expected)
+    server = _FaultyServer(fault, strikes, given, expected, connections)
     asked = given.messages if expected is None else expected.total
     with Serving(server) as serving:
         with start_program(command, serving, given) as program:
@@ -253,8 +256,9 @@ class _Strike:
     """A fault that has happened, and when the program was back."""
 
     time: float
-    # Connections that it did not touch.
-    others: frozenset[Peer]
+    # Connections that it did not touch, and how many of these were not there yet.
+    others: set[Peer]
+    awaited: int
     back: float | None = None
 
 
@@ -283,7 +287,12 @@ class _FaultyServer(Server):
     """A server in which something goes wrong when a number of messages have been taken."""
 
     def __init__(
-        self, fault: str, strikes: tuple[int, ...], given: Conditions, expected: Expected | None
+        self,
+        fault: str,
+        strikes: tuple[int, ...],
+        given: Conditions,
+        expected: Expected | None,
+        connections: int,
     ) -> None:
         self._declared = read_any(f"{quote(given.queue)} --flow-stop-count=0 --flow-stop-size=0")
         super().__init__([self._declared], tls=server_context(given.certificate))
@@ -291,6 +300,8 @@ class _FaultyServer(Server):
         self.ledger = _ServedLedger(self, given.queue, expected)
         self.observer = self.ledger
         self.struck: list[_Strike] = []
+        # Connections of the undisturbed run at a time, and of this one.
+        self.connections, self.most_connected = connections, 0
         self.status: int | None = None
         # The fault, and when its end comes.
         self._course: _Course | None = None
@@ -298,14 +309,19 @@ class _FaultyServer(Server):
 
     def note_stored(self, peer: Peer) -> None:
         """Note that a message has come, and strike if it is time to."""
-        now = monotonic()
+        now, here = monotonic(), set(self._connected)
+        self.most_connected = max(self.most_connected, len(here))
         for strike in self.struck:
             if strike.back is None and peer not in strike.others:
-                strike.back = now
+                if strike.awaited > 0:
+                    strike.awaited -= 1
+                    strike.others.add(peer)
+                else:
+                    strike.back = now
         due = self.strikes[len(self.struck) :]
         if due and self.ledger.stored >= due[0]:
             # Those that are there now lose nothing, and say nothing about the one that does.
-            self.struck.append(_Strike(now, frozenset(self.peers()) - {peer}))
+            self.struck.append(_Strike(now, here - {peer}, self.connections - len(here)))
             self._course = _COURSES[self.fault](self, peer)
             self._lasts_until = monotonic() + next(self._course)
 

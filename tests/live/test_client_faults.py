@@ -202,6 +202,49 @@ def test_what_the_broker_saw_and_what_it_never_saw_are_told_apart():
     assert (ledger.lost, str(ledger)) == (15, "15 of 300 lost, 5 of 300 not sent; back after 1.0 s")
 
 
+LATER = """
+import os, threading, time
+from proton import Message
+from proton.utils import BlockingConnection
+count, first_has_ended = int(os.environ["AMQP_MESSAGES"]), threading.Event()
+
+def work(numbers):
+    connection = BlockingConnection(os.environ["AMQP_URL"])
+    sender = connection.create_sender(os.environ["AMQP_QUEUE"])
+    for number in numbers:
+        sender.send(Message(body=number))
+    first_has_ended.set()
+    second.join()
+    connection.close()
+
+def work_later():
+    first_has_ended.wait()
+    connection = BlockingConnection(os.environ["AMQP_URL"])
+    sender = connection.create_sender(os.environ["AMQP_QUEUE"])
+    for number in range(count // 2, count):
+        sender.send(Message(body=number))
+    connection.close()
+
+second = threading.Thread(target=work_later)
+second.start()
+try:
+    work(range(count // 2))
+finally:
+    first_has_ended.set()
+    second.join()
+"""
+
+
+@pytest.mark.slow
+def test_a_second_connection_that_opens_after_the_fault_is_no_return(tmp_path, monkeypatch):
+    program = tmp_path / "later.py"
+    program.write_text(LATER)
+    monkeypatch.setattr(client_faults, "FAULTS", ("cut",))
+    (ledger,) = check_faults([sys.executable, str(program)], FEW)
+    assert (ledger.stored, ledger.back) == (60, (None, None))
+    assert ledger.status == 1
+
+
 def test_a_program_that_cannot_be_judged_is_refused():
     with pytest.raises(RefusalError, match="cannot be run"):
         check_faults(["no-such-program"])
