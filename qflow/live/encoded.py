@@ -176,8 +176,8 @@ def _encode_header(durable: bool, priority: int, ttl: int, is_first: bool, count
 _MOST_MILLISECONDS: Final = (1 << 32) - 1
 
 
-def encode_delivery(record: DeliveryRecord, now: int) -> bytes:
-    """Return the bytes of a delivery at an instant: a new header, annotations, the bare message."""
+def encode_delivery(record: DeliveryRecord, now: int) -> tuple[bytes, memoryview]:
+    """Return a delivery at an instant: a new header and annotations, and a view of the bare message."""
     queued = record.message
     transfer = queued.transfer
     sent = transfer.message
@@ -197,8 +197,8 @@ def encode_delivery(record: DeliveryRecord, now: int) -> bytes:
         annotations = raw[start:end]
     if queued.annotations:
         annotations = _merge(annotations, queued.annotations)
-    bare: bytes = raw[known[_BARE] :]
-    return head + annotations + bare
+    # Not copied: a hundred receivers of one large message share its bytes.
+    return head + annotations, memoryview(raw)[known[_BARE] :]
 
 
 def _merge(section: bytes, added: dict[str, HeaderValue]) -> bytes:

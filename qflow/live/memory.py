@@ -10,7 +10,8 @@ grow with what clients do, and each is counted as it is, with what Python and Pr
 Above the limit the server is *full*.  A message that arrives then finds no room, as on a queue that is at its
 limit, and is released (LNK-05); a further client is refused when it opens; receivers go on, and make room.
 What one client keeps unfinished or unread nobody else can use up, so the client that has most of that is
-closed, and the next, until what is left fits.
+closed, and the next, until what is left fits.  Messages whose end has not come have a smaller limit of their
+own, :data:`MOST_UNFINISHED`: a queue that is full of messages is of use to somebody, a half message is not.
 
 The process's resident size would count everything, but it does not shrink when memory is freed: a server
 that was full once would stay so.
@@ -19,10 +20,12 @@ that was full once would stay so.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from qflow.workload.agenda import SECOND
 
 if TYPE_CHECKING:
     from qflow.broker.queue import Queue
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
 MESSAGE_OVERHEAD: Final = 1_536
 QUEUE_OVERHEAD: Final = 8 << 10
 """Bytes that a message on a queue and a queue weigh beside what they hold (measured, not compiled)."""
+MOST_UNFINISHED: Final = 128 << 20
+"""Bytes of unfinished messages of all clients together, if the whole memory is not less."""
+LEAST_UNFINISHED: Final = 64 << 10
+"""A client with less of that is not closed."""
 WORTH_CLOSING: Final = 1 << 20
 """A client that keeps less than this is not closed: it is none of those who fill the memory."""
 
@@ -59,13 +66,27 @@ def queued_size(queues: Collection[Queue]) -> int:
     return content + MESSAGE_OVERHEAD * messages + QUEUE_OVERHEAD * len(queues)
 
 
-def find_largest(peers: Collection[Peer], surplus: int) -> list[Peer]:
-    """Return the clients to close to free ``surplus`` bytes: those that keep most, largest first."""
-    # Whoever has most of it is more likely to blame than whoever came last, and closing few frees much.
+def find_largest(
+    weights: Mapping[Peer, int], surplus: int, now: int, least: int, least_active: int
+) -> list[Peer]:
+    """Return the clients to close, which free a surplus if there are enough of them.
+
+    Those that have sent nothing for a second come first, and then the largest.
+
+    Parameters:
+        weights: What each keeps, in bytes.
+        surplus: Bytes.
+        now: The broker's time, in microseconds.
+        least, least_active: Bytes; a client that has less is not closed: one that waits, one that sends.
+    """
+    # Who fills the memory and waits is more likely to blame than who is in the middle of a large message, or
+    # settles what others wait for; and closing few frees much.
     found: list[Peer] = []
-    for peer in sorted(peers, key=lambda peer: -peer.held):
-        if surplus <= 0 or peer.held < WORTH_CLOSING:
+    is_active = {peer: now - peer.received < SECOND for peer in weights}
+    for peer in sorted(weights, key=lambda peer: (is_active[peer], -weights[peer])):
+        if surplus <= 0:
             break
-        found.append(peer)
-        surplus -= peer.held
+        if weights[peer] >= (least_active if is_active[peer] else least):
+            found.append(peer)
+            surplus -= weights[peer]
     return found

@@ -63,6 +63,7 @@ from qflow.live.amqp_frames import TRANSACTIONAL, FrameError, plain, product_of
 from qflow.live.coordinator import Coordinator
 from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery
 from qflow.live.frame_padding import FramePadding
+from qflow.live.memory import WORTH_CLOSING
 from qflow.live.sasl import SaslLayer, SaslRefusedError
 from qflow.live.service_nodes import SERVICE_NODES, ServiceNodes, node_of
 from qflow.live.terminus import answer_source, answer_terminus, read_source, read_terminus
@@ -71,7 +72,10 @@ from qflow.messaging import qmf
 CREDIT: Final = 500
 """Credit of a sender's link, filled up whenever something was read (LNK-01)."""
 _MOST_UNREAD, _LEAST_ALLOWANCE = 1 << 18, 1 << 14
-"""Bytes that may wait for a client to read them, and the least that each of its links is allowed of that."""
+"""Bytes that may wait for a client to read them, and the least that each of its links is allowed of that.
+
+A message that is larger goes out in pieces of that size, each when the client has read the one before.
+"""
 _CONNECTION_OVERHEAD = 48 << 10
 """Bytes that an idle connection costs (measured: 2,000 of them)."""
 _LONGEST_NAME = 255
@@ -216,23 +220,19 @@ class _LiveSession:
         if receiving is None:
             return
         try:
-            data = encode_delivery(record, peer.server.broker.now)
+            head, bare = encode_delivery(record, peer.server.broker.now)
         except Exception as error:
             peer.server.note_failure(error)
-            data = b""
-        link = receiving.impl
+            head, bare = b"", memoryview(b"")
         receiving.number[0] = record.id & 0xFFFFFFFF
-        delivery = lib.pn_delivery(link, receiving.tag)
-        lib.pn_link_send(link, data, len(data))
-        if receiving.is_presettled:
-            lib.pn_delivery_settle(delivery)
-        else:
+        delivery = lib.pn_delivery(receiving.impl, receiving.tag)
+        if not receiving.is_presettled:
             # Until it is settled Proton keeps its bytes, too.
-            size = len(data) + DELIVERY_OVERHEAD
+            size = min(len(head) + len(bare), _MOST_UNREAD) + DELIVERY_OVERHEAD
             receiving.unsettled[delivery] = _Unsettled(record.id, size)
             receiving.kept += size
-            lib.pn_link_advance(link)
-        peer.note_output(receiving, len(data))
+        receiving.sends, receiving.rest = delivery, bare
+        peer.send_piece(receiving, head)
 
 
 @dataclass(slots=True, eq=False)
@@ -323,6 +323,9 @@ class Receiving:
     # By Proton's delivery; and the bytes that are kept of all of them.
     unsettled: dict[Any, _Unsettled] = field(default_factory=dict)
     kept: int = 0
+    # The delivery that goes out, and the part of its message that Proton has not got yet.
+    sends: Any = None
+    rest: memoryview = memoryview(b"")
     # Where Proton finds the tag of the next delivery.
     number: Any = field(default_factory=lambda: ffi.new("uint32_t *"))
     tag: Any = field(init=False)
@@ -367,6 +370,8 @@ class Peer:
         # The server's: where the client is, and whether it has been told that no more will come.
         self.address, self.socket, self.is_leaving = address, connected, False
         self.container = self.product = self.name = ""
+        # When bytes of it came last, in the broker's microseconds.
+        self.received = 0
         self.incident = ""
         # Over: nothing more is to be expected; the socket can be closed once all is written.
         self.is_over = self.is_refused = False
@@ -407,6 +412,7 @@ class Peer:
         """Process bytes from the socket, all at one time of the broker."""
         self._has_acted = False
         self.server.advance_time()
+        self.received = self.server.broker.now
         try:
             if not self.sasl.is_done:
                 data = self.sasl.receive(data)
@@ -514,7 +520,8 @@ class Peer:
         if pending > 0:
             return int(lib.pn_transport_peek(transport, ffi.from_buffer(room), min(pending, len(room))))
         if pending == 0:
-            self.queued = 0
+            # A session whose window is used up keeps the rest.
+            self.queued = sum(map(lib.pn_session_outgoing_bytes, self.sessions))
         return int(pending)
 
     @property
@@ -522,10 +529,11 @@ class Peer:
         """The weight of this client in bytes: unfinished, unread and unsettled messages."""
         # A delivery is in both until it is read and settled, so the greater counts, and not the sum.
         unsettled = sum(link.kept for link in self.links.values() if isinstance(link, Receiving))
-        return _CONNECTION_OVERHEAD + self._incoming() + max(self.queued, unsettled)
+        return _CONNECTION_OVERHEAD + self.unfinished + max(self.queued, unsettled)
 
-    def _incoming(self) -> int:
-        """Return the bytes of frames and messages whose end has not come."""
+    @property
+    def unfinished(self) -> int:
+        """The bytes of frames and messages whose end has not come."""
         unfinished: int = sum(map(lib.pn_session_incoming_bytes, self.sessions))
         return self._unframed + unfinished
 
@@ -545,8 +553,14 @@ class Peer:
         """Pass credit on that waited for the client to read."""
         waiting, self._to_feed = self._to_feed, {}
         for receiving in waiting:
-            if self.links.get(receiving.impl) is receiving:
+            if self.links.get(receiving.impl) is not receiving:
+                continue
+            if receiving.sends is None:
                 self._feed(receiving)
+            elif self.queued >= _MOST_UNREAD:
+                self._to_feed[receiving] = None
+            else:
+                self.send_piece(receiving)
 
     def tick(self, now: float) -> float:
         """Let time pass for heartbeats and time-outs; return when to come back, in seconds, or 0."""
@@ -788,10 +802,18 @@ class Peer:
         link.close()
         self.server.dirty[self] = None
 
-    def note_output(self, receiving: Receiving, size: int) -> None:
-        """Note that bytes are to be written for a link, which may need a new allowance once they are."""
-        self.queued += size + DELIVERY_OVERHEAD
-        if receiving.link.credit.volume.granted < _LEAST_ALLOWANCE:
+    def send_piece(self, receiving: Receiving, head: bytes = b"") -> None:
+        """Send what comes next of a link's message; the rest, and others, when the client has read it."""
+        piece, receiving.rest = head + receiving.rest[:_MOST_UNREAD], receiving.rest[_MOST_UNREAD:]
+        lib.pn_link_send(receiving.impl, piece, len(piece))
+        self.queued += len(piece) + DELIVERY_OVERHEAD
+        if not receiving.rest:
+            if receiving.is_presettled:
+                lib.pn_delivery_settle(receiving.sends)
+            else:
+                lib.pn_link_advance(receiving.impl)
+            receiving.sends = None
+        if receiving.rest or receiving.link.credit.volume.granted < _LEAST_ALLOWANCE:
             self._to_feed[receiving] = None
         self.server.dirty[self] = None
 
@@ -872,7 +894,7 @@ class Peer:
     def _check_parts(self, sending: Sending, delivery: Any) -> None:
         """Refuse a message whose rest has not come, if it is too large by now."""
         self._require_size(lib.pn_delivery_pending(delivery))
-        most, waiting = self.server.limits.queued_bytes, self._incoming()
+        most, waiting = self.server.limits.queued_bytes, self.unfinished
         if waiting > most:
             text = f"{waiting} bytes of unfinished messages, at most {most} are kept"
             self.refuse("amqp:resource-limit-exceeded", text)
@@ -978,6 +1000,8 @@ class Peer:
         if unsettled is None:
             return
         receiving.kept -= unsettled.size
+        if delivery == receiving.sends:
+            receiving.sends, receiving.rest = None, memoryview(b"")
         session, number = receiving.session, unsettled.number
         if state == TRANSACTIONAL:
             self._act()
@@ -1061,8 +1085,11 @@ class Peer:
 
     def _allow(self, receiving: Receiving) -> None:
         """Grant a link its share of the unread bytes, or nothing until the client has read."""
+        # A message in pieces has used up what its link was allowed, so no other overtakes it.
         room, allowance = _MOST_UNREAD - self.queued, 0
-        if room > 0:
+        # Nor does who keeps much get more while the server is full: it has to settle first.
+        is_heavy = self.server.is_full and self.held > WORTH_CLOSING
+        if room > 0 and receiving.sends is None and not is_heavy:
             receivers = sum(isinstance(link, Receiving) for link in self.links.values())
             allowance = max(room // receivers, _LEAST_ALLOWANCE)
         else:
@@ -1074,7 +1101,8 @@ class Peer:
         """Send the available messages, and return the rest of the credit (LNK-10)."""
         self._has_acted = True
         receiving.session.engine.message_flush(receiving.name)
-        if not receiving.link.credit.volume.granted and receiving.link.queue.message_count:
+        is_more = not receiving.link.credit.volume.granted and receiving.link.queue.message_count
+        if receiving.sends is not None or is_more:
             # The rest of the messages first, as soon as the socket takes them.
             self._to_feed[receiving] = None
             return

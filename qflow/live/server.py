@@ -39,7 +39,14 @@ from qflow.kit import RefusalError
 from qflow.live.brakes import BRAKES, CREDIT, SILENCE
 from qflow.live.client_book import is_a_name
 from qflow.live.encoded import Decoder, Encoded
-from qflow.live.memory import default_memory, find_largest, queued_size
+from qflow.live.memory import (
+    LEAST_UNFINISHED,
+    MOST_UNFINISHED,
+    WORTH_CLOSING,
+    default_memory,
+    find_largest,
+    queued_size,
+)
 from qflow.live.peer import ClientLimits, Peer, TransferObserver
 from qflow.messaging import qmf
 from qflow.trace.files import TraceLines
@@ -265,18 +272,27 @@ class Server:
         if now < self._counts_at:
             return
         self._counts_at = now + _COUNTING
-        most = self.limits.memory
-        staying = [peer for peer in self._connected if not peer.is_over]
-        self.held = queued_size(self.broker.queues.queues.values()) + sum(peer.held for peer in staying)
-        surplus = self.held - most
-        for peer in find_largest(staying, surplus):
-            surplus -= peer.held
-            text = f"{peer.held} bytes are kept for this client, and no more than {most} for all"
-            self._guard(peer, peer.refuse, "amqp:resource-limit-exceeded", text)
+        most, limit = self.limits.memory, min(self.limits.memory, MOST_UNFINISHED)
+        unfinished = {peer: peer.unfinished for peer in self._connected if not peer.is_over}
+        self._close_largest(
+            unfinished, sum(unfinished.values()) - limit, limit, LEAST_UNFINISHED, LEAST_UNFINISHED
+        )
+        held = {peer: peer.held for peer in self._connected if not peer.is_over}
+        self.held = queued_size(self.broker.queues.queues.values()) + sum(held.values())
+        # A receiver that settles makes room, and is closed only if it keeps half of everything.
+        surplus = self._close_largest(held, self.held - most, most, WORTH_CLOSING, most // 2)
         # The rest is in queues, which are not emptied for that: nothing more is taken.
         if surplus > 0 and not self.is_full:
             self.note_incident("", f"the memory is used up: {self.held} bytes, at most {most} are kept")
         self.is_full = surplus > 0
+
+    def _close_largest(self, weights: dict[Peer, int], surplus: int, most: int, *least: int) -> int:
+        """Close clients while all together keep more than they may; return the surplus that is left."""
+        for peer in find_largest(weights, surplus, self.broker.now, *least):
+            surplus -= weights[peer]
+            text = f"{weights[peer]} bytes are kept for this client, and no more than {most} for all"
+            self._guard(peer, peer.refuse, "amqp:resource-limit-exceeded", text)
+        return surplus
 
     def _serve(self, peer: Peer, mask: int, size: int) -> None:
         if mask & EVENT_WRITE:

@@ -290,6 +290,28 @@ def test_browsers_that_do_not_read_leave_room_for_others():
         connection.close()
 
 
+def test_browsers_of_a_large_message_share_its_bytes():
+    """It goes out in pieces, each when the one before was read, and whole to who reads."""
+    with serve("q --max-queue-size=0", is_traced=False) as served:
+        world, body = Clients(served), bytes(range(256)) * 40_000
+        world.fill([body, b"small"])
+        for number in range(20):
+            client = world.client(f"browser-{number}", sasl=False)
+            receive_without_reading(client, distribution_mode=Terminus.DIST_MODE_COPY)
+        wait_until(lambda: len(served.snapshot()["clients"]) == 21, "all browse")
+        wait_until(lambda: served.server.peers()[-1].queued, "the last is given something")
+        with served.lock:
+            assert max(peer.held for peer in served.server.peers()) < 1 << 20
+        connection = BlockingConnection(served.url, timeout=30)
+        receiver = connection.create_receiver("q", credit=5)
+        for expected in (body, b"small"):
+            # A view, of memory that Proton frees.
+            assert bytes(receiver.receive(timeout=10).body) == expected
+            receiver.accept()
+        connection.close()
+        wait_until(lambda: not served.broker.queue("q").message_depth, "both are settled")
+
+
 MEMORY = SMALL._replace(memory=5 << 20, message_size=4 << 20, queued_bytes=4 << 20)
 
 
@@ -328,6 +350,26 @@ def test_used_up_memory_closes_who_keeps_most_of_it():
         assert world.closed(clients[0])[0] == "amqp:resource-limit-exceeded"
         assert not any(client.is_gone for client in clients[1:])
         assert is_alive(served)
+
+
+def test_who_waits_with_an_unfinished_message_is_closed_before_who_sends(monkeypatch):
+    monkeypatch.setattr(server_module, "MOST_UNFINISHED", 1 << 20)
+    with serve("q", is_traced=False) as served:
+        world = Clients(served)
+        waiting, sending = world.client("waiting"), world.client("sending")
+
+        def send_part(client, pieces):
+            link = world.sender(client)
+            link.delivery("part")
+            for _ in range(pieces):
+                link.send(b"\0\x53\x75\xb0" + b"x" * 99_996)
+                world.pump(quiet=0.01)
+
+        send_part(waiting, 3)
+        sleep(1.2)
+        send_part(sending, 9)
+        assert world.closed(waiting)[0] == "amqp:resource-limit-exceeded"
+        assert not sending.is_gone
 
 
 def test_an_error_of_the_server_s_own_closes_one_connection(served, world, monkeypatch):
