@@ -69,16 +69,8 @@ def queued_size(queues: Collection[Queue]) -> int:
 def find_largest(
     weights: Mapping[Peer, int], surplus: int, now: int, least: int, least_active: int
 ) -> list[Peer]:
-    """Return the clients to close, which free a surplus if there are enough of them.
-
-    Those that have sent nothing for a second come first, and then the largest.
-
-    Parameters:
-        weights: What each keeps, in bytes.
-        surplus: Bytes.
-        now: The broker's time, in microseconds.
-        least, least_active: Bytes; a client that has less is not closed: one that waits, one that sends.
-    """
+    """Return the clients to close: those that have sent nothing for a second first, then the largest."""
+    # One that waits is closed if it weighs at least `least`, one that sends if it weighs `least_active`.
     # Who fills the memory and waits is more likely to blame than who is in the middle of a large message, or
     # settles what others wait for; and closing few frees much.
     found: list[Peer] = []

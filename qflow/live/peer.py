@@ -63,7 +63,6 @@ from qflow.live.amqp_frames import TRANSACTIONAL, FrameError, plain, product_of
 from qflow.live.coordinator import Coordinator
 from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery
 from qflow.live.frame_padding import FramePadding
-from qflow.live.memory import WORTH_CLOSING
 from qflow.live.sasl import SaslLayer, SaslRefusedError
 from qflow.live.service_nodes import SERVICE_NODES, ServiceNodes, node_of
 from qflow.live.terminus import answer_source, answer_terminus, read_source, read_terminus
@@ -76,6 +75,8 @@ _MOST_UNREAD, _LEAST_ALLOWANCE = 1 << 18, 1 << 14
 
 A message that is larger goes out in pieces of that size, each when the client has read the one before.
 """
+_MOST_WHEN_FULL = 1 << 20
+"""Bytes up to which a client is given messages while the server's memory is used up."""
 _CONNECTION_OVERHEAD = 48 << 10
 """Bytes that an idle connection costs (measured: 2,000 of them)."""
 _LONGEST_NAME = 255
@@ -1088,7 +1089,7 @@ class Peer:
         # A message in pieces has used up what its link was allowed, so no other overtakes it.
         room, allowance = _MOST_UNREAD - self.queued, 0
         # Nor does who keeps much get more while the server is full: it has to settle first.
-        is_heavy = self.server.is_full and self.held > WORTH_CLOSING
+        is_heavy = self.server.is_full and self.held > _MOST_WHEN_FULL
         if room > 0 and receiving.sends is None and not is_heavy:
             receivers = sum(isinstance(link, Receiving) for link in self.links.values())
             allowance = max(room // receivers, _LEAST_ALLOWANCE)
