@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
 # # Exercises 3 · Held completions
 #
-# *25 minutes. After chapter 3.*
+# *30 minutes. After chapter 3; the last task needs chapter 17 as well.*
 #
 # Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
 # several cases, and compares the results. With the buttons below a check you get a hint, or see the case
@@ -86,6 +86,30 @@ qf.check(released)
 # %% [markdown] id="released-why" tags=["solution"]
 # **Why.** Turning OFF releases all of them at once. And a held message that leaves the queue while it is
 # still ON is complete as well: there is nothing left to hold (FC-17). The manual knows only the first way.
+
+# %% [markdown] id="completed_with_a_store-task"
+# ## Written, and not held
+#
+# *Chapter 17 explains the disk.* `sent` durable messages, numbered from 1, arrive at a durable queue with the
+# stop threshold `stop`; there is no consumer. So far the disk has written the messages in `written`, which
+# are listed in the order in which they were written. Return the numbers of the transfers that are complete,
+# in ascending order.
+
+
+# %% id="completed_with_a_store"
+def completed_with_a_store(stop, sent, written):
+    # BEGIN SOLUTION
+    return [number for number in sorted(written) if number <= stop]
+    # END SOLUTION
+
+
+# %% id="completed_with_a_store-check"
+qf.check(completed_with_a_store)
+
+# %% [markdown] id="completed_with_a_store-why" tags=["solution"]
+# **Why.** A durable transfer waits for the disk, and one above the stop threshold for the queue as well. It
+# completes when no reason is left (CM-12). This delay for the disk, *asynchronous enqueueing*, was there
+# before flow control, and gave it the idea.
 
 # %% id="progress" tags=["task"]
 qf.show_progress()

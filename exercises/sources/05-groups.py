@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
 # # Exercises 5 · Message groups
 #
-# *35 minutes. After chapter 5.*
+# *40 minutes. After chapter 5.*
 #
 # Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
 # several cases, and compares the results. With the buttons below a check you get a hint, or see the case
@@ -139,6 +139,30 @@ qf.check(group_id)
 # **Why.** Text names a group, and so do whole numbers, by way of 32 bits (MG-04). Everything else, nothing
 # included, is the default group, and that is a group like any other: its messages wait for each other
 # (MG-05).
+
+# %% [markdown] id="may_have_groups-task"
+# ## Where groups are refused
+#
+# `arguments` are declare arguments without their `qpid.`: some of `group_header_key`, `shared_msg_group`,
+# `last_value_queue_key` (a last-value queue), `priorities` (a priority queue), `policy_type` and `max_count`.
+# Does the broker accept a queue with groups declared like this? Return `True` or `False`.
+
+
+# %% id="may_have_groups"
+def may_have_groups(arguments):
+    # BEGIN SOLUTION
+    has_both = "group_header_key" in arguments and "shared_msg_group" in arguments
+    return has_both and "last_value_queue_key" not in arguments and "priorities" not in arguments
+    # END SOLUTION
+
+
+# %% id="may_have_groups-check"
+qf.check(may_have_groups)
+
+# %% [markdown] id="may_have_groups-why" tags=["solution"]
+# **Why.** A last-value queue replaces messages and a priority queue reorders them, so neither could promise
+# the order of a group; the broker refuses them with 542 (MG-01). A ring is accepted, and chapter 9 shows what
+# it does to a group.
 
 # %% [markdown] id="group_arguments-task"
 # ## Groups in queue.declare

@@ -185,6 +185,28 @@ qf.check(is_accepted)
 # limit of 100 is refused, because the default resume is 70 (FC-07). Stop may equal the limit, although the
 # error text says "must be less than" (FC-05).
 
+# %% [markdown] id="is_stopped-task"
+# ## What the statistic is called
+#
+# A program asks the broker's management about a queue, and gets its `statistics` as a dict, such as `{"name":
+# "orders", "msgDepth": 3, …}`. Is flow control ON? Return `True` or `False`. In one place the manual calls
+# this statistic `flowState`, in another `flowStopped`.
+
+
+# %% id="is_stopped"
+def is_stopped(statistics):
+    # BEGIN SOLUTION
+    return statistics["flowStopped"]
+    # END SOLUTION
+
+
+# %% id="is_stopped-check"
+qf.check(is_stopped)
+
+# %% [markdown] id="is_stopped-why" tags=["solution"]
+# **Why.** The statistic is called `flowStopped`; nothing is called `flowState` (CM-15). The counter beside
+# it, `flowStoppedCount`, never goes back, so it does not tell whether flow control is ON *now* (FC-19).
+
 # %% id="progress" tags=["task"]
 qf.show_progress()
 

@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
 # # Exercises 10 · How it was designed
 #
-# *20 minutes. After chapter 10.*
+# *30 minutes. After chapter 10.*
 #
 # Write each function in place of `raise NotImplementedError`. Its check runs it beside the engine, on
 # several cases, and compares the results. With the buttons below a check you get a hint, or see the case
@@ -73,6 +73,55 @@ qf.check(on_the_queues)
 # %% [markdown] id="on_the_queues-why" tags=["solution"]
 # **Why.** Keeping the order of a producer means that a message for an empty queue waits behind one for a full
 # queue (ALT-06). What shipped holds completions instead, and the messages are where they belong.
+
+# %% [markdown] id="java_overshoot-task"
+# ## The Java broker says stop
+#
+# The Java broker counts bytes, and tells a channel to stop. A queue has the capacity `capacity`; `channels`
+# producers, each on a channel of its own, send messages of `size` bytes, one each in turn, as long as they
+# are allowed to. There is no consumer. Return how many messages are on the queue when all have stopped, and
+# how many transfers have their completion withheld.
+
+
+# %% id="java_overshoot"
+def java_overshoot(capacity, size, channels):
+    # BEGIN SOLUTION
+    return capacity // size + channels, 0
+    # END SOLUTION
+
+
+# %% id="java_overshoot-check"
+qf.check(java_overshoot)
+
+# %% [markdown] id="java_overshoot-why" tags=["solution"]
+# **Why.** The message that exceeds the capacity is taken, and its channel is told to stop. Every other
+# channel learns it in the same way, with one message too many (ALT-12). No completion is withheld, and the
+# window of a producer plays no part.
+
+# %% [markdown] id="after_joining-task"
+# ## A broker joins the cluster
+#
+# A queue of a cluster has the thresholds `stop` and `resume` in messages. `sent` messages, numbered from 1,
+# arrive; then those in `consumed` are consumed. Now a new broker joins the cluster and gets an update.
+# Return the state of flow control (`"ON"` or `"OFF"`) at the original broker, and at the newcomer.
+
+
+# %% id="after_joining"
+def after_joining(stop, resume, sent, consumed):
+    # BEGIN SOLUTION
+    is_on = sent > stop and sent - len(consumed) >= resume
+    is_held = any(number > stop and number not in consumed for number in range(1, sent + 1))
+    return "ON" if is_on else "OFF", "ON" if is_on and is_held else "OFF"
+    # END SOLUTION
+
+
+# %% id="after_joining-check"
+qf.check(after_joining)
+
+# %% [markdown] id="after_joining-why" tags=["solution"]
+# **Why.** The update holds the thresholds, both counts and the list of held messages, but not the state. The
+# newcomer concludes *ON* if something is held (CM-16). It is wrong exactly where the held messages have been
+# consumed and the queue is still ON.
 
 # %% id="progress" tags=["task"]
 qf.show_progress()

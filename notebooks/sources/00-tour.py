@@ -12,22 +12,26 @@ tour = qf.flow_lab(**settings, rate=100, service=0.04, messages=220)
 tour.tell()
 
 # %% [markdown] id="words-text"
-# ## What you see, in five words
+# ## What you see, in a few words
 #
 # A **broker** is a program that keeps messages for others. A **producer** (left) sends a message to a
 # **queue** (middle) on the broker; a **consumer** (right) takes it off, and **accepts** it when it is
 # done with it. The broker, in turn, tells the producer when it has processed each message: that is the
 # **completion**. Most of this book is about that last word.
 #
+# The command that sends a message is a **transfer**. How many messages a consumer may hold before it accepts
+# the first is its **prefetch**.
+#
 # Messages always get through. Completions go back through the gate, and above the queue's **stop
 # threshold** the gate is closed: that is **flow control**, ON. A producer allows itself a fixed number of
-# unanswered messages, its **capacity**, and so it stops by itself. Below the **resume threshold** the
-# gate opens, and all held completions go through at once. No session dies, nothing is lost.
+# unanswered messages, its **capacity**: the cells of its **window**. When all are filled, it stops by itself.
+# Below the **resume threshold** the gate opens, and all held completions go through at once. No session dies,
+# nothing is lost.
 #
-# Drag the **stop** line on the tank: each place of the line is another run, made by the engine while you hold
-# it. **Chapter 1** takes this apart, **2** counts bytes as well, **3** looks at the completions.
+# Drag the **stop** line on the tank: wherever you hold it, the engine computes a new run. **Chapter 1** takes
+# this apart, **2** counts bytes as well, **3** looks at the completions.
 #
-# The same run, standing still: the hatched bands are the times when flow control was ON.
+# The same run as a chart: flow control was ON in the hatched bands.
 
 # %% id="time"
 qf.depth_chart(tour.first)
@@ -45,8 +49,8 @@ print(qf.flow_run(stop=0, resume=0, limit=10).run.errors["p1"])
 # %% [markdown] id="predict-text"
 # ## Your turn: guess one number
 #
-# Here is a small queue, so that you can count. It makes producers wait above 8 messages. Its producer has
-# a capacity of 3. Guess before you go on; you will find out in one minute.
+# A queue small enough to count makes producers wait above 8 messages. Its producer has a capacity of 3. Guess
+# before you go on.
 
 # %% id="predict" jupyter={"source_hidden": true}
 predictions = qf.Predictions("00-tour")
@@ -65,9 +69,9 @@ predictions.compare(depth=max(small.first.frames.column("queue.orders.depth")))
 # %% [markdown] id="flow-then"
 # ## Why?
 #
-# Click anything in a lab, a waiting producer, a held completion, a lock, and choose *why?*. The engine
-# answers with a chain of causes, from its own record of the run. Here it explains the first time that the
-# producer of the small queue had to wait. **Chapter 12** asks the same of the logs of your own broker.
+# Click anything in a lab (a waiting producer, a held completion, a lock) and choose *why?*. The engine
+# answers with a chain of causes from its own record of the run. Here it explains why the producer of the
+# small queue had to wait for the first time. **Chapter 12** asks the same of the logs of your own broker.
 
 # %% id="why"
 waits = small.first.frames.spans("producer.p1.blocked")
@@ -75,7 +79,7 @@ answer = qf.explain(qf.trace_of(small.first.run), subject="producer:p1", time=wa
 print(answer.text(with_sources=False))
 
 # %% [markdown] id="law-text"
-# Your number was the stop threshold plus the capacity: **chapter 4** proves it, for any number of producers.
+# The answer is the stop threshold plus the capacity. **Chapter 4** proves it.
 
 # %% [markdown] id="groups-text"
 # ## Keeping the order: groups
@@ -93,7 +97,7 @@ qf.group_lab(messages="AAB", prefetch=(1, 1), paces=()).play()
 # ## Setting it up
 #
 # You do not have to invent the numbers. The broker has defaults, and `explain` says what a queue will
-# really do, and why. **Chapter 7** is about all the ways to say it, and the ones that are refused.
+# really do, and why. **Chapter 7** shows every way to write a setting, and those that the broker refuses.
 
 # %% id="config"
 print(qf.configuration.explain(qf.configuration.read_any("orders --max-queue-count=1000")).flow)
@@ -110,9 +114,9 @@ qf.fanout_lab()
 # %% [markdown] id="real-text"
 # ## Is that true?
 #
-# Everything you see in this book was made by a model. It was checked against a real Apache Qpid C++ broker,
-# step by step, in hundreds of recorded scenarios that come with the book. Here is one of them: what the real
-# broker did, and what the model does. If the two differed anywhere, the table would say so.
+# Everything in this book comes from a model, checked step by step against a real Apache Qpid C++ broker in
+# hundreds of recorded scenarios. Here is one of them: what the real broker did, beside what the model does.
+# If they differed anywhere, the table would say so.
 
 # %% id="real"
 recorded = qf.beside("fc-count-7-5", depth="queues.q.depth", ON="queues.q.flow", held="held.p")
@@ -146,6 +150,7 @@ assert recorded.agrees
 # | look into the engine | [14 · Under the hood](14-under-the-hood.ipynb) |
 # | point your own clients at it | [15 · Your own clients](15-your-own-clients.ipynb) |
 # | break it on purpose, in as few moves as you can | [16 · Break it](16-break-it.ipynb) |
+# | know what else delays a completion | [17 · More about completions](17-more-about-completions.ipynb) |
 #
 # Or follow a path: [45 minutes](91-path-45-minutes.ipynb), [90 minutes](96-path-90-minutes.ipynb),
 # [half a day](92-path-half-day.ipynb),

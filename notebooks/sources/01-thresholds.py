@@ -11,8 +11,8 @@
 # ## Predict before you run
 #
 # The queue `orders` has a limit of 1,000 messages, a **stop threshold** of 900 and a **resume threshold** of
-# 500. Run the cell and watch it fill. It pauses to ask you: drag the mark on the tank, or type a number, and
-# press *go*. You learn more from a wrong guess than from no guess.
+# 500. Run the cell and watch it fill. When it pauses to ask, drag the mark on the tank, or type a number, and
+# press *go*. A wrong guess teaches you more than no guess.
 
 # %% id="lab" jupyter={"source_hidden": true}
 import qflow as qf
@@ -22,7 +22,9 @@ lab = qf.flow_lab()
 predictions.ask("on", "off", lab=lab)
 
 # %% [markdown] id="lab-text"
-# Now drag the **stop** line on the tank, or a number in this sentence; point at a word: it lights up.
+# Now drag the **stop** line on the tank, or a number in this sentence; point at a word, and what it names
+# lights up. (A producer's **window** has a place for each message that it may send before it hears that the
+# first is processed.)
 
 # %% id="lab-prose" jupyter={"source_hidden": true}
 lab.prose(
@@ -61,9 +63,9 @@ except qf.AmqpException as error:
     print(error.code, error)
 
 # %% [markdown] id="naive-then"
-# The message is refused, and there is more. The **session** of the producer is gone: it cannot send
-# another message, and everything else it was doing on that session has ended, too. The broker had no
-# milder answer.
+# The message is refused, and that is not all. The producer's **session** is gone: it cannot send another
+# message, and everything else it was doing on that session has ended, too. The broker had no milder
+# answer.
 
 # %% id="naive-dead"
 print("is the session still there?", shop.is_attached)
@@ -77,14 +79,15 @@ assert not shop.is_attached and shop.error.code == 506 and broker.queue("orders"
 # ## The mechanism, one message at a time
 #
 # Flow control, which other products call *backpressure*, is the milder answer. It does not refuse
-# messages. It makes the producer *wait for an answer it would otherwise have at once*.
+# messages. It makes the producer *wait for an answer that it would otherwise get at once*.
 #
-# Each time a producer sends a message, the broker tells it when it has processed the command. That is the
-# **completion** of the transfer. While a queue's flow control is ON, the queue **holds** the completions of
-# the messages that arrive. The messages themselves are on the queue, like any others.
+# The command that sends one message is called a **transfer**. For each one, the broker tells the producer
+# when it has processed it: that is the **completion** of the transfer. While a queue's flow control is ON,
+# the queue **holds** the completions of the messages that arrive. The messages themselves are on the queue,
+# like any others.
 #
-# Here is the queue of the prediction. The **diary** notes what can be seen of it, and how many completions
-# the producer is waiting for.
+# Here is the queue from your prediction. The **diary** records its state after each step, and how many
+# completions the producer is waiting for.
 
 # %% id="mechanism"
 THRESHOLDS = {"qpid.max_count": 1000, "qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}
@@ -116,9 +119,9 @@ print("held by:    ", *last[0].held_by)
 # ### Why that stops a producer
 #
 # A well-behaved producer counts the transfers whose completion it does not know yet. They are
-# **outstanding**, and it allows itself a fixed number of them: its **capacity**. As long as completions
-# come at once, it never notices. When a queue holds them, they fill that window; when it is full, the
-# producer waits.
+# **outstanding**, and it allows itself a fixed number of them, the size of its window: its **capacity**. As
+# long as completions come at once, it never notices. When a queue holds them, they fill the window; when it
+# is full, the producer waits.
 #
 # Our producer has a capacity of 100. One of its transfers is held. So it sends 99 more, and then it
 # waits.
@@ -178,15 +181,15 @@ assert broker.queue("orders").statistics().flowStoppedCount == 1
 #
 # Three things in the last three lines surprise most people.
 #
-# - **At 900 the queue was OFF on the way up and is ON on the way down.** The state depends on the
-#   direction you come from. Engineers call that *hysteresis*; a thermostat does it too.
+# - **At 900 the queue was OFF on the way up and is ON on the way down.** The state depends on where the
+#   depth came from. Engineers call that *hysteresis*; a thermostat has it too.
 # - **500 is not below 500.** ON means *more than* the stop threshold, OFF means *fewer than* the resume
 #   threshold. Equal is never enough.
 # - **All completions are released at once.** Between 1,000 and 500 none came back. At 499 all 100 came back
 #   together, and the producer can send 100 messages in one go.
 #
 # Why two thresholds? Watch what happens when there is, in effect, only one. The next cell runs the same
-# workload four times, each time with another resume threshold, and counts how often flow control turns ON.
+# workload with four different resume thresholds, and counts how often flow control turns ON.
 
 # %% id="surprise"
 for resume in (900, 850, 500, 300):
@@ -195,10 +198,10 @@ for resume in (900, 850, 500, 300):
 
 # %% [markdown] id="surprise-then"
 # In this run, the closer the thresholds, the more often the producer is stopped and freed, for fewer
-# messages each time. Beyond a certain gap it makes no difference. The gap between the thresholds is what
-# gives consumers time to work.
+# messages each time. Beyond a certain gap, a wider one changes nothing. The gap between the thresholds is
+# what gives consumers time to work.
 #
-# And the other way round, with a resume threshold above the stop threshold? The broker does not allow it.
+# What about a resume threshold *above* the stop threshold? The broker does not allow it.
 
 # %% id="refused"
 refusal = None
@@ -223,11 +226,12 @@ assert refusal is not None and refusal.code == 542
 #   now. Hatched: messages whose completion is held.
 # - Between them the **gate** that completions pass. Messages always get through; completions only while it
 #   is open. Those that are held wait behind it, one mark each.
-# - On the right the **consumer** with the messages it has prefetched. They still count.
+# - On the right the **consumer** with the messages it has **prefetched**: those it was given ahead of its
+#   work, and has not yet accepted. They still count.
 # - Below, the queue's **depth** over time. Drag in it to go to any instant, forwards or backwards.
 #
-# Each place of the **stop** line is another run: you see it while you still hold the line, at the same
-# instant, with the depth of the run before dashed below it. *more* opens the sliders, single steps and
+# Wherever you drag the **stop** line, you get a new run: you see it while you still hold the line, at the
+# same instant, with the depth of the previous run dashed below it. *more* opens the sliders, single steps and
 # questions; there *share* gives a line for a cell, and a link where `QFLOW_SITE` names your site, and *save
 # as film* records the next seconds. *full screen* gives the picture the whole screen.
 

@@ -4,13 +4,14 @@
 # *25 minutes. Chapter 1 first. Run the cells from top to bottom with Shift+Enter.*
 #
 # **A question to begin with.** A program sends an order, waits five seconds, gets a time-out, and sends
-# the order again, as its author intended. The customer gets two parcels. Who made the mistake?
+# the order again, as it was written to do. The customer gets two parcels. Who made the mistake?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 #
-# A producer sends five transfers, numbered 0 to 4. Numbers 0 and 1 go to the queue `busy`, and number 1 turns
-# its flow control ON. Numbers 2 to 4 go to `idle`, a queue with room.
+# A **transfer** is the command that sends one message. A producer sends five, numbered 0 to 4. Numbers 0 and
+# 1 go to the queue `busy`, and number 1 turns its flow control ON. Numbers 2 to 4 go to `idle`, a queue with
+# room.
 
 # %% id="predict" jupyter={"source_hidden": true}
 import qflow as qf
@@ -40,8 +41,8 @@ predictions.ask("sync", lab=qf.completion_lab())
 # %% [markdown] id="naive-text"
 # ## The naive way: no answer means it did not arrive
 #
-# Here is the program of the question. It uses the client API `qpid.messaging`; this one runs on a broker
-# inside the notebook, where a time-out takes no real time. The queue `orders` has a stop threshold of 2.
+# Here is that program. It uses the client API `qpid.messaging`, here on a broker inside the notebook, where
+# a time-out takes no real time. The queue `orders` has a stop threshold of 2.
 
 # %% id="naive"
 connection = qf.messaging.Connection.establish("naive.example")
@@ -65,7 +66,7 @@ assert on_queue == ["a book", "a lamp", "a chair", "a chair"]
 
 # %% [markdown] id="naive-then"
 # Both chairs are there. The time-out did not say *the message did not arrive*. It said *I have not heard
-# that it is complete*. Those are two different statements, and this chapter is about the difference.
+# that it is complete*. The two are not the same, and this chapter is about the difference.
 
 # %% [markdown] id="mechanism-text"
 # ## The mechanism: numbered commands, and a set of those that are complete
@@ -104,12 +105,11 @@ assert (complete, len(old.completed)) == (4, 1)
 # ### Complete, and reported as complete
 #
 # The broker does not send a completion for each transfer; that would double the traffic. It reports when it
-# is asked to: by a flag on the transfer, by `session.flush`, or by `execution.sync`. *(CM-05)* In the lab
-# above these are the two bars: *complete* grows by itself, *reported* when you press one of the two.
+# is asked: by a flag on the transfer, by `session.flush`, or by `execution.sync`. *(CM-05)* The lab above has
+# a bar for each: *complete* grows by itself, *reported* only when you press one of the buttons.
 
 # %% id="told-check" jupyter={"source_hidden": true}
-# Three completions that are released together are one report, as a set; and a store that takes time
-# withholds a completion although the message has arrived.
+# Completions that are released together are one report, as a set.
 reporting = qf.Broker()
 asking = reporting.session("producer")
 asking.queue_declare("orders", {"qpid.flow_stop_count": 1})
@@ -120,26 +120,19 @@ asking.completions.on_report = lambda completed: reports.append(str(completed))
 reporting.session("admin").queue_purge("orders")
 assert reports == ["0-4"]
 
-store = qf.broker.DelayedStore()
-slow_disk = qf.Broker(store=store).session("producer")
-slow_disk.queue_declare("orders", durable=True)
-kept = slow_disk.message_transfer(qf.Message(1, "orders", durable=True))
-assert not kept.is_complete and kept.held_by == ("store",)
-store.finish(kept.label)
-assert kept.is_complete
-
 # %% [markdown] id="visible-text"
 # ### What is not held: the message
 #
-# The held message is on its queue like any other, as you saw in the lab. A browser sees it, a consumer can
-# take it. The queue counts it. Only the producer's answer is missing.
+# The held message is on its queue like any other, as you saw in the lab. A **browser**, a reader that looks
+# at messages without taking them, sees it; a consumer can take it; the queue counts it. Only the producer's
+# answer is missing.
 
 # %% [markdown] id="sync-text"
 # ## A sync waits for everything before it
 #
-# A producer that wants to be sure sends `execution.sync`, which means: tell me when all my earlier
-# commands are complete. One held transfer is enough to leave it unanswered. It does not help that the
-# other transfers went to a queue with plenty of room. The sync looks at the **session**, not at a queue.
+# A producer that wants to be sure sends `execution.sync`: tell me when all my earlier commands are
+# complete. A single held transfer leaves it unanswered, even if all the others went to a queue with plenty
+# of room. The sync looks at the **session**, not at a queue.
 # *(CM-06)*
 
 # %% id="sync"
@@ -161,8 +154,8 @@ assert not answered
 # ### One session for both directions
 #
 # A client reads the set only up to its first hole. *(CM-14)* So behind a held transfer it misses **every**
-# answer on that session, not only the one to a sync: the answers that `session.receiver(...)` needs, the end
-# of a `fetch` that finds nothing, the confirmation of `acknowledge` and of `close`. *(CAP-12)*
+# answer on that session, not only the one to a sync: what `session.receiver(...)` needs to know, the news
+# that a `fetch` found nothing, the confirmation of `acknowledge` and of `close`. *(CAP-12)*
 #
 # A program with one session for sending and receiving can block itself for ever: the consumer that would
 # make room cannot be created. With a broker on the network the line with `session.receiver` never
@@ -190,9 +183,9 @@ assert sender.unsettled() == 0
 # So: **one session for sending, another for receiving**, wherever a queue can stop.
 
 # %% [markdown] id="release-text"
-# ## What lets a held transfer go
+# ## What releases a held transfer
 #
-# There are two ways, and the first one is easily forgotten.
+# There are two ways, and the first is easily forgotten.
 #
 # 1. **The message itself leaves the queue**, while the queue stays ON. Then only its own completion is
 #    released.
@@ -249,92 +242,11 @@ assert [name for kind, name in rows_of_release if kind == "let_go"] == ["m-4", "
 # %% [markdown] id="held-chart-text"
 # ### Over time
 #
-# The run of chapter 1, seen from the producer: how many of its completions are held. The line climbs while
-# the queue is ON, stops growing when the producer's window of 100 is full, and falls to 0 at once.
+# The run of chapter 1, seen by the producer: how many of its completions are held. The line climbs while
+# the queue is ON, levels off when the producer's window of 100 is full, and then drops straight to 0.
 
 # %% id="held-chart"
 qf.held_chart(qf.flow_run())
-
-# %% [markdown] id="surprise-text"
-# ## The surprise: a transaction is never held
-#
-# Inside a transaction a transfer is only recorded, and completes at once. The messages reach the queue at
-# the commit, all together; they can turn flow control ON, but then it is too late to hold a transfer. A
-# producer that works in transactions is not throttled by flow control at all. *(CM-10)*
-
-# %% id="surprise"
-broker_three = qf.Broker()
-careful, plain = broker_three.session("careful"), broker_three.session("plain")
-careful.queue_declare("orders", {"qpid.flow_stop_count": 5})
-careful.tx_select()
-qf.send(careful, "orders", 10)
-print("before the commit:", broker_three.queue("orders").statistics().msgDepth, "messages")
-careful.tx_commit()
-after_commit = broker_three.queue("orders").statistics()
-qf.send(plain, "orders")
-print(f"after it: {after_commit.msgDepth}, ON: {after_commit.flowStopped}, held: {len(careful.held)}")
-print("the next plain transfer of another session is held:", len(plain.held) == 1)
-
-# %% id="surprise-check" jupyter={"source_hidden": true}
-assert after_commit.flowStopped and not careful.held and plain.held
-
-# %% [markdown] id="lost-text"
-# ## Another surprise: a sync that never returns
-#
-# A queue stops above 1. A client with a capacity of 10 sends ten messages with `sync=False`. Two consumers
-# take five each; the second acknowledges its five, then the first. So all ten have left the queue, and
-# nothing is held. Predict first:
-
-# %% id="lost-predict" jupyter={"source_hidden": true}
-predictions.ask("returns")
-
-# %% [markdown] id="lost-naive"
-# The naive expectation: everything is complete, so nothing is unsettled, and `sync` returns at once.
-
-# %% id="lost"
-connection = qf.messaging.Connection.establish("lost.example")
-sender = connection.session().sender(queue.replace("2", "1"), capacity=10)
-for number in range(10):
-    sender.send(f"order {number}", sync=False)
-first, second = (connection.session().receiver("orders") for _ in range(2))
-for consumer in (first, second):
-    for _ in range(5):
-        consumer.fetch(timeout=1)
-for consumer in (second, first):
-    consumer.session.acknowledge()
-
-depth = qf.messaging.brokers.get("lost.example").queue("orders").statistics().msgDepth
-unsettled, returns = sender.unsettled(), "yes"
-print(f"on the queue: {depth}, unsettled: {unsettled}")
-try:
-    sender.sync()
-except qf.messaging.SyncWouldBlock as problem:
-    returns = "no"
-    print(problem)
-sender.send("one more", sync=True)
-print("after one more, with sync=True:", sender.unsettled())
-
-# %% id="lost-check" jupyter={"source_hidden": true}
-assert (depth, unsettled, returns, sender.unsettled()) == (0, 9, "no", 0)
-
-# %% [markdown] id="lost-then"
-# Complete, and *reported as complete*, are two things. This client asks for reports only once half of its
-# window is used: with its last five messages. Those five were released first, and the broker reported
-# them, as it had been asked to. When the first five became complete, nobody had asked about them. The
-# client reads a set up to its first hole, so it counts nine as unsettled, and a call that only *waits*
-# waits for ever. The real client on the real broker does the same, with the same numbers. *(CM-05,
-# CM-14)*
-#
-# **The cure**: let the last message of a batch ask, with `send(..., sync=True)`. Then the report that
-# includes it includes everything that is complete. In a program with more threads the waiting call cannot
-# know that it is lost: here it warns after a second.
-#
-# The same in the lab, with four messages, of which the last one asks. Look at the two bars: *complete* is
-# whole, *reported* has a hole that nothing closes. Then press `execution.sync`.
-
-# %% id="lost-lab" jupyter={"source_hidden": true}
-moves = [*[("busy",)] * 3, ("busy", "sync"), *(("take", f"p1-{number}") for number in (3, 0, 1, 2))]
-qf.completion_lab(moves=moves, stop=1)
 
 # %% [markdown] id="real-text"
 # ## What the real broker did
@@ -357,10 +269,10 @@ assert recorded.agrees
 # %% [markdown] id="answer-text"
 # ## Back to the question
 #
-# No part of the system made a mistake: the program took a missing answer for a refusal. A program that must
-# not send twice either waits (flow control is *supposed* to make it wait), or gives each message an
-# identifier by which a consumer can tell a repetition. With `sync=False` and a capacity, the same client
-# goes on sending until its window is full, and never times out on a single message.
+# Nothing in the system failed: the program took a missing answer for a refusal. A program that must not send
+# twice either waits (flow control is *supposed* to make it wait), or gives each message an identifier by
+# which a consumer recognises a repetition. With `sync=False` and a capacity, the same client keeps sending
+# until its window is full, and never times out on a single message.
 
 # %% [markdown] id="compare-text"
 # ## Your predictions
@@ -370,7 +282,7 @@ qf.Reader(broker, "taker", "busy", prefetch=2).accept("busy-1")
 after = len([number for number in range(5) if number in producer.completed])
 
 assert broker.queue("busy").statistics().flowStopped and sync_number in producer.completed
-predictions.compare(complete=complete, sync="yes" if answered else "no", after=after, returns=returns)
+predictions.compare(complete=complete, sync="yes" if answered else "no", after=after)
 
 # %% [markdown] id="keypoints"
 # ## Keypoints
@@ -382,18 +294,19 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 #   *(CAP-12)*
 # - A held completion is released when its message leaves the queue, or when the queue turns OFF.
 #   *(FC-17)*
-# - Transfers in a transaction are never held. *(CM-10)*
-# - The broker reports what it is asked to report: end a batch with `sync=True`. *(CM-05)*
+# - The broker reports what is complete when it is asked to. *(CM-05)*
 #
 # ## Where next
 #
 # - Next: [4 · Capacity](04-capacity.ipynb), how many held transfers a producer can have.
+# - Three more things about completions, a slow disk, transactions and a sync that never returns:
+#   [17 · More about completions](17-more-about-completions.ipynb).
 # - What one slow queue does to the others: [8 · Several queues](08-several-queues.ipynb).
 # - In code: `qflow/broker/completions.py` and `qflow/broker/message.py`, the broker's `AsyncCompletion`.
 
 # %% [markdown] id="exercises"
 # ## Exercises
 #
-# [Exercises 3 · Held completions](../exercises/03-held-completions.ipynb), 25 minutes: which transfers of a
+# [Exercises 3 · Held completions](../exercises/03-held-completions.ipynb), 30 minutes: which transfers of a
 # session are complete, what two stopped queues do to one message, and when a held transfer completes. The
 # next chapter is [4 · Capacity](04-capacity.ipynb).

@@ -80,8 +80,8 @@ except qf.AmqpException as error:
 # %% [markdown] id="discover-text"
 # ## Discover the law
 #
-# The way to find an unknown law is many small experiments. Each row of the table is one stop threshold,
-# each column the capacities of two clients, and the number is the deepest that the queue got.
+# An unknown law is found by many small experiments. Each row of the table is a stop threshold, each column
+# the capacities of two clients, and each number how deep the queue got.
 
 
 # %% id="discover"
@@ -153,9 +153,8 @@ for capacity in (65, 66):
 # %% [markdown] id="states-lab-text"
 # ### The lab: every state as a picture
 #
-# Each dot is a state, each line a thing that a client can do. Click a dot, and the queue beside it gets into
-# that state on the shortest way. The claims below the picture say how many states there are, and which is the
-# deepest.
+# Each dot is a state, each line one action of a client. Click a dot, and the queue beside it goes there by
+# the shortest route. The claims below the picture say how many states there are, and which is the deepest.
 
 # %% id="states-lab"
 qf.state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)
@@ -163,9 +162,9 @@ qf.state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)
 # %% [markdown] id="manual-text"
 # ## The manual's example, by hand
 #
-# What the lab plays, step by step: two clients, and a reader that comes later. C1 has sent 100 messages, all
-# complete. Then it sends until its window of 50 is full, and C2 until its window of 15 is. The resume
-# threshold is left at 100, which means: OFF at 99.
+# What the lab plays, step by step: two clients, and a reader that arrives later. C1 has sent 100 messages,
+# all complete. Then it fills its window of 50, and C2 fills its window of 15. The resume threshold is left at
+# 100, which means: OFF at 99.
 
 # %% id="manual"
 broker = qf.Broker()
@@ -189,10 +188,9 @@ diary
 assert diary.column("messages") == [100, 150, 165, 100, 99, 165]
 
 # %% [markdown] id="manual-then"
-# Note two things. The 65 messages that were read first freed **no producer**: they were the old ones,
-# which were not held. And as soon as the queue is OFF, all 65 come back at once and the queue is at its
-# worst case again. With these thresholds, the worst case is not rare. The queue is near it most of the
-# time.
+# Note two things. The first 65 messages that were read freed **no producer**: they were the old ones, which
+# were not held. And as soon as the queue is OFF, all 65 completions come back at once, and the queue returns
+# to its worst case. With these thresholds the worst case is not rare: the queue is near it most of the time.
 
 # %% [markdown] id="held-chart-text"
 # The held completions of the two over time. Whatever happens, no line rises above its window, and together
@@ -204,10 +202,10 @@ qf.held_chart(qf.capacity_run())
 # %% [markdown] id="map-text"
 # ## The map
 #
-# The lab shows one run. Its map shows all its neighbours: in each cell a run with the stop threshold of the
-# column and C1's capacity of the row, everything else as the lab has it. The black line is the law, and
-# needs no run: on its left, stop + capacities is within the limit. Point at a cell to see its run, click it,
-# and the lab below goes there. Move the lab's limit, and all runs begin again.
+# The lab shows one run. Its map shows all the neighbours: each cell is a run with the column's stop threshold
+# and the row's capacity for C1, everything else as in the lab. The black line is the law, and needs no run:
+# to its left, stop + capacities is within the limit. Point at a cell to see its run; click it, and the lab
+# below takes its values. Move the lab's limit, and every run is computed anew.
 
 # %% id="map"
 from IPython.display import display
@@ -217,10 +215,10 @@ display(lab.map(), lab)
 # %% [markdown] id="surprise-text"
 # ## The surprise: real clients often stop earlier
 #
-# Try the example with the C++ client, started fresh, and you will see many numbers, but seldom 165. Real
+# Try the example with a freshly started C++ client, and you will see many numbers, but seldom 165. Real
 # clients do not know at every moment what is complete. They ask now and then, and count as outstanding
-# what they have not *heard* to be complete. So their windows are partly filled with messages that are
-# long complete. *(CAP-02, CAP-07)*
+# whatever they have not *heard* is complete. So their windows are partly filled with messages that completed
+# long ago. *(CAP-02, CAP-07)*
 #
 # The engine has models of three windows: the ideal one of this chapter, that of the C++ client `qpid-cpp`,
 # and that of `qpid-python`. One sender, a stop threshold of 10, sending as fast as it can:
@@ -260,8 +258,8 @@ assert set(fresh["ideal"]) == {165} and fresh["qpid-cpp"][0] < 115 and fresh["qp
 
 # %% [markdown] id="surprise-then"
 # With real C++ clients, depths from 115 to 165 were observed. So "up to 165" is right, and "165" would be
-# wrong: the manual gives a bound, not a prediction. You still have to size for 165. A client that has just
-# been released knows of all its completions, and then its window really is empty.
+# wrong: the manual gives a bound, not a prediction. You still have to size for 165: a client that has just
+# been released has heard of all its completions, and then its window really is empty.
 
 # %% [markdown] id="real-text"
 # ## What the real broker did
@@ -283,17 +281,16 @@ print(*clients.claims, sep="\n")
 qf.depth_chart(clients)
 
 # %% [markdown] id="overflow-text"
-# The last recording shows the other side of the sizing rule, in bytes: a stop threshold of 80,000 bytes, a
-# limit of 90,000. So there is room for 10,000 bytes above the threshold. The two windows, of 40 and of 20
-# messages, hold more than that.
+# The last recording breaks the sizing rule, in bytes: a stop threshold of 80,000 and a limit of 90,000 leave
+# room for 10,000 bytes. The two windows, of 40 and of 20 messages, hold more than that.
 
 # %% id="overflow"
 qf.depth_chart(qf.recorded_picture("overflow-despite-flow-control"))
 
 # %% [markdown] id="overflow-then"
-# At 1.4 seconds flow control turned ON, and the room was just enough. The second time it was not: `p1`
-# was thrown out with 506, in the middle of flow control. From then on the queue was left to `p2` alone,
-# and never filled again.
+# At 1.4 seconds flow control turned ON, and the room was just enough. The second time it was not: `p1` was
+# thrown out with 506 while flow control was ON. From then on `p2` had the queue to itself, and it never
+# filled again.
 
 # %% [markdown] id="thread-text"
 # ## In a program: a thread that waits

@@ -120,16 +120,24 @@ print(f"of {len(round_limits)} round limits {len(unlucky)} are one too low, from
 # %% [markdown] id="ratios-text"
 # ### Other percentages
 #
-# The broker takes them from two options. The manual's example: with 90 and 75 percent, a queue of 10,000
-# bytes stops above 9,000 and resumes below 7,500.
+# The broker takes them from two options. A third, `--default-queue-limit`, is the limit in bytes of a queue
+# that names none. The manual's example: with 90 and 75 percent and a limit of 10,000, a queue stops above
+# 9,000 bytes and resumes below 7,500. Here it is, for a queue declared without a single argument; and the
+# same for a limit in messages.
 
 # %% id="ratios"
-started = qf.BrokerOptions.parse(["--default-flow-stop-threshold=90", "--default-flow-resume-threshold=75"])
-print(thresholds({"qpid.max_size": 10_000, "qpid.max_count": 10_000}, started))
+percentages = ["--default-flow-stop-threshold=90", "--default-flow-resume-threshold=75"]
+started = qf.BrokerOptions.parse([*percentages, "--default-queue-limit=10000"])
+no_arguments = thresholds({}, started)
+in_messages = thresholds({"qpid.max_count": 10_000}, started)
+print("no arguments:     stop and resume in bytes   ", no_arguments.stop_size, no_arguments.resume_size)
+print("10,000 messages:  stop and resume in messages", in_messages.stop_count, in_messages.resume_count)
 
 # %% id="ratios-check" jupyter={"source_hidden": true}
-of_both = thresholds({"qpid.max_size": 10_000, "qpid.max_count": 10_000}, started)
-assert (of_both.stop_size, of_both.resume_size, of_both.stop_count) == (9000, 7500, 9000)
+assert (no_arguments.stop_size, no_arguments.resume_size) == (9000, 7500)
+assert (in_messages.stop_count, in_messages.resume_count) == (9000, 7500)
+# A limit of its own counts, and not the broker's.
+assert thresholds({"qpid.max_size": 1000}, started).stop_size == 900
 
 # %% [markdown] id="startup-text"
 # The two are checked when the broker starts. Resume above stop is refused there, and again a default you did

@@ -50,9 +50,11 @@ qf.depth_chart(designs["before the feature"])
 # ## The idea: a completion is a promise one may postpone
 #
 # The first comment on the ticket has it already. The protocol has no command that slows a producer down;
-# but the broker is allowed to complete a transfer *later*, and clients limit what they leave incomplete.
-# "Do not complete a message transfer until all destination queues have a reasonable amount of capacity
-# available."
+# but the broker is allowed to complete a transfer *later*, and clients limit what they leave incomplete. It
+# did so already for a disk: with *asynchronous enqueueing* a transfer is complete when its message is
+# written, not when it arrives ([chapter 17](17-more-about-completions.ipynb)). The idea was to give it a
+# second reason: "Do not complete a message transfer until all destination queues have a reasonable amount of
+# capacity available."
 #
 # Everything that follows is about three details: **when** to hold back, **what** to hold back, and **where**
 # the messages are in the meantime.
@@ -347,6 +349,6 @@ predictions.compare(before=found["before the feature"][0], **answers)
 # %% [markdown] id="exercises"
 # ## Exercises
 #
-# [Exercises 10 · How it was designed](../exercises/10-design-history.ipynb), 20 minutes: what four designs
-# do with one workload, and which messages wait on an overflow list. The next chapter is [11 ·
-# Errata](11-errata.ipynb).
+# [Exercises 10 · How it was designed](../exercises/10-design-history.ipynb), 30 minutes: what four designs do
+# with one workload, which messages wait on an overflow list, how far the Java broker overshoots, and what a
+# broker that joins a cluster gets wrong. The next chapter is [11 · Errata](11-errata.ipynb).

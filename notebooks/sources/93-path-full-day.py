@@ -11,14 +11,15 @@
 #    `activations`.
 # 4. Break, **15 minutes**.
 # 5. [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), **24 minutes**.
-# 6. [3 · Held completions: what the producer sees](03-held-completions.ipynb), **32 minutes**.
+# 6. [3 · Held completions: what the producer sees](03-held-completions.ipynb), **24 minutes**.
 # 7. [4 · Capacity: from 101 to 165](04-capacity.ipynb), **32 minutes**.
 # 8. [Exercises 4](../exercises/04-capacity.ipynb), **19 minutes**: `overflow`, `worst_depth` and
 #    `after_the_stall`.
 # 9. Break, **40 minutes**.
-# 10. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **31 minutes**.
+# 10. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **35 minutes**.
 # 11. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **21 minutes**.
-# 12. [Exercises 5](../exercises/05-groups.ipynb), **15 minutes**: `next_gets`, `second_gets` and `give_up`.
+# 12. [Exercises 5](../exercises/05-groups.ipynb), **19 minutes**: `next_gets`, `second_gets`, `give_up` and
+#     `may_have_groups`.
 # 13. Break, **15 minutes**.
 # 14. [7 · Configuration in all its spellings](07-configuration.ipynb), **24 minutes**.
 # 15. [8 · Several queues: fan-out, one slow subscriber, one session each](08-several-queues.ipynb), **21
@@ -32,7 +33,7 @@
 # The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may
 # be skipped.
 #
-# Chapters 9, 11 and 14 are for the evening, and [16 · Break it](16-break-it.ipynb) for the way home: ten
+# Chapters 9, 11, 14 and 17 are for the evening, and [16 · Break it](16-break-it.ipynb) for the way home: ten
 # challenges.
 
 # %% [markdown] id="ready-text"

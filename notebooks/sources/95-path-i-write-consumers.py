@@ -7,7 +7,8 @@
 # the right way.
 #
 # 1. [0 · A tour in ten minutes](00-tour.ipynb), **16 minutes**. So that the words are the same.
-# 2. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **31 minutes**.
+# 2. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **32 minutes**. May be skipped:
+#    *Another name for the default group*, *How many groups?*.
 # 3. [Exercises 5](../exercises/05-groups.ipynb), **12 minutes**: `next_gets` and `give_up`.
 # 4. Break, **10 minutes**.
 # 5. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **21 minutes**. All of it: this is your
@@ -17,11 +18,11 @@
 #    Only: *Ring: the oldest goes*, *Last value: one for each key*, *The surprise: a ring breaks the promise
 #    of groups*. What can be taken out of your hands.
 # 8. [3 · Held completions: what the producer sees](03-held-completions.ipynb), **6 minutes**. Only: *The
-#    naive way: no answer means it did not arrive*, *What lets a held transfer go*. What your accept means to
+#    naive way: no answer means it did not arrive*, *What releases a held transfer*. What your accept means to
 #    others.
 # 9. [12 · Reading your own broker](12-reading-your-broker.ipynb), **3 minutes**. Only: *Why?*. The chain of
 #    reasons usually ends at a consumer.
-# 10. Questions, **4 minutes**.
+# 10. Questions, **3 minutes**.
 #
 # The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may
 # be skipped.

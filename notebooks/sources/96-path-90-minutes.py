@@ -11,7 +11,7 @@
 # 2. [Exercises 1](../exercises/01-thresholds.ipynb), **7 minutes**: `on_and_off`, two to a laptop.
 # 3. [3 · Held completions: what the producer sees](03-held-completions.ipynb), **14 minutes**. Only: *Predict
 #    before you run*, *Watch what is held*, *The mechanism: numbered commands, and a set of those that are
-#    complete*, *A sync waits for everything before it*, *What lets a held transfer go*, *Your predictions*.
+#    complete*, *A sync waits for everything before it*, *What releases a held transfer*, *Your predictions*.
 # 4. Break, **10 minutes**.
 # 5. [4 · Capacity: from 101 to 165](04-capacity.ipynb), **15 minutes**. Only: *Predict before you run*,
 #    *Watch it*, *Discover the law*, *The sizing rule*, *The manual's example, by hand*, *Your predictions*.

@@ -21,6 +21,7 @@ from qflow.broker import (
     Broker,
     BrokerOptions,
     Message,
+    MessageStore,
     Session,
 )
 from qflow.broker.consuming import DeliveryRecord
@@ -255,8 +256,8 @@ class Diary(Table):
 class Trial:
     """A broker with one producer, to try an exercise's case on."""
 
-    def __init__(self, options: BrokerOptions | None = None) -> None:
-        self.broker = Broker(options or BrokerOptions())
+    def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
+        self.broker = Broker(options or BrokerOptions(), store)
         seen = _recorded.get()
         if seen is not None:
             seen.append(record(self.broker))

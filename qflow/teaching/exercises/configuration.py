@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any
@@ -404,3 +405,48 @@ def _group_line(answer: Answer, queue: str, header: str) -> str:
     trial = Trial()
     declaration = _declare_line(trial, answer(queue, header), queue)
     return declaration if isinstance(declaration, str) else _in_groups(trial, queue, header)
+
+
+def _has_both(arguments: dict[str, object]) -> bool:
+    return {"group_header_key", "shared_msg_group"} <= set(arguments)
+
+
+@exercise(
+    misconceptions={
+        "any queue may have groups": _has_both,
+        "the header is enough": lambda arguments: (
+            "group_header_key" in arguments and not {"last_value_queue_key", "priorities"} & set(arguments)
+        ),
+        "only last values are in the way": lambda arguments: (
+            _has_both(arguments) and "last_value_queue_key" not in arguments
+        ),
+        "a ring has no groups": lambda arguments: (
+            _has_both(arguments)
+            and not {"last_value_queue_key", "priorities", "policy_type"} & set(arguments)
+        ),
+    },
+)
+def _may_have_groups(arguments: dict[str, object]) -> bool:
+    return not Trial().refusal("q", _qpid(**arguments))
+
+
+@design_task(
+    misconceptions={
+        "the manual's name": lambda statistics: bool(statistics.get("flowState")),
+        "the counter tells": lambda statistics: statistics["flowStoppedCount"] > 0,
+        "the last turn tells": lambda statistics: statistics["flowStoppedCount"] % 2 == 1,
+        "some messages wait": lambda statistics: statistics["messageCount"] > 0,
+    },
+)
+def _is_stopped(answer: Answer, stop: int, resume: int, changes: list[int]) -> str:
+    trial = Trial().declare_stop("q", stop, resume)
+    reader = trial.reader("q")
+    for change in changes:
+        if change > 0:
+            trial.send("q", change)
+        else:
+            reader.take(-change)
+    found = answer(asdict(trial.statistics("q")))
+    if found is trial.is_on("q"):
+        return FINE
+    return f"flow control is {trial.state('q')} after {changes}, and the function returns {found!r}"

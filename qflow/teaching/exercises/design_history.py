@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
-from qflow.broker import BrokerOptions
+from qflow.broker import Broker, BrokerOptions, join, replicate
 from qflow.broker.errors import AmqpException
 from qflow.teaching.exercise import exercise
 from qflow.teaching.trial import Trial
@@ -71,3 +72,56 @@ def _on_the_queues(sends: list[str], limits: dict[str, int]) -> list[int]:
     for number, queue in enumerate(sends):
         trial.send(queue, [str(number)])
     return sorted(int(label) for queue in limits for label in trial.left(queue))
+
+
+@exercise(
+    misconceptions={
+        "it withholds completions": lambda capacity, size, channels: (capacity // size + channels, channels),
+        "the first stop reaches every channel": lambda capacity, size, channels: (capacity // size + 1, 0),
+        "what is too much is refused": lambda capacity, size, channels: (capacity // size, 0),
+        "reached is too full": lambda capacity, size, channels: (-(-capacity // size) - 1 + channels, 0),
+    },
+)
+def _java_overshoot(capacity: int, size: int, channels: int) -> tuple[int, int]:
+    trial = Trial(BrokerOptions(flow_control="java"))
+    trial.declare("q", flow_stop_size=capacity, flow_resume_size=capacity // 2)
+    sessions = [trial.broker.session(f"channel {number}") for number in range(channels)]
+    active = dict.fromkeys(sessions, True)
+    for session in sessions:
+        session.completions.on_channel_flow = partial(active.__setitem__, session)
+    while any(active.values()):
+        for session in sessions:
+            if active[session]:
+                trial.send("q", by=session, size=size)
+    return trial.depth("q"), sum(len(session.held) for session in sessions)
+
+
+def _joined(
+    stop: int, resume: int, sent: int, consumed: list[int], at_newcomer: Callable[[bool, int], bool]
+) -> tuple[str, str]:
+    """Return both states if the newcomer finds its own from the original's state and depth."""
+    depth = sent - len(consumed)
+    is_on = sent > stop and depth >= resume
+    return "ON" if is_on else "OFF", "ON" if at_newcomer(is_on, depth) else "OFF"
+
+
+@exercise(
+    misconceptions={
+        "the state is sent": partial(_joined, at_newcomer=lambda is_on, depth: is_on),
+        "a newcomer begins OFF": partial(_joined, at_newcomer=lambda is_on, depth: False),
+        "a newcomer compares the depth with stop": lambda stop, resume, sent, consumed: _joined(
+            stop, resume, sent, consumed, lambda is_on, depth: depth > stop
+        ),
+    },
+)
+def _after_joining(stop: int, resume: int, sent: int, consumed: list[int]) -> tuple[str, str]:
+    trial = Trial().declare_stop("q", stop, resume)
+    transfers = dict(enumerate(trial.send("q", [str(number) for number in range(1, sent + 1)]), 1))
+    reader = trial.reader("q", prefetch=sent)
+    for number in consumed:
+        reader.accept(str(number))
+    newcomer = Broker()
+    newcomer.session("admin").queue_declare("q", {})
+    limit = newcomer.queue("q").flow_limit
+    join(limit, replicate(trial.broker.queue("q").flow_limit), transfers)
+    return trial.state("q"), "ON" if limit.stopped else "OFF"

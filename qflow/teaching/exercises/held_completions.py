@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from operator import gt, lt
 
+from qflow.broker import DelayedStore, Message
 from qflow.teaching.exercise import FINE, Answer, design_task, exercise
 from qflow.teaching.trial import Trial
 
@@ -98,6 +99,32 @@ def _released(stop: int, resume: int, sent: int, taken: int) -> int:
     held = [transfer for transfer in transfers if not transfer.is_complete]
     trial.reader("q").take(taken)
     return sum(transfer.is_complete for transfer in held)
+
+
+def _written_in_order(stop: int, sent: int, written: list[int]) -> list[int]:
+    return [n for n in sorted(written) if n <= stop and set(range(1, n)) <= set(written)]
+
+
+@exercise(
+    misconceptions={
+        "written is enough": lambda stop, sent, written: sorted(written),
+        "the disk is not waited for": lambda stop, sent, written: list(range(1, min(stop, sent) + 1)),
+        "completions come in order": _written_in_order,
+        "reached is enough": lambda stop, sent, written: [n for n in sorted(written) if n < stop],
+        "either will do": lambda stop, sent, written: sorted(
+            {*written, *range(1, min(stop, sent) + 1)},
+        ),
+    },
+)
+def _completed_with_a_store(stop: int, sent: int, written: list[int]) -> list[int]:
+    store = DelayedStore()
+    trial = Trial(store=store)
+    trial.admin.queue_declare("q", {"qpid.flow_stop_count": stop, "qpid.flow_stop_size": 0}, durable=True)
+    messages = [Message(100, "q", durable=True, label=str(number)) for number in range(1, sent + 1)]
+    transfers = [trial.producer.message_transfer(message) for message in messages]
+    for number in written:
+        store.finish(str(number))
+    return [number for number, transfer in enumerate(transfers, 1) if transfer.is_complete]
 
 
 def _stop(stops: dict[str, int], sends: list[str]) -> set[str]:
