@@ -17,8 +17,8 @@
 # 7. [Exercises 4](../exercises/04-capacity.ipynb), **14 minutes**: `overflow` and `worst_depth`.
 # 8. Break, **15 minutes**.
 # 9. [5 · Message groups: the shopping cart](05-message-groups.ipynb), **25 minutes**. May be skipped: *Three
-#    ways to ask for groups*, *Another name for the default group*, *How many groups?*, *What does order cost?*,
-#    *What the real broker did*.
+#    ways to ask for groups*, *Another name for the default group*, *How many groups?*, *What does order
+#    cost?*, *What the real broker did*.
 # 10. [6 · Well-behaved consumers](06-well-behaved-consumers.ipynb), **21 minutes**. The lost wake-up is worth
 #     a talk.
 # 11. [Exercises 5](../exercises/05-groups.ipynb), **11 minutes**: `next_gets` and `give_up`.
