@@ -7,6 +7,7 @@ from functools import partial
 
 from qflow.broker import Broker, BrokerOptions, join, replicate
 from qflow.broker.errors import AmqpException
+from qflow.broker.flow_limit import QueueFlowLimit
 from qflow.teaching.exercise import exercise
 from qflow.teaching.trial import Trial
 
@@ -122,6 +123,8 @@ def _after_joining(stop: int, resume: int, sent: int, consumed: list[int]) -> tu
         reader.accept(str(number))
     newcomer = Broker()
     newcomer.session("admin").queue_declare("q", {})
-    limit = newcomer.queue("q").flow_limit
-    join(limit, replicate(trial.broker.queue("q").flow_limit), transfers)
-    return trial.state("q"), "ON" if limit.stopped else "OFF"
+    original, joined = trial.broker.queue("q").flow_limit, newcomer.queue("q").flow_limit
+    if not (isinstance(original, QueueFlowLimit) and isinstance(joined, QueueFlowLimit)):
+        raise TypeError("a queue with thresholds has the flow control that shipped")
+    join(joined, replicate(original), transfers)
+    return trial.state("q"), "ON" if joined.stopped else "OFF"
