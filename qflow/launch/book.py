@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from qflow.kit import kit_path
-from qflow.labs.html_export import THEME
+from qflow.labs.html_export import THEME, script_element, script_json
 from qflow.labs.scripts import join_script, read_styles
 from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
 from qflow.launch.chapters import list_files
+from qflow.launch.page_labs import RECORDED, RECORDINGS, live_cells, without_keys
 from qflow.launch.sections import PageSection, add_anchors, link_sections, read_sections, write_index
 from qflow.teaching.rules import RULE, rule_book
 
@@ -64,6 +65,10 @@ _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >
 _TEMPLATE = "book.html.j2"
 _PICTURE = f"{FOLDER}/notebooks/images/preview.png"
 _SCRIPTS = ("navigation.js", "ask.js")
+# A notebook's output brings its own scripts; the labs of a page share those of the book.
+_OWN_SCRIPTS = re.compile(
+    r'<script class="qf-scripts">.*?</script>|<script>globalThis\.qflowShow\?\.\(\);</script>', re.DOTALL
+)
 _LIGHT, _DARK = "default", "github-dark"
 
 
@@ -115,14 +120,18 @@ def write_book(site: Path) -> list[Page]:
         if source.suffix not in _READ:
             (book / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, book / path)
-    exporter, found = _exporter(), {}
+    exporter, found, read = _exporter(), {}, set()
     for page in pages:
         target = book / page.file
         target.parent.mkdir(parents=True, exist_ok=True)
         drawn, its = _draw_page(page, pages, exporter)
         target.write_text(drawn, encoding="utf-8")
         found[page.file] = (page.title, its)
+        read |= set(re.findall(rf'"{RECORDINGS}/([\w.-]+)"', drawn))
     _write_style(site)
+    (book / RECORDINGS).mkdir(exist_ok=True)
+    for name in sorted(read):
+        shutil.copyfile(RECORDED / name, book / RECORDINGS / name)
     write_index(book / "search-index.js", found)
     return pages
 
@@ -134,7 +143,10 @@ def _write_style(site: Path) -> None:
     page, ask = ((PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "ask.css"))
     shared = read_styles("scene.css", "guess.css", "errata.css")
     shown = {"page.css": page, "code.css": _colours(), "ask.css": f"{shared}\n{ask}"}
-    for name, text in {**shown, **{name: join_script(name, PAGE) for name in _SCRIPTS}}.items():
+    scripts = {name: join_script(name, PAGE) for name in _SCRIPTS}
+    # Packed, with their styles, as a notebook's output has them: a third of the size.
+    scripts["labs.js"] = re.sub(r"</?script[^>]*>", "", script_element("labs.js", PAGE))
+    for name, text in {**shown, **scripts}.items():
         (book / name).write_text(text, encoding="utf-8")
 
 
@@ -188,11 +200,16 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, l
     else:
         book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text, id="text")])
     top = "../" * (page.path.count("/") + 1)
+    labs = live_cells(book) if page.live else {}
+    for cell in book.cells if page.live else ():
+        if cell.cell_type == "markdown":
+            cell.source = without_keys(cell.source)
     listed = group_pages(pages, page)
     beside = next((found for found in listed.values() if page in found), [page])
     place = beside.index(page)
     around: dict[str, Any] = {
         "asks": ask_in_page(book, page.path),
+        "labs": script_json(labs) if labs else "",
         "title": page.title,
         "about": page.about[:300],
         "icon": ICON,
@@ -206,6 +223,8 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, l
         "after": beside[place + 1] if place + 1 < len(beside) else None,
     }
     body, _ = exporter.from_notebook_node(book, resources={"page": around})
+    if page.live:
+        body = _OWN_SCRIPTS.sub("", body)
     body = add_anchors(_LINK.sub(r"\1.html", body), rows=page.source.suffix == ".md")
     its = read_sections(body)
     linked = _link_rules(body, f"{top}{FOLDER}/notebooks/reference/rules.html")

@@ -33,6 +33,9 @@ _PYTHON = "3.14"
 
 _CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 
+FETCHED = ("pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+"""The files that a page's Python fetches, and that its progress counts."""
+
 _LIBRARIES = (
     "asttokens", "decorator", "executing", "ipython", "jedi", "matplotlib-inline", "micropip", "narwhals",
     "networkx", "packaging", "parso", "prompt-toolkit", "pure-eval", "pygments", "six", "stack-data",
@@ -94,6 +97,9 @@ MARK = ".qflow-made"
 
 _IN_THE_BROWSER = ("anywidget", "comm", "ipywidgets", "jupyterlab-widgets", "plotly", "psygnal")
 """Packages that notebooks on the site install into the kernel, beside qflow."""
+
+_IN_A_PAGE = ("anywidget", "comm", "ipywidgets", "psygnal", "traitlets", "typing-extensions")
+"""Of these and the libraries, what the labs of a page of the book import."""
 
 _LEFT_OUT = tuple(f"qflow/_kit/{folder}/" for folder in ("notebooks", "exercises", "data/recordings"))
 """What of the wheel no page asks for: fourteen of its fifteen megabytes."""
@@ -181,6 +187,18 @@ def write_engine(wheel: Path, archive: Path) -> None:
         for entry in whole.infolist():
             if not entry.filename.startswith(_LEFT_OUT):
                 engine.writestr(entry, whole.read(entry))
+
+
+def write_widgets(site: Path, archive: Path) -> None:
+    """Write the libraries that the labs of a page need beside the engine, from a site's wheels."""
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as held:
+        for name in _IN_A_PAGE:
+            folder = site / ("static/pyodide" if name in _LIBRARIES else "pypi")
+            with zipfile.ZipFile(_wheel_of(name, folder)) as whole:
+                for entry in whole.infolist():
+                    # Not what JupyterLab loads into its own page.
+                    if ".data/" not in entry.filename and "extension/" not in entry.filename:
+                        held.writestr(entry, whole.read(entry))
 
 
 def claim(folder: Path, what: str) -> None:

@@ -14,6 +14,7 @@ import shutil
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,13 @@ from qflow.labs.running import refusal_text
 from qflow.labs.share import run_of_token
 from qflow.labs.words import story_of
 from qflow.launch.book import FOLDER, ICON, PAGE, Page, group_pages, preview
-from qflow.launch.cargo import OWN, write_engine
+from qflow.launch.cargo import FETCHED, OWN, write_engine, write_widgets
 
 ENGINE = "engine.zip"
 """What the page's Python unpacks, beside the pages: as a wheel, without chapters and recordings."""
+
+WIDGETS = "widgets.zip"
+"""What the labs of a chapter need besides."""
 
 _MESSAGES = 220
 SETTINGS = {"stop": 40, "resume": 10, "limit": 60, "capacity": 10, "prefetch": 4}
@@ -149,12 +153,19 @@ def write_front_door(site: Path, pages: Sequence[Page]) -> None:
 
 
 def write_worker(site: Path) -> Path:
-    """Write the script of the worker that runs Python, and the engine of the site's own wheel; return it."""
+    """Write the script of the worker that runs Python, and its archives, from a site's wheels; return it."""
     wheels = sorted((site / "pypi").glob(OWN))
     if not wheels:
         raise RefusalError(f"There is no wheel {OWN} in {site / 'pypi'}.")
-    write_engine(wheels[-1], site / FOLDER / ENGINE)
-    return Path(shutil.copyfile(PAGE / "python.js", site / FOLDER / "python.js"))
+    book = site / FOLDER
+    write_engine(wheels[-1], book / ENGINE)
+    write_widgets(site, book / WIDGETS)
+    # Pyodide's main script is not counted: a module is not fetched as the others are.
+    engine = [site / "static" / "pyodide" / name for name in FETCHED] + [book / ENGINE]
+    version = sha256(b"".join(path.read_bytes() for path in (*engine, book / WIDGETS))).hexdigest()[:12]
+    sizes = {"bytes": sum(path.stat().st_size for path in engine), "widgets": (book / WIDGETS).stat().st_size}
+    (book / "engine.json").write_text(json.dumps({"version": version, **sizes}), encoding="utf-8")
+    return Path(shutil.copyfile(PAGE / "python.js", book / "python.js"))
 
 
 def _pack_run(picture: Picture) -> dict[str, Any]:

@@ -93,6 +93,7 @@ export class Guess {
   pose() {
     const { asking } = this;
     const wasAsking = !this.box.hidden;
+    this.posed = this.player.track && this.asking.question;
     this.box.hidden = !this.asks;
     this.root.classList.toggle("qf-is-asking", this.asks);
     for (const handle of this.root.querySelectorAll("[data-handle]")) set(handle, { tabindex: this.asks ? -1 : 0 });
@@ -168,9 +169,13 @@ export class Guess {
     this.draw();
   }
 
-  // A run is drawn: the questions begin with it.
+  // A run is drawn: the questions begin with it. One that is open already stays as the reader left it.
   loaded() {
     if (!this.asks) return;
+    if (this.posed === this.asking.question) {
+      this.draw();
+      return;
+    }
     this.player.pause();
     if (!this.isAnswered && this.asking.number === 1) this.player.show(0);
     this.load();

@@ -26,10 +26,6 @@ class Scene {
       { class: "qflow-scene", tabindex: 0, role: "group", "data-lm-suppress-shortcuts": "true" },
       el,
     );
-    const keys = KEYS.filter(([key]) => isLive(model) || !KERNEL_KEYS.includes(key))
-      .map(([key, does]) => `${key}: ${does}`)
-      .join("; ");
-    set(root, { "aria-label": `Picture of a run. Keys: ${keys}` });
     const shown = [];
     Object.assign(this, { model, el, id, root, shown, pictures: null, loading: Promise.resolve() });
     this.refuse = buildRefusal(root, model);
@@ -51,11 +47,23 @@ class Scene {
       },
     };
     this.paintTransport = buildTransport(top, player, root);
-    Object.assign(this, buildTools(root, model, player, keys, shown));
+    Object.assign(this, buildTools(root, model, player, shown));
+    this.keys = html("p", { class: "qf-keys qf-extra" }, root);
     this.live = new Live(root, model, id);
-    root.classList.toggle("qf-is-saved", !isLive(model));
+    this.sayKeys();
     this.heedReader();
     this.heedKernel();
+  }
+
+  // A page's Python may come later than its picture.
+  sayKeys() {
+    const { model, root } = this;
+    const keys = KEYS.filter(([key]) => isLive(model) || !KERNEL_KEYS.includes(key))
+      .map(([key, does]) => `${key}: ${does}`)
+      .join("; ");
+    set(root, { "aria-label": `Picture of a run. Keys: ${keys}` });
+    write(this.keys, `Keys: ${keys}.`);
+    root.classList.toggle("qf-is-saved", !isLive(model));
   }
 
   heedReader() {
@@ -98,6 +106,7 @@ class Scene {
       token: sharing.token,
       actions: sharing.load,
       is_followed: () => live.load(player),
+      is_live: () => this.sayKeys(),
       // A text beside the lab and the picture light each other up (prose.js).
       lit: () => shown.forEach((view) => light(view.root, model.get("lit"))),
     });
@@ -191,11 +200,10 @@ function buildRefusal(root, model) {
 }
 
 // What can be asked about the instant that is shown, once the run is whole; by mouse and by keyboard.
-function buildTools(root, model, player, keys, shown) {
+function buildTools(root, model, player, shown) {
   const tools = html("div", { class: "qf-tools qf-extra" }, root);
   const why = buildWhy(tools, root, model, player);
   const sharing = buildSharing(tools, root, model, player, shown);
-  html("p", { class: "qf-keys qf-extra" }, root, `Keys: ${keys}.`);
   const ready = (act) => () => {
     if (!player.track.isWhole || !isLive(model)) return;
     openMore(root, true);

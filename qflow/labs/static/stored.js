@@ -46,11 +46,12 @@ function showStates(scene, model, { graph, walk, pause }) {
 }
 
 // The questions of a picture, one after the other: a page knows each answer, and what to say of a guess.
-function askStored(model, asks) {
+function askStored(model, asks, asked) {
   let number = 0;
   const ask = (more) =>
     model.change({ asking: number < asks.length ? { guess: null, sure: null, ...asks[number].asking, ...more } : {} });
   model.answer = (content) => {
+    asked.push(content);
     if (content.ask === "next") {
       number += 1;
       ask();
@@ -63,14 +64,21 @@ function askStored(model, asks) {
   ask();
 }
 
+// What is drawn in each home by now, for a page whose Python takes it over: the model, where it is drawn, and what the
+// reader has answered.
+export const films = new WeakMap();
+
 function showStored(home) {
   const { pictures, plays, states, asks, ...values } = JSON.parse(home.querySelector(".qf-run").textContent);
   const scene = document.createElement("div");
   home.prepend(scene);
-  const model = new StoredModel({ ...values, pictures: pictures.map(withNumbers) });
+  // Before the first run of a kernel, which may take it over.
+  const model = new StoredModel({ run: 0.5, ...values, pictures: pictures.map(withNumbers) });
+  const asked = [];
   if (states) showStates(scene, model, states);
-  if (asks) askStored(model, asks);
+  if (asks) askStored(model, asks, asked);
   render({ model, el: scene });
+  films.set(home, { model, scene, asked });
   if (plays) playWhenSeen(scene, model);
   return model;
 }

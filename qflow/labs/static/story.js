@@ -56,6 +56,7 @@ export class Story {
       button({ title: `Beat ${index + 1} of ${this.beats.length}` }, this.dots, "", () => this.go(index, false));
     });
     this.say();
+    if (this.isTold && this.follows && !this.player.isPlaying) this.arrive();
   }
 
   begin() {

@@ -1,0 +1,110 @@
+"""Page labs: what a page of the book keeps of a chapter's code, so that its own Python can make a lab live.
+
+The labs of a page play what the notebook stored. At a touch the page's Python (:mod:`qflow.launch.page_kernel`)
+makes the same lab again: it runs the lab's cell, and of the cells before it those that define a name it uses,
+and no others, as a chapter's simulations would take a browser minutes. Sentences whose numbers are handles
+come alive with the lab that they belong to. A page keeps each of these cells once.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from qflow.kit import kit_path
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+RECORDINGS = "recordings"
+"""The folder of the recordings that cells read, beside the pages' scripts."""
+
+_LAB = re.compile(r"qflow-stored|\.(?:\w+_lab|map|challenge)\(")
+_PROSE = ".prose("
+RECORDED = kit_path("data") / "recordings" / "workloads"
+"""Where they lie in the kit."""
+
+_GRAPHS = "state_space_lab("
+"""What needs a library for graphs."""
+
+_OPENS = re.compile(r"recorded_lab|trace_lab")
+_KERNELS_DATA = "qflow/_kit/data/recordings/workloads"
+"""Where the page's Python has the kit's recordings of workloads."""
+
+_BY_KEYS = re.compile(r"(?:Run the cells from\s+top\s+to\s+bottom with\s+|Press\s+)Shift\+Enter(?:\.|:)\s*(\w?)")
+"""How a notebook's cells are run: a page has no such keys."""
+
+
+def without_keys(text: str) -> str:
+    """Return a text of a notebook without the keys that run its cells.
+
+    >>> without_keys("Press Shift+Enter: in a minute you know. Run the cells from top to bottom with Shift+Enter.")
+    'In a minute you know. '
+    """
+    return _BY_KEYS.sub(lambda found: found[1].upper(), text)
+
+
+def live_cells(book: NotebookNode) -> dict[str, Any]:
+    """Return the cells that a page can run, by their ids; empty if it has no labs.
+
+    Each cell has its ``source``, the ids that it ``needs`` in their order, its ``kind`` ("lab", "prose", or ""
+    for code that others need), the ``files`` that it reads (where it finds them, and where pages have them) and
+    the ``libraries`` that it imports beside the engine's.
+    """
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    names = [_names(cell.source) for cell in code]
+    kinds = [_kind(cell) for cell in code]
+    cells: dict[str, Any] = {}
+    for place, kind in enumerate(kinds):
+        if not kind:
+            continue
+        needs = _needs(place, names)
+        for at in (*needs, place):
+            cell = {"source": code[at].source, "kind": kinds[at], "needs": [], "files": {}, "libraries": []}
+            cells.setdefault(code[at].id, cell)
+        cells[code[place].id]["needs"] = [code[at].id for at in needs]
+        source = code[place].source
+        libraries = ["networkx"] if _GRAPHS in source else []
+        cells[code[place].id] |= {"files": _files(source), "libraries": libraries}
+    return cells
+
+
+def _kind(cell: Mapping[str, Any]) -> str:
+    if _PROSE in cell["source"]:
+        return "prose"
+    stored = "".join(str(output.get("data", {}).get("text/html", "")) for output in cell["outputs"])
+    return "lab" if cell["outputs"] and _LAB.search(cell["source"] + stored) else ""
+
+
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """Return the names that a cell's code defines at its top, and those that it uses of other cells."""
+    defined, used = set(), set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else defined).add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.alias):
+            defined.add((node.asname or node.name).partition(".")[0])
+    return defined, used - defined
+
+
+def _needs(place: int, names: list[tuple[set[str], set[str]]]) -> list[int]:
+    """Return the cells before one that define what it uses, each where it was last defined."""
+    found: set[int] = set()
+    for name in names[place][1]:
+        maker = next((at for at in range(place - 1, -1, -1) if name in names[at][0]), None)
+        if maker is not None:
+            found |= {maker, *_needs(maker, names)}
+    return sorted(found)
+
+
+def _files(source: str) -> dict[str, str]:
+    """Return the recordings that a cell opens."""
+    if not _OPENS.search(source):
+        return {}
+    named = {name.partition(".")[0] for name in re.findall(r'"([\w.-]+)"', source)} or {"slow-consumer"}
+    found = sorted(path.name for path in RECORDED.iterdir() if path.name.partition(".")[0] in named)
+    return {f"{_KERNELS_DATA}/{name}": f"{RECORDINGS}/{name}" for name in found}
