@@ -25,7 +25,14 @@ from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
 from qflow.launch.chapters import list_files
 from qflow.launch.page_labs import RECORDED, RECORDINGS, live_cells, without_keys
-from qflow.launch.sections import PageSection, add_anchors, link_sections, read_sections, write_index
+from qflow.launch.sections import (
+    PageSection,
+    add_anchors,
+    link_sections,
+    read_sections,
+    write_index,
+    write_rules,
+)
 from qflow.teaching.rules import RULE, rule_book
 
 PAGE = Path(__file__).with_name("page")
@@ -133,6 +140,7 @@ def write_book(site: Path) -> list[Page]:
     for name in sorted(read):
         shutil.copyfile(RECORDED / name, book / RECORDINGS / name)
     write_index(book / "search-index.js", found)
+    write_rules(book / "rules-index.js")
     return pages
 
 
@@ -201,7 +209,7 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, l
         book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text, id="text")])
     top = "../" * (page.path.count("/") + 1)
     labs = live_cells(book) if page.live else {}
-    for cell in book.cells if page.live else ():
+    for cell in book.cells if page.source.suffix == ".ipynb" else ():
         if cell.cell_type == "markdown":
             cell.source = without_keys(cell.source)
     listed = group_pages(pages, page)

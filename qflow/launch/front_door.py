@@ -181,6 +181,6 @@ def _list_links(pages: Sequence[Page]) -> dict[str, str]:
     lists = {key: "".join(f"<li>{links[page]}</li>" for page in found[name]) for key, name in _LISTS.items()}
     chapters = []
     for page in found["The book"]:
-        live = f'<a class="live" href="{page.live}">make it live</a>' if page.live else "<span></span>"
+        live = f'<a class="live" href="{page.live}">as a notebook</a>' if page.live else "<span></span>"
         chapters.append(f"<li>{links[page]}<p>{escape(page.about)}</p>{live}</li>")
     return {**lists, "chapters": "\n".join(chapters)}

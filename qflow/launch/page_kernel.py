@@ -49,9 +49,11 @@ class PageKernel:
                 continue
             self._shown = []
             tree = ast.parse(cell["source"], cell["id"])
-            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            *_, last = tree.body
+            if isinstance(last, ast.Expr):
+                tree.body.remove(last)
             exec(compile(tree, cell["id"], "exec"), self._names)
-            if last is not None:
+            if isinstance(last, ast.Expr):
                 self._show(eval(compile(ast.Expression(last.value), cell["id"], "eval"), self._names))
             self._ran.add(cell["id"])
         return self._shown
@@ -82,10 +84,10 @@ class PageKernel:
         for name, held in modules.items():
             module = sys.modules[name] = ModuleType(name)
             vars(module).update(held)
-        comm = importlib.import_module("comm")
+        comm: Any = importlib.import_module("comm")
         post = self._post
 
-        class PageComm(comm.base_comm.BaseComm):  # type: ignore[misc, name-defined]
+        class PageComm(comm.base_comm.BaseComm):
             """A comm whose messages are posted to the page."""
 
             def publish_msg(

@@ -1,9 +1,10 @@
 """Page labs: what a page of the book keeps of a chapter's code, so that its own Python can make a lab live.
 
-The labs of a page play what the notebook stored. At a touch the page's Python (:mod:`qflow.launch.page_kernel`)
-makes the same lab again: it runs the lab's cell, and of the cells before it those that define a name it uses,
-and no others, as a chapter's simulations would take a browser minutes. Sentences whose numbers are handles
-come alive with the lab that they belong to. A page keeps each of these cells once.
+The labs of a page play what the notebook stored. At a touch the page's Python
+(:mod:`qflow.launch.page_kernel`) makes the same lab again: it runs the lab's cell, and of the cells before it
+those that define a name it uses. The others it does not run, as a chapter's simulations would take a browser
+minutes. Sentences whose numbers are handles come alive with the lab that they belong to. A page keeps each of
+these cells once.
 """
 
 from __future__ import annotations
@@ -33,25 +34,27 @@ _OPENS = re.compile(r"recorded_lab|trace_lab")
 _KERNELS_DATA = "qflow/_kit/data/recordings/workloads"
 """Where the page's Python has the kit's recordings of workloads."""
 
-_BY_KEYS = re.compile(r"(?:Run the cells from\s+top\s+to\s+bottom with\s+|Press\s+)Shift\+Enter(?:\.|:)\s*(\w?)")
-"""How a notebook's cells are run: a page has no such keys."""
+_RUN_ALL = re.compile(r"\s*Run\s+the\s+cells\s+from\s+top\s+to\s+bottom\s+with\s+Shift\+Enter\.")
+_PRESS = re.compile(r"Press\s+Shift\+Enter:\s*(\w)")
 
 
 def without_keys(text: str) -> str:
-    """Return a text of a notebook without the keys that run its cells.
+    """Return a text of a notebook without the keys that run its cells: a page has none.
 
-    >>> without_keys("Press Shift+Enter: in a minute you know. Run the cells from top to bottom with Shift+Enter.")
-    'In a minute you know. '
+    >>> without_keys("*20 minutes. Run the cells from top to bottom with Shift+Enter.*")
+    '*20 minutes.*'
+    >>> without_keys("Press Shift+Enter: in a minute you know.")
+    'In a minute you know.'
     """
-    return _BY_KEYS.sub(lambda found: found[1].upper(), text)
+    return _PRESS.sub(lambda found: found[1].upper(), _RUN_ALL.sub("", text))
 
 
 def live_cells(book: NotebookNode) -> dict[str, Any]:
     """Return the cells that a page can run, by their ids; empty if it has no labs.
 
-    Each cell has its ``source``, the ids that it ``needs`` in their order, its ``kind`` ("lab", "prose", or ""
-    for code that others need), the ``files`` that it reads (where it finds them, and where pages have them) and
-    the ``libraries`` that it imports beside the engine's.
+    Each cell has its ``source``, the ids that it ``needs`` in their order, its ``kind`` ("lab", "prose", or
+    "" for code that others need), the ``files`` that it reads (where it finds them, and where pages have
+    them) and the ``libraries`` that it imports beside the engine's.
     """
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     names = [_names(cell.source) for cell in code]
@@ -80,7 +83,8 @@ def _kind(cell: Mapping[str, Any]) -> str:
 
 def _names(source: str) -> tuple[set[str], set[str]]:
     """Return the names that a cell's code defines at its top, and those that it uses of other cells."""
-    defined, used = set(), set()
+    defined: set[str] = set()
+    used: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Name):
             (used if isinstance(node.ctx, ast.Load) else defined).add(node.id)

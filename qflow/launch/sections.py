@@ -120,5 +120,12 @@ def write_index(script: Path, found: Mapping[str, tuple[str, Sequence[PageSectio
     script.write_text(f'globalThis.qflowIndex = "{packed}";\n', encoding="utf-8")
 
 
+def write_rules(script: Path) -> None:
+    """Write the script that holds title, sentence and certainty of each rule, for the cards of its links."""
+    rules = {rule: [held.title, held.sentence, held.certainty] for rule, held in rule_book().items()}
+    packed = pack_text(json.dumps(rules, ensure_ascii=False).encode())
+    script.write_text(f'globalThis.qflowRules = "{packed}";\n', encoding="utf-8")
+
+
 def _words(part: str) -> str:
     return " ".join(unescape(_TAG.sub(" ", _WITHIN_A_WORD.sub("", part))).split())

@@ -21,7 +21,7 @@ from qflow.labs import flow_run
 from qflow.labs.html_export import to_fragment
 from qflow.labs.picture import payload_of
 from qflow.labs.share import Token
-from qflow.launch import book, front_door, sections, site
+from qflow.launch import book, cargo, front_door, sections, site
 from qflow.maintain import notebooks
 
 DOOR = re.compile(r'class="qf-door">(.*?)</script>', re.S)
@@ -120,10 +120,26 @@ def test_the_page_gets_code_and_rules_without_chapters_and_recordings(tmp_path):
     with zipfile.ZipFile(tmp_path / "pypi" / "qflow_kit-1-py3-none-any.whl", "w") as wheel:
         for name in names + left_out:
             wheel.writestr(name, name)
+    pyodide = tmp_path / "static" / "pyodide"
+    pyodide.mkdir(parents=True)
+    for name in cargo.FETCHED:
+        (pyodide / name).write_text(name)
+    for name in cargo._IN_A_PAGE:
+        stem = name.replace("-", "_")
+        folder = pyodide if name in cargo._LIBRARIES else tmp_path / "pypi"
+        with zipfile.ZipFile(folder / f"{stem}-1-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{stem}/__init__.py", "")
+            wheel.writestr(f"{stem}/labextension/package.json", "not for a page")
     script = front_door.write_worker(tmp_path).read_text()
-    (fetched,) = re.findall(r'fetch\(new URL\("(.+?)", import.meta.url\)', script)
-    with zipfile.ZipFile(tmp_path / "book" / fetched) as engine:
+    assert front_door.ENGINE in script and front_door.WIDGETS in script
+    with zipfile.ZipFile(tmp_path / "book" / front_door.ENGINE) as engine:
         assert engine.namelist() == names
+    with zipfile.ZipFile(tmp_path / "book" / front_door.WIDGETS) as widgets:
+        held = widgets.namelist()
+    assert "traitlets/__init__.py" in held and not [name for name in held if "labextension" in name]
+    sizes = json.loads((tmp_path / "book" / "engine.json").read_text())
+    counted = sum((pyodide / name).stat().st_size for name in cargo.FETCHED)
+    assert sizes["bytes"] == counted + (tmp_path / "book" / front_door.ENGINE).stat().st_size
 
 
 def test_the_first_page_leads_to_every_chapter_and_asks_nobody(folder, root):
@@ -175,9 +191,12 @@ def small_book(shelf) -> dict[str, str]:
 
 def test_a_chapter_is_a_page_whose_labs_play_and_can_be_made_live(small_book):
     tour, spark, text = small_book.values()
-    assert tour.count('class="qflow-stored"') == 2 and tour.count('class="qf-scripts">(') == 1
-    # Of the page, on a phone too, and beside each lab; code that the chapter hides can be opened.
-    assert tour.count('href="../../lab/index.html?path=00-tour.ipynb"') == 4
+    assert tour.count('class="qflow-stored"') == 2 and 'class="qf-scripts"' not in tour
+    # The labs share the book's scripts; a notebook in JupyterLab is a click away, on a phone too.
+    assert tour.count('src="../../book/labs.js"') == 1
+    assert tour.count('href="../../lab/index.html?path=00-tour.ipynb"') == 2
+    (cells,) = re.findall(r'class="qf-cells"[^>]*>(.*?)</script>', tour)
+    assert [cell["source"] for cell in json.loads(cells).values()] == ["lab(0)", "lab(1)"]
     assert tour.count("<details><summary>the code of this cell") == 1
     assert 'class="after" href="../../book/notebooks/13-spark.html"' in tour
     assert "lab/index.html" not in spark

@@ -8,7 +8,7 @@ import { isRight, judgeGuesses, sayingOf } from "../../labs/static/judged.js";
 import { unpackedJson } from "../../labs/static/packed.js";
 import { StoredModel } from "../../labs/static/stored_model.js";
 import { button, html, set, write } from "../../labs/static/svg.js";
-import { loadPython } from "./worker.js";
+import { loadingWords, loadPython } from "./worker.js";
 
 const isFolder = location.protocol === "file:";
 const script = new URL("python.js", document.currentScript.src);
@@ -172,6 +172,18 @@ const NO_PYTHON =
   "notebook, with qflow lab.";
 const SHOW_CASE = "show me this case";
 let python = null;
+let progress = { loaded: 0, total: Infinity };
+
+// Begun when a hand comes to an exercise: the first check finds it there.
+function startPython() {
+  python ??= loadPython(script, "book_questions", {
+    report: (now) => {
+      progress = now;
+      tell("qflow-loading");
+    },
+  });
+  return python;
+}
 
 function clear(element) {
   element.replaceChildren();
@@ -182,6 +194,8 @@ function showExercise(home, place) {
   const { id, title, setup, code } = place;
   home.closest(".cell").querySelector(".input").hidden = true;
   const root = html("section", { class: "qf-exercise", "aria-label": `Exercise: ${title}` }, home);
+  // A failure is said at the check.
+  if (!isFolder) root.addEventListener("focusin", () => startPython().catch(() => {}), { once: true });
   const box = html(
     "textarea",
     {
@@ -284,10 +298,12 @@ async function askPython(question, say, buttons) {
   let end;
   const stopped = new Promise((resolve) => (end = () => resolve(null)));
   const stop = button({ class: "qf-stop" }, buttons, "stop", end);
+  const report = () => say(loadingWords(progress));
+  document.addEventListener("qflow-loading", report);
   try {
-    if (!python) say("Python is being loaded, once for this page …");
-    python ??= loadPython(script, "book_questions");
-    const answer = python.then((ask) => {
+    report();
+    const answer = startPython().then((ask) => {
+      document.removeEventListener("qflow-loading", report);
       say("Your answer is tried on the engine …");
       return ask(question);
     });
@@ -300,6 +316,7 @@ async function askPython(question, say, buttons) {
     python = null;
     throw error;
   } finally {
+    document.removeEventListener("qflow-loading", report);
     stop.remove();
   }
 }

@@ -7,7 +7,7 @@ import { render } from "../../labs/static/scene.js";
 import { withNumbers } from "../../labs/static/stored.js";
 import { StoredModel } from "../../labs/static/stored_model.js";
 import { html, write } from "../../labs/static/svg.js";
-import { loadPython } from "./worker.js";
+import { loadingWords, loadPython } from "./worker.js";
 
 const page = { held: null, python: null, settings: null, drawn: null, run: 1, asked: 0 };
 const inWords = (text) => write(document.querySelector(".python"), text);
@@ -73,7 +73,7 @@ function touched(element) {
 }
 
 async function startPython() {
-  page.python ??= loadPython("book/python.js", "front_door");
+  page.python ??= loadPython("book/python.js", "front_door", { report: (now) => inWords(loadingWords(now)) });
   return page.python;
 }
 

@@ -32,7 +32,8 @@ function placeOf(id, cell) {
   const said = html("span", { role: "status" }, bar);
   const meter = html("progress", { max: 1, hidden: "", "aria-label": "How much of Python is here" }, bar);
   if (isLab) output.append(bar);
-  if (isLab) write(said, isFolder ? NO_PYTHON : "It plays what is stored. In your hand, it is the engine that answers.");
+  if (isLab)
+    write(said, isFolder ? NO_PYTHON : "It plays what is stored. In your hand, it is the engine that answers.");
   const heard = new AbortController();
   const begin = () => {
     if (isFolder || heard.signal.aborted) return;

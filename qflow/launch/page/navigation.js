@@ -3,9 +3,11 @@
 
 import { unpackedJson } from "../../labs/static/packed.js";
 import { html, write } from "../../labs/static/svg.js";
+import { showRules } from "./rules.js";
 import { findSections, placeOf, repairedWords, searchedWords } from "./search.js";
 
 const book = new URL(".", document.currentScript.src);
+showRules(book);
 
 // The index is a script, loaded once it is needed: a page that was opened from a folder may not fetch.
 let index;

@@ -150,8 +150,7 @@ const KINDS = {
 const modules = new Map();
 
 function moduleOf(text) {
-  if (!modules.has(text))
-    modules.set(text, import(URL.createObjectURL(new Blob([text], { type: "text/javascript" }))));
+  if (!modules.has(text)) modules.set(text, import(URL.createObjectURL(new Blob([text], { type: "text/javascript" }))));
   return modules.get(text);
 }
 

@@ -24,6 +24,6 @@ export function loadPython(script, module, { report = () => {}, hear = () => {} 
 
 // In words, for a page that waits: megabytes that are here, then the start.
 export const loadingWords = ({ loaded, total }) =>
-  loaded < total
-    ? `Python is being fetched, once for the whole site: ${(loaded / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB`
-    : "Python starts …";
+  loaded === total
+    ? "Python starts …"
+    : `Python is being fetched, once for the whole site: ${(loaded / 1e6).toFixed(1)} MB …`;

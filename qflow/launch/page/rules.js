@@ -1,0 +1,63 @@
+// Rules: what a link to a rule says of it, in a card beside the link, for a pointer that rests on it and for the
+// keyboard's focus. Escape closes the card, and a pointer may move into it.
+
+import { unpackedJson } from "../../labs/static/packed.js";
+import { html, set } from "../../labs/static/svg.js";
+
+const LINK = "a.rule";
+const RESTS = 250; // milliseconds
+
+// The rules are a script, loaded once one is pointed at: a page that was opened from a folder may not fetch.
+let rules;
+async function loadRules(book) {
+  const script = html("script", { src: new URL("rules-index.js", book) }, document.head);
+  await new Promise((onload, onerror) => Object.assign(script, { onload, onerror }));
+  return unpackedJson(qflowRules);
+}
+
+export function showRules(book) {
+  const card = html("div", { class: "rule-card", id: "rule-card", role: "tooltip", hidden: "" }, document.body);
+  let [shown, timer] = [null, 0];
+  const close = () => {
+    clearTimeout(timer);
+    card.hidden = true;
+    shown?.removeAttribute("aria-describedby");
+    shown = null;
+  };
+  const open = async (link) => {
+    if (link === shown) return;
+    close();
+    shown = link;
+    rules ??= loadRules(book);
+    const found = (await rules.catch(() => ({})))[link.textContent.trim().toUpperCase()];
+    if (!found || shown !== link) return;
+    const [title, sentence, certainty] = found;
+    card.replaceChildren();
+    html("b", {}, card, `${link.textContent}: ${title}`);
+    html("p", {}, card, sentence);
+    html("small", {}, card, certainty);
+    card.hidden = false;
+    set(link, { "aria-describedby": card.id });
+    const { left, bottom, top } = link.getBoundingClientRect();
+    const { width, height } = card.getBoundingClientRect();
+    const isBelow = bottom + height + 8 < innerHeight || top < height;
+    set(card, {
+      style: `left:${Math.max(8, Math.min(left, document.documentElement.clientWidth - width - 8)) + scrollX}px;top:${
+        scrollY + (isBelow ? bottom + 4 : top - height - 4)
+      }px`,
+    });
+  };
+  const later = (act) => {
+    clearTimeout(timer);
+    timer = setTimeout(act, RESTS);
+  };
+  document.addEventListener("pointerover", ({ target, pointerType }) => {
+    const link = target.closest?.(LINK);
+    if (link && pointerType !== "touch") later(() => open(link));
+    else if (card.contains(target)) clearTimeout(timer);
+    else if (shown && shown !== document.activeElement) later(close);
+  });
+  document.addEventListener("focusin", ({ target }) => (target.matches?.(LINK) ? open(target) : close()));
+  document.addEventListener("focusout", ({ target }) => target === shown && close());
+  document.addEventListener("keydown", ({ key }) => key === "Escape" && close());
+}
