@@ -18,14 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-Post = Callable[[str, Sequence[object]], object]
+_Post = Callable[[str, Sequence[object]], object]
 """Sends a message to the page: JSON, and the buffers that belong to it."""
 
 
-class PageKernel:
+class _PageKernel:
     """The namespace of a page, and the widgets that its cells have shown."""
 
-    def __init__(self, post: Post) -> None:
+    def __init__(self, post: _Post) -> None:
         self._post = post
         self._names: dict[str, Any] = {"__name__": "__main__"}
         self._ran: set[str] = set()
@@ -99,12 +99,12 @@ class PageKernel:
         comm.create_comm = PageComm
 
 
-_kernels: list[PageKernel] = []
+_kernels: list[_PageKernel] = []
 
 
-def connect(post: Post) -> None:
+def connect(post: _Post) -> None:
     """Begin a page's kernel, given what posts its messages."""
-    _kernels.append(PageKernel(post))
+    _kernels.append(_PageKernel(post))
     # What every lab imports is loaded while the reader still looks for what to drag.
     importlib.import_module("qflow.labs.experiments")
 

@@ -50,12 +50,9 @@ def without_keys(text: str) -> str:
 
 
 def live_cells(book: NotebookNode) -> dict[str, Any]:
-    """Return the cells that a page can run, by their ids; empty if it has no labs.
-
-    Each cell has its ``source``, the ids that it ``needs`` in their order, its ``kind`` ("lab", "prose", or
-    "" for code that others need), the ``files`` that it reads (where it finds them, and where pages have
-    them) and the ``libraries`` that it imports beside the engine's.
-    """
+    """Return the cells that a page can run, by their ids; none if it has no labs."""
+    # Each with its source, the cells that it needs, what it is ("lab", "prose", or "" for code that others
+    # need), the files that it reads by where the page's Python finds them, and libraries beside the engine's.
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     names = [_names(cell.source) for cell in code]
     kinds = [_kind(cell) for cell in code]
