@@ -165,7 +165,7 @@ _PEAK = "no worker took more than {} MiB"
 
 def run(namespace: argparse.Namespace) -> int:
     """Run the requested subcommand."""
-    from qflow.spark.spark_session import log_file, session
+    from qflow.spark.spark_session import java_end, log_file, session
 
     try:
         from py4j.protocol import Py4JError
@@ -180,8 +180,9 @@ def run(namespace: argparse.Namespace) -> int:
         spark = session(namespace.master, **_settings(namespace.conf))
         _take_ctrl_c_back()
         return actions[namespace.action](spark, namespace)
-    except (PySparkException, Py4JError) as error:
-        raise RefusalError(f"Spark gave up: {_cause_of(str(error))} (see {log_file()})") from None
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        words = java_end(patience=0.2) or _cause_of(str(error))
+        raise RefusalError(f"Spark gave up: {words} (see {log_file()})") from None
 
 
 def _take_ctrl_c_back() -> None:

@@ -137,14 +137,16 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
         **settings: More of Spark's own settings, dots written as ``__``: ``spark__driver__memory="2g"``.
 
     Raises:
-        RefusalError: If pyspark or a Java that it runs on is missing, Spark does not start, or the session
-            that is there has other settings than those given.
+        RefusalError: If pyspark or a Java that it runs on is missing, Spark does not start, its Java was
+            killed, or the session that is there has other settings than those given.
     """
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
         raise RefusalError(explain_missing("this", "pyspark", "spark")) from None
+    if ended := java_end():
+        raise RefusalError(f"{ended} (see {log_file()})")
     given = {name.replace("__", "."): value for name, value in settings.items()}
     there = SparkSession.getActiveSession()
     if there is None and (
@@ -169,6 +171,22 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         given = {**_LOCAL_SETTINGS, **given}
     return _start(master, {**_SETTINGS, **given})
+
+
+def java_end(patience: float = 0.0) -> str:
+    """Return a sentence if Java has ended under its session, else an empty one; `patience` is in seconds."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return ""
+    try:
+        # Its connections break a moment before it has ended.
+        status = process.wait(patience)
+    except subprocess.TimeoutExpired:
+        return ""
+    how = "was killed, as a system does when memory runs out" if status == -9 else f"ended with {status}"
+    return f"Spark's Java {how}: start this Python again (a notebook: Restart Kernel and Run All Cells)"
 
 
 def stop() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from qflow.displays import has_kernel
 from qflow.progress import PATIENCE, PAUSE, ProgressLine, StatusLine
+from qflow.spark.spark_session import java_end
 from qflow.spark.tables import Schema
 
 if TYPE_CHECKING:
@@ -86,8 +87,14 @@ def _tracker_of(spark: SparkSession | None) -> StatusTracker | None:
 
 
 def _tasks_of(tracker: StatusTracker) -> tuple[int, int]:
-    """Return the numbers of finished and of all tasks in the running stages."""
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    """Return the numbers of finished and of all tasks in the running stages; none if Java has ended."""
+    from py4j.protocol import Py4JError
+
+    try:
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except (Py4JError, ConnectionError):
+        # Whoever waits for the result is told.
+        return 0, 0
     known = [stage for stage in stages if stage is not None]
     return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
 
@@ -125,10 +132,13 @@ class _CellProgress:
         self._watch = _TaskWatch(self._look)
         self._watch.__enter__()
 
-    def end(self, *_: object) -> None:
-        """End with the cell."""
+    def end(self, result: Any = None) -> None:
+        """End with the cell; below the traceback of one on a Java that was killed is a sentence."""
         self._watch.__exit__()
         self._line.end()
+        has_failed = self.tracker is not None and getattr(result, "error_in_exec", None) is not None
+        if has_failed and (ended := java_end(patience=0.2)):
+            print(ended, file=sys.stderr)
 
     def _look(self) -> None:
         seconds = time.monotonic() - self._start

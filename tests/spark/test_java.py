@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from spark_kit import fleet, write_log
@@ -100,3 +101,45 @@ def test_without_any_java_the_chapter_says_how_to_get_one_and_goes_on(root, tmp_
     assert told == [f"Spark needs Java 17, 21 or 25, and there is none here: {java._how_to_get_java()}"]
     # What needs no Spark is there: the naive way, the components, the bound, the cuts.
     assert "24 components" in done.stdout and "8 pieces; the same results: True" in done.stdout
+
+
+def test_a_java_that_was_killed_is_named_and_one_that_runs_is_not(monkeypatch):
+    context = pytest.importorskip("pyspark").SparkContext
+    running = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    monkeypatch.setattr(context, "_gateway", SimpleNamespace(proc=running))
+    assert java.java_end() == ""
+    running.kill()
+    running.wait()
+    assert java.java_end().startswith("Spark's Java was killed, as a system does when memory runs out: start")
+    with pytest.raises(RefusalError, match="was killed.*Restart Kernel"):
+        java.session()
+    monkeypatch.setattr(context, "_gateway", None)
+    assert java.java_end() == ""
+
+
+KILLED = """
+import os, signal
+from pyspark import SparkContext
+import qflow as qf
+spark = qf.spark.session()
+qf.spark.watch_cells(spark)
+os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+"""
+
+
+@pytest.mark.release
+def test_a_cell_whose_java_is_killed_ends_with_a_sentence():
+    """Binder's two gigabytes may not do: the system kills the largest process, which is Java."""
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    new = nbformat.v4.new_code_cell
+    cells = [new(KILLED), new("spark.range(3).count()"), new("qf.spark.session()")]
+    for cell in cells[1:]:
+        cell.metadata.tags = ["raises-exception"]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    nbclient.NotebookClient(notebook, timeout=120).execute()
+    (error,) = (output for output in cells[1].outputs if output.output_type == "error")
+    assert error.ename in ("ConnectionRefusedError", "Py4JNetworkError", "Py4JError")
+    said = "".join(output.text for output in cells[1].outputs if output.get("name") == "stderr")
+    assert "Spark's Java was killed, as a system does when memory runs out: start this Python again" in said
+    (refused,) = (output for output in cells[2].outputs if output.output_type == "error")
+    assert (refused.ename, "was killed" in refused.evalue) == ("RefusalError", True)
