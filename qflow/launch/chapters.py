@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from qflow.arguments import port_number
-from qflow.kit import RefusalError, install_command, kit_path, nearest_checkout
+from qflow.kit import RefusalError, heed_interrupts, install_command, kit_path, nearest_checkout
 from qflow.launch.function_pages import find_pages
 from qflow.wording import format_names
 from qflow.writing import write_file
@@ -187,6 +187,7 @@ SETTINGS = Path(__file__).resolve().parent / "jupyter"
 def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
     """Open JupyterLab on the chapters, say where, stay until it ends, and return 0."""
     require(_NEEDED, extra="lab")
+    heed_interrupts()
     chapters, said = _find_chapters(folder)
     arguments = _lab_arguments(chapters, browser=browser, port=port, further=further)
     _quieten_news()
