@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from qflow.arguments import port_number, read_digits
+from qflow.arguments import port_number, read_digits, whole_number
 from qflow.kit import RefusalError, heed_interrupts
 from qflow.labs.html_export import THEME
 from qflow.labs.scripts import join_script, read_styles
@@ -358,7 +358,16 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     port = f"the TCP port to listen on; default: {_PORT}"
     parser.add_argument("--port", type=port_number, default=_PORT, metavar="N", help=port)
     crowd = f"browsers that one network address may have in the class; default: {_FROM_ADDRESS}"
-    parser.add_argument("--seats-per-address", type=int, default=_FROM_ADDRESS, metavar="N", help=crowd)
+    parser.add_argument(
+        "--seats-per-address", type=whole_number, default=_FROM_ADDRESS, metavar="N", help=crowd
+    )
+
+
+def _listen(folder: Path, chosen: argparse.Namespace) -> _ClassServer:
+    try:
+        return _ClassServer(folder, chosen.host, chosen.port, chosen.seats_per_address)
+    except OSError as problem:
+        raise RefusalError(f"Cannot listen on {chosen.host}:{chosen.port}: {problem.strerror}.") from problem
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -366,13 +375,12 @@ def run(chosen: argparse.Namespace) -> int:
     require({"jsonschema": "jsonschema"}, extra="lab")
     folder = Path(chosen.site).absolute()
     if not folder.exists():
+        # A port that is taken is refused now, not after the minutes that a site takes.
+        _listen(folder, chosen).server_close()
         site.build(folder)
     if not (folder / cargo.MARK).is_file() or not (folder / "index.html").is_file():
         raise RefusalError(f"{folder} holds no site of qflow; choose with --site one, or a new folder.")
-    try:
-        server = _ClassServer(folder, chosen.host, chosen.port, chosen.seats_per_address)
-    except OSError as problem:
-        raise RefusalError(f"Cannot listen on {chosen.host}:{chosen.port}: {problem.strerror}.") from problem
+    server = _listen(folder, chosen)
     heed_interrupts()
     with server:
         own = f"localhost:{server.server_port}" if chosen.host == _ALL else server.address

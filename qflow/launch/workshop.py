@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
+import shutil
 import sys
 from collections.abc import Sequence
 from importlib.resources import files
@@ -55,6 +58,10 @@ def prepare(
         raise RefusalError(
             "Proton, which chapter 15 needs, is compiled for laptops and a Python like this one only: "
             f"leave out live, or --for and --python (this is Python {_HERE} on {_SYSTEM})."
+        )
+    if "live" in extras and os.name != "nt" and not shutil.which("cc"):
+        raise RefusalError(
+            "Proton, which chapter 15 needs, is compiled, and there is no C compiler (cc) here."
         )
     cargo.find_checkout()
     cargo.require_pip()
@@ -126,12 +133,18 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     kind = f"a kind of laptop: {kinds}{several}"
     add_several(parser, "--for", "SYSTEM", kind, dest="systems", choices=_SYSTEMS)
     version = f"a version of Python that the laptops have{several}"
-    add_several(parser, "--python", "3.N", version, dest="pythons")
+    add_several(parser, "--python", "3.N", version, dest="pythons", type=_python)
     more = "what chapter 13 (spark) and chapter 15 (live) need, too: some 560 MB more"
     parser.add_argument(
         "--with", dest="extras", type=words_of(_EXTRAS), metavar="spark,live", default=[], help=more
     )
     parser.add_argument("--no-site", dest="site", action="store_false", help="leave the site out")
+
+
+def _python(text: str) -> str:
+    if re.fullmatch(r"3\.[1-9][0-9]", text) and text >= "3.11":
+        return text
+    raise argparse.ArgumentTypeError(f"a version of Python is 3.11 or later, such as {_HERE}, got {text!r}")
 
 
 def run(chosen: argparse.Namespace) -> int:

@@ -338,3 +338,16 @@ class TestRefusals:
         taken = server.server_port
         said = refusal(capsys, "class", "--site", folder, "--host", "127.0.0.1", "--port", taken)
         assert f"Cannot listen on 127.0.0.1:{taken}: " in said
+
+    def test_a_port_that_is_taken_is_refused_before_a_site_is_built(
+        self, server, tmp_path, capsys, monkeypatch
+    ):
+        monkeypatch.setattr("qflow.launch.site.build", lambda folder: pytest.fail("a site is built"))
+        taken, new = server.server_port, tmp_path / "new"
+        said = refusal(capsys, "class", "--site", new, "--host", "127.0.0.1", "--port", taken)
+        assert f"Cannot listen on 127.0.0.1:{taken}: " in said and not new.exists()
+
+    @pytest.mark.parametrize("number", ["0", "-1", "many"])
+    def test_seats_per_address_are_at_least_one(self, number, capsys):
+        said = refusal(capsys, "class", f"--seats-per-address={number}")
+        assert f"must be a whole number from 1, got '{number}'" in said

@@ -51,6 +51,19 @@ def test_learners_get_neither_outputs_nor_solutions(room):
 
 
 @pytest.mark.release
+def test_live_without_a_compiler_is_refused_before_anything_is_fetched(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RefusalError, match=r"there is no C compiler \(cc\) here"):
+        workshop.prepare(tmp_path / "room", extras=["live"], with_site=False)
+    assert not (tmp_path / "room").exists()
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.9", "3.11.2", "4.11", "python3"])
+def test_a_python_that_qflow_does_not_run_on_is_refused(version, capsys):
+    said = refusal(capsys, "workshop", "--python", version)
+    assert f"3.11 or later, such as {workshop._HERE}, got '{version}'" in said
+
+
 def test_it_says_what_it_was_made_for(room):
     made = json.loads((room / "made-for.json").read_text())
     kinds = [[system, python] for system in (workshop._SYSTEM, "windows") for python in ("3.11", "3.12")]
