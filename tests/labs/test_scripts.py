@@ -40,7 +40,7 @@ _SCRIPT = """
 import { timelineOf } from "%(static)s/timeline.js";
 import { Track } from "%(static)s/track.js";
 import { outlookSentence, stateSentence, stepSentence } from "%(static)s/words.js";
-import { played } from "%(here)s/js/played.js";
+import { played, playing, rested } from "%(here)s/js/played.js";
 const wanted = %(payloads)s;
 const shown = wanted.map((one) => ({ ...one, numbers: Uint8Array.from(Buffer.from(one.numbers, "base64")) }));
 const timelines = await Promise.all(shown.map((one) => timelineOf(one, 1)));

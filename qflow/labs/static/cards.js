@@ -73,22 +73,22 @@ export function buildProducer(root, timeline, index, place, height, box, form, m
   buildGrip(group, timeline, ["capacity", `capacity_${index + 1}`], spot, spot.capacity, strip);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const sent = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
-  const paint = (seen, rows, frame, words, flights) => {
+  const paint = (seen, words, flights) => {
     const { sendings } = timeline;
     const cells = [];
-    for (const row of rows) {
-      const held = sendings.get(row, "held_start") <= frame && sendings.get(row, "held_end") > frame;
+    for (const row of seen.rows) {
       const label = timeline.label(index + 1, sendings.get(row, "number"));
       cells[flights.cells[row]] = {
-        state: held ? "held" : "full",
+        state: seen.stays.has(row) ? "held" : "full",
         group: sendings.get(row, "group"),
         why: `transfer:${label}`,
         title: label,
       };
     }
     strip.paint(cells, seen.outstanding, seen.held);
-    write(mood, isBrief ? words.brief_moods[seen.mood] : moodOf(words.moods, seen, spot.capacity));
-    set(mood, { class: `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}` });
+    const isFull = seen.mood === 0 && seen.outstanding >= spot.capacity;
+    write(mood, isBrief ? words.brief_moods[isFull ? 1 : seen.mood] : moodOf(words.moods, seen, spot.capacity));
+    set(mood, { class: `qf-mood qf-mood-${isFull ? 1 : seen.mood}${form.moodBelow ? " qf-mood-below" : ""}` });
     write(counts, firstThatFits(wordsOf(seen, spot.capacity, form), room, 1.2));
     if (sent)
       write(
@@ -172,10 +172,10 @@ export function buildConsumer(root, timeline, index, place, height, box, form, m
     form,
     form.short ? 16 : 28 + sizeOf(form) * textWidth(group.querySelector(".qf-name").textContent),
   );
-  const paint = (seen, rows, flights) => {
+  const paint = (seen, flights) => {
     const { stays, holdings } = timeline;
     const cells = [];
-    for (const row of rows) {
+    for (const row of seen.rows) {
       const stay = holdings.get(row, "stay");
       const label = timeline.labelOf(stay);
       const again = Boolean(holdings.get(row, "again"));

@@ -2,8 +2,10 @@
 // scrub cost nothing.
 //
 // The engine's events take no time, a flight does: that of a transfer, an accept or a release ends at its event, that
-// of a completion, a delivery or a lock begins at it. What arrived and what is counted are then the same at every
-// instant. A transfer does not leave before its producer may send. Instants are those of the picture (track.js).
+// of a completion, a held completion, a delivery or a lock begins at it. What is counted changes when its mark lands
+// (landed.js), so a cell of a window is taken for longer in the picture than in the run. No window may overflow by
+// that: where the next transfer needs a cell, the two flights share the time between their events. Instants are those
+// of the picture (track.js).
 
 import { clamp, firstOf, mix } from "./numbers.js";
 import { NEVER } from "./timeline.js";
@@ -27,7 +29,11 @@ export const TAKES = {
 };
 export const LEAST = 0.12;
 const STAGGER = 0.05;
-export const ALL_THROUGH = 1.2;
+const ALL_THROUGH = 1.2;
+// At most this much later than its event a completion is home.
+export const LAST_HOME = 2.1;
+// Seconds between two of those that go through an open gate, at most.
+const MOST_APART = 0.5;
 export const SINGLE = 60;
 export const MOST_MARKS = 320;
 export const DASHES = 16;
@@ -39,9 +45,8 @@ export class Flights {
     const { sendings, stays, holdings, locks, picture, count } = timeline;
     this.timeline = timeline;
     this.died = new Map(picture.deaths.map(([frame, producer]) => [producer, frame]));
-    // The cell of a window, the slot of a prefetch, the place in a pile: the first that is free when it is needed.
+    // The slot of a prefetch, the place in a pile: the first that is free when it is needed.
     const { kept } = timeline;
-    this.cells = placesOf(sendings, "producer", "start", "end", kept?.cells);
     this.slots = placesOf(holdings, "consumer", "start", "end", kept?.slots);
     this.piles = placesOf(stays, "queue", "held_start", "held_end", kept?.piles);
     const ordersBy = (name) =>
@@ -53,6 +58,7 @@ export class Flights {
       );
     [this.byStart, this.byEnd] = [ordersBy("start"), ordersBy("end")];
     this.byHold = orderBy(stays, "held_start", count);
+    this.byFreed = orderBy(stays, "held_end", count);
     this.turns = timeline.topology.queues.map((_, queue) =>
       changesOf(timeline, timeline.column("queue", queue, "flow")),
     );
@@ -125,6 +131,70 @@ export class Flights {
     }
   }
 
+  // How long each flight takes at a pace, and which cell of its producer's window each transfer has. A picture that
+  // follows a run keeps its cells, and counts what the run counts.
+  layOut(pace) {
+    const { timeline } = this;
+    const { sendings, kept, count, shown } = timeline;
+    if (this.laid === shown) return;
+    Object.assign(this, { laid: shown, pace });
+    const { producer, end } = sendings.columns;
+    this.out = new Float64Array(sendings.count).fill(TAKES.transfer * pace);
+    this.wait = new Float64Array(sendings.count);
+    this.back = new Float64Array(sendings.count);
+    for (const row of this.byEnd.sendings.rows) {
+      const [all, died] = [timeline.through(end[row]) ?? ALL_THROUGH, this.died.get(producer[row]) ?? count];
+      const most = died < count ? Math.max(0, shown[died] - shown[end[row]]) : Infinity;
+      const each = timeline.through(end[row]) === null ? STAGGER : MOST_APART;
+      this.wait[row] = Math.min(most, this.rank[row] * Math.min(each, all / Math.max(1, this.many[row] - 1)) * pace);
+      this.back[row] = Math.min(most, this.wait[row] + TAKES.completion * pace);
+    }
+    if (kept) this.cells = placesOf(sendings, "producer", "start", "end", kept.cells);
+    else this.findCells();
+  }
+
+  // The first cell whose completion is home when a transfer sets out; of as many as are ever outstanding in the run,
+  // and one fewer than the window, the one that is free soonest.
+  findCells() {
+    const { timeline, pace, wait, back, out } = this;
+    const { sendings, topology, shown, count } = timeline;
+    const { producer, start, end } = sendings.columns;
+    this.cells = new Int32Array(sendings.count);
+    const windows = topology.producers.map(({ capacity }, index) => ({
+      last: [],
+      capacity,
+      outstanding: timeline.column("producer", index, "outstanding"),
+    }));
+    const landing = (row) => (end[row] < count ? shown[end[row]] + back[row] : Infinity);
+    for (let row = 0; row < sendings.count; row += 1) {
+      const { last, capacity, outstanding } = windows[producer[row]];
+      const begins = shown[start[row]];
+      const free = this.free[row] < 0 ? -Infinity : shown[this.free[row]] + TAKES.completion * pace;
+      let departs = Math.max(Math.min(free, begins - LEAST * pace), begins - TAKES.transfer * pace);
+      let [cell, busy, soonest] = [-1, 0, -1];
+      for (let at = 0; at < last.length; at += 1) {
+        const lands = landing(last[at]);
+        if (lands <= departs) cell = cell < 0 ? at : cell;
+        else {
+          busy += 1;
+          if (end[last[at]] <= start[row] && (soonest < 0 || lands < landing(last[soonest]))) soonest = at;
+        }
+      }
+      const before = last[soonest];
+      const from = soonest < 0 ? begins : shown[end[before]];
+      const most = Math.max(from < begins ? capacity - 1 : capacity, outstanding[start[row]]);
+      if (busy >= most && soonest >= 0) {
+        back[before] = Math.min(back[before], 0.46 * (begins - from));
+        wait[before] = Math.min(wait[before], 0.5 * back[before]);
+        departs = Math.max(departs, from + back[before]);
+        cell = soonest;
+      }
+      this.cells[row] = cell < 0 ? last.length : cell;
+      last[this.cells[row]] = row;
+      out[row] = begins - departs;
+    }
+  }
+
   // Calls with the rows of an ordered table whose instant lies between two times.
   each(order, from, until, act) {
     const { rows, column } = order;
@@ -146,33 +216,71 @@ export class Flights {
     return seen * (this.timeline.picture.every ?? 1);
   }
 
-  // Whether nobody hears of a completion: its producer died with it, or before it came.
-  isLost(row, time, pace) {
+  // Whether nobody hears of a completion: its producer died with it.
+  isLost(row) {
     const { sendings } = this.timeline;
-    const died = this.died.get(sendings.get(row, "producer"));
-    return (
-      died === sendings.end[row] ||
-      (died !== undefined &&
-        this.time(died) <= time &&
-        this.release(row, pace) + TAKES.completion * pace > this.time(died))
-    );
+    return this.died.get(sendings.get(row, "producer")) === sendings.end[row];
   }
 
   // When a transfer sets out that arrives at a time: not before the first completion is back at a producer that had
   // to wait.
-  departure(row, time, pace) {
-    const free = this.free[row] < 0 ? -Infinity : this.time(this.free[row]) + TAKES.completion * pace;
-    return Math.max(
-      Math.min(free, time - LEAST * pace),
-      time - TAKES.transfer * pace,
-      Math.min(this.landed, time - LEAST * pace),
-    );
+  departure(row, time) {
+    return Math.max(time - this.out[row], Math.min(this.landed, time - Math.min(this.out[row], LEAST * this.pace)));
   }
 
-  // When a completion sets out.
-  release(row, pace) {
-    const wait = this.rank[row] * Math.min(STAGGER, ALL_THROUGH / this.many[row]);
-    return this.time(this.timeline.sendings.end[row]) + wait * pace;
+  // When a completion sets out, and when it is home.
+  release(row) {
+    return this.time(this.timeline.sendings.end[row]) + this.wait[row];
+  }
+
+  home(row) {
+    return this.time(this.timeline.sendings.end[row]) + this.back[row];
+  }
+
+  // When a held completion lies behind the gate, and when it leaves.
+  piled(stay) {
+    const { held_start: from, held_end: to } = this.timeline.stays.columns;
+    const [held, freed] = [this.time(from[stay]), this.time(to[stay])];
+    return held + Math.min(TAKES.pile * this.pace, 0.5 * (freed - held));
+  }
+
+  freed(stay) {
+    const [row, to] = [this.sendingOf[stay], this.timeline.stays.columns.held_end[stay]];
+    return row >= 0 && this.timeline.sendings.end[row] === to ? this.release(row) : this.time(to);
+  }
+
+  // Whether a held completion leaves while its queue is ON, as its own message left: the gate stays shut.
+  isAlone(stay) {
+    const { queue, held_end: to } = this.timeline.stays.columns;
+    return to[stay] < this.timeline.count && this.timeline.column("queue", queue[stay], "flow")[to[stay]] === 1;
+  }
+
+  // When a message that sets out for a consumer is in its slot; when it leaves that again, or its answer is given.
+  arrival(row) {
+    const { start, end } = this.timeline.holdings.columns;
+    const from = this.time(start[row]);
+    return from + Math.min(TAKES.delivery * this.pace, 0.6 * (this.time(end[row]) - from));
+  }
+
+  farewell(row) {
+    const { stays, holdings } = this.timeline;
+    const [stay, end] = [holdings.get(row, "stay"), holdings.end[row]];
+    const isOver = stay >= 0 && stays.end[stay] === end;
+    return this.time(end) - (isOver ? 0 : this.answer(row, "release"));
+  }
+
+  // How long the answer of a consumer flies.
+  answer(row, reason) {
+    const { holdings } = this.timeline;
+    const at = this.time(holdings.end[row]);
+    return Math.max(
+      LEAST * this.pace,
+      Math.min(
+        (TAKES[reason] ?? TAKES.accept) * this.pace,
+        (at - this.time(holdings.start[row])) * 0.4,
+        at - this.landed,
+      ),
+    );
   }
 }
 

@@ -169,7 +169,6 @@ export class Live {
   renew() {
     const { content, view } = this;
     const timeline = new Timeline(content.picture, content.number, this.numbers);
-    timeline.beats = [];
     timeline.kept = this.places(timeline);
     timeline.most = (kind, index, name) => this.mostOf(timeline, kind, index, name);
     timeline.handles = [["stop", 1, 100000, 1]];
@@ -233,7 +232,7 @@ export class Live {
     const frame = track.placeAt(Math.max(0, clock));
     if (!timeline.topology.queues.length) return;
     if (frame !== view.before) {
-      view.drawn.paint(frame);
+      view.drawn.paint(frame, view.drawn.count({ clock, pace: 1e6 }, frame));
       mark(view.stage, timeline, frame);
       // A frame holds what happened in a thirtieth of a second: its turns alone are worth a sentence.
       if (timeline.picture.turns.some((turn) => turn <= frame)) write(view.step, caption(timeline, frame));

@@ -1,17 +1,7 @@
 // Motion: the marks of one run at one instant, on the canvas over its drawing.
 
-import {
-  ALL_THROUGH,
-  along,
-  DASHES,
-  Flights,
-  IN_THE_AIR,
-  LEAST,
-  MOST_MARKS,
-  SINGLE,
-  sampled,
-  TAKES,
-} from "./flights.js";
+import { along, DASHES, Flights, IN_THE_AIR, LAST_HOME, MOST_MARKS, SINGLE, sampled, TAKES } from "./flights.js";
+import { heldAt, landed } from "./landed.js";
 import { clamp, easeOut, mix, smooth } from "./numbers.js";
 import { LOST } from "./tank.js";
 
@@ -28,13 +18,25 @@ export class Painter {
   }
 
   // pace: microseconds of the run in a second of the reader; air: what has landed where the picture rests (player.js).
-  begin(brush, { clock: time, pace, air = IN_THE_AIR }, frame) {
-    Object.assign(this.flights, air);
+  begin(brush, now, frame) {
+    const { clock: time, pace } = now;
+    this.lay(now);
     brush.begin(this.places.width);
     // The instant of the picture before, if this one follows it.
     this.past = this.time < time && time - this.time < 0.2 * pace ? this.time : time;
     Object.assign(this, { brush, time, pace, frame });
     this.shown.now = 0;
+  }
+
+  lay({ pace, air = IN_THE_AIR }) {
+    Object.assign(this.flights, air);
+    this.flights.layOut(pace);
+  }
+
+  // What is counted at an instant.
+  count(now, frame) {
+    this.lay(now);
+    return landed(this.flights, now.clock, frame);
   }
 
   see(kind, row) {
@@ -177,11 +179,9 @@ export class Motion extends Painter {
   paintPiles() {
     const { flights } = this;
     const { stays } = this.timeline;
-    const isOver = (row) => !(flights.time(stays.get(row, "held_end")) > this.time);
-    for (const row of stays.alive(this.frame)) {
-      const held = flights.time(stays.get(row, "held_start"));
-      if (held <= this.time && !isOver(row)) this.paintHeld(row, held);
-    }
+    const isOver = (row) => flights.freed(row) <= this.time;
+    for (const row of heldAt(flights, this.time, this.frame))
+      this.paintHeld(row, flights.time(stays.get(row, "held_start")));
     // What was held for less than a picture is seen in one.
     if (this.past < this.time)
       flights.each(flights.byHold, this.past, this.time, (row, held) => isOver(row) && this.paintHeld(row, held));
@@ -229,18 +229,17 @@ export class Motion extends Painter {
     const { flights, pace } = this;
     const order = flights.byEnd.sendings;
     const size = this.sizeAt(flights.rate(order, this.time, pace));
-    const from = this.time - (ALL_THROUGH + TAKES.completion + TAKES.glow) * pace;
+    const from = this.time - (LAST_HOME + TAKES.glow) * pace;
     this.some(order, from, this.time, (row) => {
-      if (!flights.isLost(row, this.time, pace))
-        this.paintReturn(
-          row,
-          this.part(flights.release(row, pace), TAKES.completion),
-          Math.min(size, this.places.size),
-        );
+      const [begins, lands] = [flights.release(row), flights.home(row)];
+      if (flights.isLost(row) || begins > this.time) return;
+      // What was under way for less than a picture is seen in one.
+      const part = lands > this.past && lands <= this.time ? 0.99 : (this.time - begins) / (lands - begins);
+      this.paintReturn(row, part, Math.min(size, this.places.size), lands);
     });
   }
 
-  paintReturn(row, part, size) {
+  paintReturn(row, part, size, lands) {
     const { brush, flights, timeline, places } = this;
     const source = places.sources[timeline.sendings.get(row, "producer")];
     const cell = source.cell(flights.cells[row]);
@@ -249,15 +248,15 @@ export class Motion extends Painter {
     // What no queue took comes back as it is, refused.
     const [kind, colour] = stay < 0 ? ["reject", "bad"] : ["completion", "go"];
     const tank = places.tanks[stay < 0 ? this.routeOf(row) : timeline.stays.get(stay, "queue")];
-    if (part < 1 && cell) brush.cell(cell, "level", "blue", 1);
     if (part >= 1) {
-      const glow = ((part - 1) * TAKES.completion) / TAKES.glow;
+      const glow = this.part(lands, TAKES.glow);
       if (cell && glow < 1) brush.cell(cell, null, colour, 2.5, 1 - glow, 4 * glow);
       return;
     }
     this.see("completion", row);
     const rest = wasHeld ? (tank.pile(flights.piles[stay]) ?? [tank.gate.x + 20, tank.gate.y, size]) : this.wall(tank);
-    const [x, y] = this.homeward(tank, source, cell, rest, smooth(part));
+    const isAlone = wasHeld && flights.isAlone(stay);
+    const [x, y] = this.homeward(tank, source, cell, rest, smooth(part), isAlone);
     brush.put(kind, x, y, wasHeld ? Math.max(rest[2], Math.min(size, 5)) : size);
   }
 
@@ -266,10 +265,14 @@ export class Motion extends Painter {
     return [tank.left, clamp(tank.spot(Math.max(0, level - 1))[1], tank.top + 8, tank.bottom - 4)];
   }
 
-  // From behind the gate through it, along the line to the card, to the cell.
-  homeward(tank, source, cell, from, part) {
+  // From behind the gate through it, along the line to the card, to the cell; over a gate that stays shut.
+  homeward(tank, source, cell, from, part, isOver) {
     const home = this.way(`home ${source.index} ${tank.index}`, () => sampled(tank.home.get(source.index)));
     const to = cell ?? [source.right - 20, source.back];
+    const { gate } = tank;
+    const over = [gate.x - 12, gate.y - gate.reach - 22];
+    if (isOver && part < 0.2) return this.curve(part / 0.2, from, [gate.x + 12, over[1]]);
+    if (isOver && part < 0.35) return along([[gate.x + 12, over[1]], over, home[0]], (part - 0.2) / 0.15);
     if (part < 0.35)
       return this.curve(part / 0.35, from, [tank.gate.x, tank.gate.y + clamp((from[1] - tank.gate.y) * 0.3, -8, 8)]);
     if (part < 0.7) return along(home, (part - 0.35) / 0.35);
@@ -294,8 +297,8 @@ export class Motion extends Painter {
     );
     this.streams = rate > SINGLE ? new Map() : null;
     const paint = (row, at) => {
-      const begins = flights.departure(row, at, pace);
-      const part = (time - begins) / Math.max(1, at - begins);
+      const begins = flights.departure(row, at);
+      const part = at > this.past && at <= time ? 0.99 : (time - begins) / Math.max(1, at - begins);
       if (part >= 0 && part < 1) this.paintTransfer(row, part, this.sizeAt(rate));
       else if (part >= 1 && flights.stayOf[row] < 0) this.paintRefused(row, at);
     };
@@ -362,8 +365,7 @@ export class Motion extends Painter {
     if (part < 3) this.brush.cross(x, y - 6, 8, part, 4);
   }
 
-  // From the tank to a consumer. Its slot is filled when the mark is there; at once, where it is empty again before
-  // an eye has seen that.
+  // From the tank to a consumer. Its slot is filled when the mark is there.
   paintDeliveries() {
     const { brush, flights, timeline, time, pace } = this;
     const { holdings } = timeline;
@@ -373,29 +375,15 @@ export class Motion extends Painter {
     this.some(order, from, time, (row, at) => {
       const consumer = holdings.get(row, "consumer");
       if (!consumer) return;
-      const part = (time - at) / this.deliveryTakes(row, at);
-      if (part >= 1) return;
+      const lands = flights.arrival(row);
+      const part = lands > this.past && lands <= time ? 0.99 : (time - at) / (lands - at);
+      if (!(part < 1)) return;
       this.see("delivery", row);
-      const slot = this.places.sinks[consumer - 1].cell(flights.slots[row]);
-      if (slot && this.isLong(row)) brush.cell(slot, "card", "rule", 1);
       const stay = holdings.get(row, "stay");
       const group = stay < 0 ? 0 : timeline.stays.get(stay, "group");
       const [x, y] = along(this.outward(row, stay, consumer), smooth(part));
       brush.put("message", x, y, size, 1, group);
     });
-  }
-
-  // Whether a message stays with a consumer for longer than its flights take.
-  isLong(row) {
-    const { start, end } = this.timeline.holdings.columns;
-    return (
-      this.flights.time(end[row]) - this.flights.time(start[row]) > 2 * (TAKES.delivery + TAKES.accept) * this.pace
-    );
-  }
-
-  deliveryTakes(row, at) {
-    const left = this.flights.time(this.timeline.holdings.get(row, "end")) - at;
-    return Math.max(LEAST * this.pace, Math.min(TAKES.delivery * this.pace, left * 0.6));
   }
 
   // The way of a message from its place in the tank to its slot.
@@ -424,7 +412,7 @@ export class Motion extends Painter {
   }
 
   paintEnd(row, at, size) {
-    const { brush, flights, timeline, time, pace, places } = this;
+    const { brush, flights, timeline, time } = this;
     const { stays, holdings } = timeline;
     const [stay, consumer] = [holdings.get(row, "stay"), holdings.get(row, "consumer")];
     const reason =
@@ -432,18 +420,12 @@ export class Motion extends Painter {
         ? timeline.picture.reasons[stays.get(stay, "reason")]
         : "release";
     if (!(reason in TAKES) && reason !== "reject") return;
-    const begun = flights.time(holdings.get(row, "start"));
-    const takes = Math.max(
-      LEAST * pace,
-      Math.min((TAKES[reason] ?? TAKES.accept) * pace, (at - begun) * 0.4, at - flights.landed),
-    );
+    const takes = flights.answer(row, reason);
     const part = 1 - (at - time) / takes;
     if (part < 0) return;
     this.see(reason, row);
     const way = this.outward(row, stay, consumer);
     const slot = way[way.length - 1];
-    const cell = places.sinks[consumer - 1].cell(flights.slots[row]);
-    if (cell && this.isLong(row)) brush.cell(cell, "card", "rule", 1, reason === "release" ? 1 : part);
     const [x, y] = along([slot, ...way.slice(1, -1).reverse(), way[0]], smooth(part));
     if (reason === "release") brush.put("message", x, y, size, 1, stay < 0 ? 0 : stays.get(stay, "group"));
     else brush.put(reason, x, y + (part < 0.85 ? 7 : 0), size);

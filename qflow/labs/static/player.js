@@ -78,7 +78,7 @@ export class Player {
     this.place = clamp(place, 0, this.track.count - 1);
     this.clock = this.track.shown[this.place];
     // What a run begins with is seen to fly when it plays.
-    this.rest(this.place > this.start ? this.lands : 0);
+    this.rest(this.place ? this.lands : 0);
     this.draw(this);
   }
 

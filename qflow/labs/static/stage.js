@@ -239,28 +239,19 @@ export function buildStage(root, timeline, id, isNarrow, room) {
   };
   const motion = new Motion(timeline, places);
 
-  const paint = (frame) => {
+  const count = (now, frame) => motion.count(now, frame);
+  const paint = (frame, counted) => {
     const shown = timeline.messages(frame);
-    tanks.forEach((tank, index) => tank.paint(timeline.seen("queue", index, frame), shown, frame));
-    units.paint(timeline.seen("queue", 0, frame), frame);
-    sources.forEach((source, index) =>
-      source.paint(
-        timeline.seen("producer", index, frame),
-        shown.sent[index],
-        frame,
-        timeline.picture.words,
-        motion.flights,
-      ),
-    );
-    sinks.forEach((sink, index) =>
-      sink.paint(timeline.seen("consumer", index, frame), shown.taken[index], motion.flights),
-    );
+    tanks.forEach((tank, index) => tank.paint(counted.queue[index], shown, frame, counted.held));
+    units.paint(counted.queue[0], frame);
+    sources.forEach((source, index) => source.paint(counted.producer[index], timeline.picture.words, motion.flights));
+    sinks.forEach((sink, index) => sink.paint(counted.consumer[index], motion.flights));
   };
   const paintMarks = (brush, now, frame) => {
     motion.paint(brush, now, frame);
     if (timeline.locks.count) motion.paintOwned(sinks);
   };
-  return { paint, paintMarks, motion, places, geometry };
+  return { paint, count, paintMarks, motion, places, geometry };
 }
 
 function buildExchanges(root, timeline, room, { x, width }) {

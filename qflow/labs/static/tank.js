@@ -43,8 +43,8 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
       : () => {};
   const bytes = geometry.isNarrow || geometry.bytes ? () => {} : buildBytes(group, timeline, index, box, top, bottom);
 
-  const paint = (seen, shown, frame) => {
-    fill(seen, shown.queued[index], shown.owner, frame);
+  const paint = (seen, shown, frame, held) => {
+    fill(seen, shown.queued[index], shown.owner, frame, held);
     if (count) write(count, seen.gone ? "gone" : seen.depth === 1 ? "1 message" : `${seen.depth} messages`);
     badge(seen.flow);
     lines(seen.flow);
@@ -167,10 +167,10 @@ function buildCells(group, timeline, box, bottom, grid, marks) {
     bottom - 2 - (Math.floor(place / grid.columns) + 1) * grid.tall + (grid.tall - grid.size) / 2,
   ];
   const { stays } = timeline;
-  return (_, rows, owner, frame) => {
+  return (_, rows, owner, frame, waits) => {
     rows.forEach((row, place) => {
       const cell = (cells[place] ??= new Cell(home, corner(place), grid.size, "entry", marks));
-      const held = stays.get(row, "held_start") <= frame && stays.get(row, "held_end") > frame;
+      const held = waits.has(row);
       const label = timeline.labelOf(row);
       const again = stays.get(row, "again") <= frame;
       const by = owner.get(row) ? `, at ${timeline.topology.consumers[owner.get(row) - 1].name}` : "";
@@ -390,7 +390,7 @@ function buildGate(parent, { x, y, reach, right }, geometry, hasFlowControl, pil
   return (isOn, held) => {
     set(group, { class: isOn ? "qf-gate qf-gate-shut" : "qf-gate" });
     set(heap, { visibility: isHeap && held ? "visible" : "hidden" });
-    write(number, isOn && held && !geometry.isNarrow ? String(held) : "");
+    write(number, held && !geometry.isNarrow ? String(held) : "");
     if (!geometry.gateWords) return;
     write(first, held === 1 ? "completion" : "completions");
     write(second, isOn ? "held back" : "pass");

@@ -5,13 +5,17 @@ import { firstOf } from "./numbers.js";
 import { inflatedBytes } from "./packed.js";
 
 export const NEVER = 2 ** 31 - 1;
-// Seconds of the reader: from completions that are let go until a message that waited for them lands; after a turn
-// ON; after a death; between two steps of the instant of an OFF, and for all of them together.
-export const BEAT = { off: 0.74, on: 0.3, death: 0.8, step: 0.05, steps: 1.2 };
+// Seconds of the reader: after a turn ON; after a death; between two steps of the instant of an OFF, and for all of
+// them together; from one completion that is home until a message that waited for it lands, where its own message left;
+// for the way of a completion and of the next message.
+export const BEAT = { on: 0.3, death: 0.8, step: 0.05, steps: 1.2, own: 0.5, home: 0.74 };
+// All held completions go through an open gate within so many seconds, the climax of a run; of many OFFs, each has its
+// share of what all of them take.
+const THROUGH = { most: 1.7, least: 0.4, all: 25 };
+const OWNS = 12;
 const BEATS = {
   died: BEAT.death,
   refused: BEAT.death,
-  turned_off: BEAT.off,
   turned_on: BEAT.on,
   turned_on_at: BEAT.on,
   turned_on_bytes: BEAT.on,
@@ -73,11 +77,44 @@ export class Timeline {
 
   // How long the picture stays at a frame at least, in seconds of the reader.
   beat(frame) {
+    if (this.kept) return 0;
     if (this.picture.beat) return this.picture.beat;
     if (this.looksInTime) return this.looksInTime.beats.get(frame) ?? 0;
     this.beats ??= Object.entries(BEATS).map(([part, beat]) => [1 << this.picture.words.parts.indexOf(part), beat]);
     const parts = this.columns[1][frame];
-    return this.beats.find(([bit]) => parts & bit)?.[1] ?? 0;
+    const beat = this.beats.find(([bit]) => parts & bit)?.[1];
+    if (beat) return beat;
+    const through = this.through(frame);
+    if (through !== null) return through + BEAT.home;
+    const own = Math.min(BEAT.own, OWNS / this.owns.size);
+    return this.owns.has(frame) && own > BEAT.step ? own : 0;
+  }
+
+  // The frames that have a part, such as a turn OFF.
+  framesOf(part, isWanted = () => true) {
+    const bit = 1 << this.picture.words.parts.indexOf(part);
+    const found = new Set();
+    this.columns[1].forEach((parts, frame) => parts & bit && isWanted(frame) && found.add(frame));
+    return found;
+  }
+
+  get offs() {
+    return (this.foundOffs ??= this.framesOf("turned_off"));
+  }
+
+  // Where the message of a waiting producer leaves, and its completion alone is released.
+  get owns() {
+    if (!this.foundOwns) {
+      const opened = new Set([...this.offs].map((frame) => this.time(frame)));
+      this.foundOwns = this.framesOf("unblocked", (frame) => !opened.has(this.time(frame)));
+    }
+    return this.foundOwns;
+  }
+
+  // How long completions take to go through the gate that opens at a frame, all of them; null if none opens.
+  through(frame) {
+    if (this.kept || !this.offs.has(frame)) return null;
+    return Math.max(THROUGH.least, Math.min(THROUGH.most, THROUGH.all / this.offs.size));
   }
 
   row(frame, start, names) {

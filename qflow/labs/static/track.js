@@ -97,10 +97,15 @@ export class Track {
     if (least || next !== time) return least;
     if (this.burst?.from !== from) {
       let [to, follows] = [from, false];
-      for (; to < this.count && this.time(to) === this.time(from); to += 1) follows ||= this.beatOf(to) === BEAT.off;
+      for (; to < this.count && this.time(to) === this.time(from); to += 1) follows ||= this.opens(to);
       this.burst = { from, step: follows ? Math.min(BEAT.step, BEAT.steps / (to - from)) : 0 };
     }
     return this.burst.step;
+  }
+
+  opens(place) {
+    const index = this.whose[place];
+    return this.timelines[index].offs.has(this.frame(index, place));
   }
 
   beatOf(place) {

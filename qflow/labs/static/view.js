@@ -105,11 +105,13 @@ export class View {
       this.paintPlots(frame, now.time);
       this.plotted = clock;
     }
-    if (frame !== this.before) {
+    const counted = this.drawn.count?.(now, frame) ?? null;
+    if (frame !== this.before || counted?.key !== this.counted) {
+      this.counted = counted?.key;
       // A message that leaves takes its element with it: its client, or the lab, has the focus then.
       const client = document.activeElement.closest?.(".qf-consumer, .qf-producer");
       const lab = this.root.closest(".qflow-scene");
-      keepFocus(this.stage, () => this.drawn.paint(frame), client, lab);
+      keepFocus(this.stage, () => this.drawn.paint(frame, counted), client, lab);
       mark(this.stage, timeline, frame);
       this.paintDeath(frame);
     }
@@ -128,11 +130,11 @@ export class View {
           ? caption(timeline, frame)
           : stepSentence(timeline, frame),
     );
-    write(this.outlook, outlookSentence(timeline, frame));
+    write(this.outlook, outlookSentence(timeline, frame, counted));
     // A step that the reader asked for is an answer; one that plays is not.
     set(this.step, { "aria-live": now.isPlaying ? "off" : "polite" });
     if (now.isPlaying) this.announce(frame, clock);
-    write(this.state, stateSentence(timeline, frame));
+    write(this.state, stateSentence(timeline, frame, counted));
     this.before = frame;
   }
 

@@ -40,7 +40,7 @@ export function caption(timeline, frame) {
 }
 
 // While a queue is ON, what its producers may still do and what they wait for; of a crowd, nothing.
-export function outlookSentence(timeline, frame) {
+export function outlookSentence(timeline, frame, counted = null) {
   const { topology, picture, sendings } = timeline;
   const templates = picture.words.outlook;
   if (topology.producers.length > 2 || picture.form) return "";
@@ -48,7 +48,8 @@ export function outlookSentence(timeline, frame) {
     const [, on] =
       topology.routes.find(([producer, queue]) => producer === index && timeline.seen("queue", queue, frame).flow) ??
       [];
-    const { mood, blocked, outstanding } = timeline.seen("producer", index, frame);
+    const { mood, blocked } = timeline.seen("producer", index, frame);
+    const { outstanding } = counted?.producer[index] ?? timeline.seen("producer", index, frame);
     if (on === undefined || mood > 2) return "";
     const values = { producer: name, queue: topology.queues[on].name, room: capacity - outstanding };
     if (blocked || outstanding >= capacity) return fill(templates.waits, values);
@@ -66,16 +67,20 @@ export function outlookSentence(timeline, frame) {
 // Microseconds until a message is due from which a reader is told when that is.
 const LONG_AWAITED = 300_000;
 
-// Where its window has just been emptied, a producer that has not gone on yet still waits.
+// Where its window has just been emptied, a producer that has not gone on yet still waits; where its last completion is
+// on its way home, it has a full window.
 export function moodOf(moods, { mood, outstanding }, capacity) {
+  if (mood === 0 && outstanding >= capacity) return moods[1];
   return outstanding < capacity ? moods[mood].replace(" with a full window", "") : moods[mood];
 }
 
-export function stateSentence(timeline, frame) {
+// `counted`: what has landed at an instant between two frames (landed.js).
+export function stateSentence(timeline, frame, counted = null) {
+  const seenOf = (kind, index) => counted?.[kind][index] ?? timeline.seen(kind, index, frame);
   const { state, moods, flow } = timeline.picture.words;
   const { producers, queues, consumers } = timeline.topology;
   const said = queues.map((queue, index) => {
-    const seen = timeline.seen("queue", index, frame);
+    const seen = seenOf("queue", index);
     return fill(queue.stop_count || queue.stop_size ? state.queue : state.free_queue, {
       ...seen,
       queue: queue.name,
@@ -83,12 +88,12 @@ export function stateSentence(timeline, frame) {
     });
   });
   producers.forEach((producer, index) => {
-    const seen = timeline.seen("producer", index, frame);
+    const seen = seenOf("producer", index);
     const mood = moodOf(moods, seen, producer.capacity);
     said.push(fill(state.producer, { ...seen, producer: producer.name, capacity: producer.capacity, mood }));
   });
   consumers.forEach((consumer, index) => {
-    const seen = timeline.seen("consumer", index, frame);
+    const seen = seenOf("consumer", index);
     const template = seen.present ? state.consumer : state.absent;
     said.push(fill(template, { ...seen, consumer: consumer.name, prefetch: consumer.prefetch }));
   });

@@ -58,7 +58,9 @@ test("a way is gone along from its beginning to its end", () => {
 function flightsOf(tables, seen = frames) {
   const timeline = timelineOf({ frames: seen, tables });
   trackOf(timeline);
-  return new Flights(timeline);
+  const flights = new Flights(timeline);
+  flights.layOut(1e6);
+  return flights;
 }
 
 test("each transfer knows its stay, and of several queues the one that held it longest", () => {
@@ -78,13 +80,13 @@ test("each transfer knows its stay, and of several queues the one that held it l
 test("a transfer arrives at its event, and sets out before it; a completion sets out at its own", () => {
   const flights = flightsOf({ sendings: [sending(1, 2, 5)], stays: [stay(1, 2, 9)] });
   const arrives = flights.time(2);
-  assert.equal(arrives - flights.departure(0, arrives, 1e6), TAKES.transfer * 1e6);
-  assert.equal(flights.release(0, 1e6), flights.time(5));
+  assert.equal(arrives - flights.departure(0, arrives), TAKES.transfer * 1e6);
+  assert.equal(flights.release(0), flights.time(5));
 });
 
 test("completions of one step go one after the other, in their order", () => {
   const flights = flightsOf({ sendings: [1, 2, 3].map((number) => sending(number, number, 6)), stays: [] });
-  const times = [0, 1, 2].map((row) => flights.release(row, 1e6));
+  const times = [0, 1, 2].map((row) => flights.release(row));
   assert.equal(times[0], flights.time(6));
   assert.ok(times[0] < times[1] && times[1] < times[2]);
 });
@@ -93,7 +95,7 @@ test("a producer that had to wait sends again when a completion is back", () => 
   const waits = frames.map(([time], at) => [time, { producer: { blocked: Number(at >= 3 && at < 6) } }]);
   const flights = flightsOf({ sendings: [sending(1, 1, 6), sending(2, 6, 9)], stays: [] }, waits);
   assert.deepEqual([...flights.free], [-1, 6]);
-  assert.ok(flights.departure(1, flights.time(6), 1e6) < flights.time(6));
+  assert.ok(flights.departure(1, flights.time(6)) < flights.time(6));
 });
 
 test("a mark is counted once, however often it is drawn", () => {

@@ -83,11 +83,12 @@ test("the picture waits after a turn, and each of its instants leads back to its
     [2000, { parts: part("turned_off") }],
     [9000, {}],
   ];
-  const track = trackOf(timelineOf({ frames, turns: [1, 3] }));
+  const timeline = timelineOf({ frames, turns: [1, 3] });
+  const track = trackOf(timeline);
   const [start, on, before, off, after] = track.shown;
   assert.equal(start, 0);
   assert.equal(before - on, 1e6 * BEAT.on);
-  assert.equal(after - off, 1e6 * BEAT.off);
+  assert.equal(after - off, 1e6 * (BEAT.home + timeline.through(3)));
   assert.ok(off - before > 0 && off - before <= 1e6 * BEAT.step, "of one instant each is seen");
   for (let place = 0; place < track.count; place += 1) {
     assert.equal(track.placeAt(track.shown[place]), place);
