@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
 # # 0 · A tour in ten minutes
 #
-# Follow a shop's orders through a broker. Press Shift+Enter: in less than a minute, six beats show what a
+# Follow a shop's orders through a broker. Press Shift+Enter: in less than a minute, seven beats show what a
 # broker does when orders come in too fast. Then the lab is yours.
 
 # %% id="lab"

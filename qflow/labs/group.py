@@ -417,9 +417,10 @@ class _Line(Narration):
         self._owned.add(event.group)
 
     def _on_group_freed(self, event: Event, detail: Any) -> None:
-        self.note(f"The lock of {event.group} opens.", is_turn=True)
+        waits = any(group == event.group for _, _, group in self._line.values())
+        self.note(f"The lock of {event.group} opens{': it is free' * waits}.", is_turn=True)
         # Where more of the group waits, every consumer begins at the head again (MG-11).
-        if any(group == event.group for _, _, group in self._line.values()):
+        if waits:
             self._cursor.clear()
 
     def _on_acquired(self, event: Event, detail: Any) -> None:

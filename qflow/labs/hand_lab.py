@@ -39,7 +39,8 @@ class HandLab(Lab):
 
 # Groups
 
-MESSAGES = "AABBACACDBDBCDEEACEE"
+MESSAGES = "ABCADBBEEEDDCABEAE"
+"""No group sticks to a consumer: four of five change their owner, and D is free for a while."""
 PACES = (3.2, 2.1, 1.2)
 _PREFETCH = Knob(
     "prefetch-c{}",
@@ -188,7 +189,7 @@ class GroupLab(HandLab):
 def group_lab(
     *,
     messages: str = MESSAGES,
-    prefetch: Sequence[int] = (1, 2, 3),
+    prefetch: Sequence[int] = (1, 1, 2),
     wake_up: str = "faithful",
     grouped: bool = True,
     paces: Sequence[float] | None = None,

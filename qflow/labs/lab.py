@@ -149,7 +149,7 @@ class Lab(AnyLab):
         return self
 
     def tell(self) -> Self:
-        """Tell the run in six beats as soon as the lab is displayed; return the lab.
+        """Tell the run in seven beats as soon as the lab is displayed; return the lab.
 
         Raises:
             RefusalError: If the run has no story to tell.
@@ -157,7 +157,7 @@ class Lab(AnyLab):
         >>> from qflow.labs import flow_lab
         >>> lab = flow_lab(stop=8, resume=5, capacity=3, rate=60, service=0.05, messages=60).tell()
         >>> len(lab.first.drawing["story"])
-        6
+        7
         """
         story = [asdict(beat) for beat in story_of(self.first.frames)]
         told = replace(self.first, drawing={**self.first.drawing, "story": story})

@@ -3,18 +3,19 @@
 The browser fills the templates (``static/words.js``); a test fills them with the same numbers and compares.
 Claims say in sentences what a run shows; every number in them is read from the frames.
 
-A *story* tells a run in six beats, each one idea in at most 25 words. What most people believe of flow
+A *story* tells a run in seven beats, each one idea in at most 25 words. What most people believe of flow
 control is that ON stops the sender. The beats take that apart in the order in which the engine's run shows
 it: a message goes through; its completion comes back; the queue fills; one completion is held; the window
-fills, and only now the sender waits; below the resume threshold all go home. How near the camera goes, and
+fills, and only now the sender waits; the queue drains; below the resume threshold all go home. A beat plays
+as fast as it takes for something to happen every other second. How near the camera goes, and
 how fast a beat plays, is the browser's (``static/story.js``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final
 
 from qflow.broker.errors import AmqpException
@@ -238,7 +239,7 @@ class Beat:
 
 
 def story_of(frames: Frames) -> list[Beat]:
-    """Return the six beats of a run of one producer, one queue and one consumer."""
+    """Return the seven beats of a run of one producer, one queue and one consumer."""
     topology = frames.topology
     if [len(topology.producers), len(topology.queues), len(topology.consumers)] != [1, 1, 1]:
         raise RefusalError("a story is told of one producer, one queue and one consumer; this run has others")
@@ -258,23 +259,40 @@ def story_of(frames: Frames) -> list[Beat]:
     on = first("turns ON", lambda frame: flow[frame] == 1)
     full = first("fills a window while ON", lambda frame: frame > on and blocked[frame] == 1)
     off = first("turns OFF", lambda frame: frame > full and flow[frame] == 0)
-    home = first("sends again", lambda frame: frame > off and not blocked[frame])
+    again = first("sends again", lambda frame: frame > off and sent[frame] >= sent[off] + 3)
     held, stop = frames.at(off - 1)[f"queue.{q}.held"], queue.stop_count
     rests = [
-        *((through, 7, "whole"), (answered, 6, "gate"), (on - 1, 8, "queue")),
-        *((on, 5, "held"), (full, 8, "window"), (home, 8, "whole")),
+        *((through, 7, "whole"), (answered, 6, "gate"), (on - 1, 7, "queue"), (on, 1, "held")),
+        *((full, 7, "window"), (off - 1, 6, "whole"), (again, 2, "whole")),
     ]
     texts = [
         f"{p} sends messages to the queue {q}. Each waits there until {c} takes it, and accepts it when it "
         "is done.",
-        "For each message an answer comes back: its completion. Until then it is outstanding, and fills a "
-        f"cell of {p}'s window.",
+        f"A message is outstanding, and fills a cell of {p}'s window, until its completion comes back. Then "
+        "the cell is free again.",
         f"Now messages come faster than {c} works. The queue gets deeper. {stop} is its stop threshold.",
         f"One more than {stop}: flow control turns ON. The message is on the queue as ever; its completion "
         "is held at the gate.",
         f"ON does not stop {p}. It sends on, unanswered, until its window of {producer.capacity} is full. "
         "Only now it waits.",
-        f"Fewer than {queue.resume_count} are left: OFF. All {held} completions go home at once, and {p} "
-        "sends again.",
+        f"{c} works on, and the queue gets shorter. Below {stop} nothing changes: the gate stays shut until "
+        f"fewer than {queue.resume_count} are left.",
+        f"Fewer than {queue.resume_count} are left: OFF. All {held} completions go home, one after the "
+        f"other, and {p} sends again.",
     ]
-    return [Beat(text, *rest) for text, rest in zip(texts, rests, strict=True)]
+    times = frames.column("time")
+    beats, begun = [], 0
+    for text, (to, seconds, camera) in zip(texts, rests, strict=True):
+        beats.append(Beat(text, to, _lively(times[begun : to + 1], seconds), camera))
+        begun = to
+    return beats
+
+
+_STILL = 2.0
+"""Seconds of the reader in which nothing happens, at most."""
+
+
+def _lively(times: Sequence[int], seconds: float) -> float:
+    """Return a playing time of at most `seconds` in which a beat never stands still for long."""
+    longest = max((later - time for time, later in pairwise(times)), default=0)
+    return round(min(seconds, _STILL * (times[-1] - times[0]) / longest), 2) if longest else seconds

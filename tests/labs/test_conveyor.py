@@ -10,7 +10,7 @@ from qflow.labs.group import NOTHING, PASSED, TAKEN
 from qflow.labs.hand_lab import MESSAGES, PACES
 from qflow.labs.lab import _fork_picture
 
-STORY = {"messages": MESSAGES, "prefetch": (1, 2, 3), "paces": PACES}
+STORY = {"messages": MESSAGES, "prefetch": (1, 1, 2), "paces": PACES}
 
 
 def test_what_is_passed_over_belongs_to_another_and_what_is_taken_does_not():

@@ -103,10 +103,10 @@ def test_a_step_lands_too_and_nothing_later_has_set_out(live):
 
 
 @pytest.mark.release
-def test_a_story_tells_six_beats_within_ninety_seconds(live):
+def test_a_story_tells_seven_beats_within_ninety_seconds(live):
     live.open(flow_lab(**FRONT).tell())
     beats = live.lab.first.drawing["story"]
-    assert len(beats) == 6
+    assert len(beats) == 7
     assert all(len(beat["text"].split()) <= MOST_WORDS for beat in beats)
     told = []
     for _ in range(90):

@@ -68,24 +68,51 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 
 def test_words_and_numbers_are_of_the_instant_that_is_drawn(saved):
-    """While it plays too: what is said at any moment is what Python says of the frame that is shown."""
+    """While it plays too: words, cards and tank say as many as there are cells; a rest is the trace's frame."""
     picture = flow_run(messages=150, rate=400, service=0.02, **SLOW)
     saved.open(picture)
-    saved.scene("scene.player.setSpeed(0.5); scene.player.show(0); scene.player.play();")
+    saved.scene("scene.player.setSpeed(0.05); scene.player.show(0); scene.player.play();")
     read = """() => {
+        const cells = (what) =>
+            document.querySelectorAll(`.qf-stage :is(${what})`).length;
+        const text = (what) => document.querySelector(what).textContent;
+        const numbers = (what) => text(what).match(/\\d+/g).map(Number);
         const { dataset } = document.querySelector('.qf-stage');
-        return { ...dataset, said: document.querySelector('.qf-state').textContent };
+        return {
+            frame: Number(dataset.frame), depth: Number(dataset.depth),
+            said: text('.qf-state').match(/\\d+(?= )/g).map(Number),
+            producer: numbers('.qf-producer .qf-count'),
+            gate: Number(text('.qf-gate-number')),
+            consumer: numbers('.qf-consumer .qf-count'),
+            held: [cells('.qf-cell-held'), cells('.qf-entry-held')],
+            outstanding: cells('.qf-cell-full, .qf-cell-held'),
+            queued: cells('.qf-entry-full, .qf-entry-held, .qf-entry-taken'),
+            taken: cells('.qf-slot-full'),
+        };
     }"""
     seen = []
-    for _ in range(8):
-        saved.page.clock.run_for(400)
+    for _ in range(16):
+        saved.page.clock.run_for(730)
         seen.append(saved.page.evaluate(read))
     saved.scene("scene.player.pause();")
-    assert len({one["frame"] for one in seen}) > 4, "it did not play"
+    assert len({one["frame"] for one in seen}) > 8, "it did not play"
+    truth = [picture.frames.at(one["frame"])["producer.p1.outstanding"] for one in seen]
+    assert any(one["outstanding"] > true for one, true in zip(seen, truth, strict=True)), "nothing flew"
     for one in seen:
-        frame = picture.frames.at(int(one["frame"]))
-        assert one["said"] == state_sentence(picture.frames, int(one["frame"]))
-        assert int(one["depth"]) == frame["queue.orders.depth"]
+        frame = picture.frames.at(one["frame"])
+        assert one["queued"] == one["depth"] == frame["queue.orders.depth"]
+        assert one["producer"] == [one["outstanding"], SLOW["capacity"], one["held"][0]]
+        assert one["held"] == [one["gate"]] * 2
+        assert one["consumer"] == [one["taken"], SLOW["prefetch"]]
+        assert one["said"] == [
+            one["gate"],
+            one["outstanding"],
+            SLOW["capacity"],
+            one["taken"],
+            SLOW["prefetch"],
+        ]
+    saved.scene("scene.player.show(value);", seen[-1]["frame"])
+    assert saved.text(".qf-state") == state_sentence(picture.frames, seen[-1]["frame"])
 
 
 def test_while_it_plays_a_screen_reader_hears_turns_at_most_one_a_second(saved):

@@ -53,6 +53,22 @@ export class Conveyor extends Painter {
     this.timeline.topology.consumers.forEach((_, index) => this.paintEye(index));
   }
 
+  // Messages that are in their slots, and carts whose ring is drawn.
+  count(now, frame) {
+    this.lay(now);
+    Object.assign(this, { time: now.clock, pace: now.pace });
+    const { holdings, topology, picture } = this.timeline;
+    const inSlots = holdings
+      .alive(frame)
+      .filter((row) => this.at(holdings.get(row, "start"), this.looks.setsOut(row) + EYE.fly) <= this.time);
+    const consumer = topology.consumers.map((_, index) => ({
+      ...this.timeline.seen("consumer", index, frame),
+      holds: inSlots.filter((row) => holdings.get(row, "consumer") === index + 1).length,
+    }));
+    const wrong = picture.carts.findLast(([at]) => this.at(at, EYE.done) <= this.time)?.[1] ?? 0;
+    return { consumer, wrong, key: `${frame} ${inSlots} ${wrong}` };
+  }
+
   layOut() {
     this.x = new Map();
     [this.length] = this.lineUp((row, _, place, { begins, gone }) => {
@@ -460,24 +476,23 @@ export function buildConveyor(root, timeline, isNarrow) {
     lockAt: (consumer, row) => sinks[consumer - 1].lockAt(row),
   };
   const motion = new Conveyor(timeline, places);
-  const paint = (frame) => {
+  const count = (now, frame) => motion.count(now, frame);
+  const paint = (frame, counted) => {
     const shown = timeline.messages(frame);
     shown.queued[0].slice(0, spots.length).forEach((row, place) => {
       const label = timeline.labelOf(row);
       set(spots[place], { "data-why": `message:${label}`, visibility: "visible" });
     });
     for (const spot of spots.slice(shown.queued[0].length)) set(spot, { visibility: "hidden" });
-    sinks.forEach((sink, index) =>
-      sink.paint(timeline.seen("consumer", index, frame), shown.taken[index], motion.flights),
-    );
-    paintRace(frame);
+    sinks.forEach((sink, index) => sink.paint(counted.consumer[index], shown.taken[index], motion.flights));
+    paintRace(counted.wrong);
   };
   const paintMarks = (brush, now, frame) => {
     motion.paint(brush, now, frame);
     motion.paintOwned(sinks);
   };
   set(root, { viewBox: `0 0 ${across.width} ${height}` });
-  return { paint, paintMarks, motion, places, geometry: { width: across.width, tank: { x: 0, width: 0 } } };
+  return { paint, count, paintMarks, motion, places, geometry: { width: across.width, tank: { x: 0, width: 0 } } };
 }
 
 // One consumer: its eye, its pace, what it owns, its slots.
@@ -545,10 +560,10 @@ function buildRace(root, timeline, x, y) {
     const of = svg("text", { x: 32, y: 42, class: "qf-note" }, group);
     return { group, number, of, grouped };
   });
-  return (frame) => {
+  return (found) => {
     for (const { group, number, of, grouped } of columns) {
       const isNow = grouped === picture.grouped;
-      const wrong = isNow ? (picture.carts.findLast(([at]) => at <= frame)?.[1] ?? 0) : picture.tried;
+      const wrong = isNow ? found : picture.tried;
       write(number, wrong < 0 ? "?" : String(wrong));
       write(of, wrong < 0 ? "not tried yet" : `of ${picture.of} ${picture.of === 1 ? "cart" : "carts"}`);
       set(group, { class: `qf-race${isNow ? " qf-is-now" : ""}${wrong > 0 ? " qf-is-bad" : ""}` });

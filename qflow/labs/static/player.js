@@ -58,8 +58,7 @@ export class Player {
 
   // The instant of the run that is shown stays as it is, between two frames too.
   lookAt(time) {
-    const place = this.track.at(time);
-    this.clock = this.track.shown[place] + time - this.track.time(place);
+    this.clock = this.track.clockAt(time);
     this.place = this.track.placeAt(this.clock);
     if (this.isPlaying) this.air = IN_THE_AIR;
     else this.rest(this.lands);

@@ -17,7 +17,9 @@ const [ACROSS, HALF] = [
   { width: 548, left: 104, widest: 54 },
 ];
 // Kinds of a command's numbers: [number, what, sent, held, complete].
-const [WHAT, SENT, COMPLETE] = [1, 2, 4];
+const [WHAT, SENT, HELD, COMPLETE] = [1, 2, 3, 4];
+// Seconds that a completion flies.
+const BACK = 0.55;
 
 class StripMotion extends Painter {
   constructor(timeline, places) {
@@ -26,6 +28,22 @@ class StripMotion extends Painter {
     const { stays } = timeline;
     // The stay of each transfer, by its number.
     this.stayOf = new Map(Array.from({ length: stays.count }, (_, row) => [stays.get(row, "number"), row]));
+  }
+
+  // The state of each command, as its marks have it: how many reports and sets of complete numbers have come.
+  count(now) {
+    this.lay(now);
+    const is = (frame, seconds = 0) => this.flights.time(frame) + seconds * now.pace <= now.clock;
+    const states = this.commands.map((command) => {
+      if (!is(command[SENT], command[WHAT] === "sync" ? 0 : -TAKES.transfer)) return "later";
+      if (is(command[COMPLETE], command[WHAT] === "sync" ? 0 : BACK)) return "complete";
+      if (command[WHAT] === "sync") return "waits";
+      return is(command[HELD], TAKES.pile) && !is(command[COMPLETE]) ? "held" : "out";
+    });
+    const { complete, reports } = this.timeline.picture;
+    const last = (changes) => changes.findLast(([at]) => is(at, BACK))?.[1] ?? "";
+    const found = { states, complete: last(complete), reports: last(reports) };
+    return { ...found, key: JSON.stringify(found) };
   }
 
   paint(brush, now, frame) {
@@ -53,7 +71,7 @@ class StripMotion extends Painter {
     if (flight < 1) this.see("transfer", this.flights.sendingOf[stay]);
     if (away < 1) this.paintMessage(number, mix(x, spot[0], flight), mix(y, spot[1], flight) + 30 * away, 1 - away);
     const done = this.at(complete);
-    const back = smooth(this.part(done, 0.55));
+    const back = smooth(this.part(done, BACK));
     if (this.time >= this.at(held) && this.time < done) {
       this.see("held", stay);
       brush.put("held", spot[0] + 18, spot[1] - 18, 9, smooth(this.part(this.at(held), TAKES.pile)));
@@ -127,11 +145,12 @@ export function buildSession(root, timeline, isNarrow) {
   );
   const places = { width, height, cell, spot, queues, tanks: [], sources: [], sinks: [], reach: pitch / 2 - 5 };
   const motion = new StripMotion(timeline, places);
-  const paint = (frame) => {
+  const count = (now) => motion.count(now);
+  const paint = (frame, counted) => {
     const shown = timeline.messages(frame);
-    paintCells(cells, commands, frame);
-    paintRanges(complete, picture.complete, frame);
-    paintRanges(reported, picture.reports, frame);
+    paintCells(cells, counted.states);
+    paintRanges(complete, counted.complete);
+    paintRanges(reported, counted.reports);
     for (const one of spots) set(one, { visibility: "hidden" });
     shown.queued.forEach((rows, queue) => {
       queues[queue](timeline.seen("queue", queue, frame));
@@ -143,7 +162,7 @@ export function buildSession(root, timeline, isNarrow) {
   };
   const paintMarks = (brush, now, frame) => motion.paint(brush, now, frame);
   set(root, { viewBox: `0 0 ${width} ${height}` });
-  return { paint, paintMarks, motion, places, geometry: { width, tank: { x: 0, width: 0 } } };
+  return { paint, count, paintMarks, motion, places, geometry: { width, tank: { x: 0, width: 0 } } };
 }
 
 // What a reader can do, in as many rows as it needs; beside another session nothing. Returned is where the last row
@@ -210,19 +229,15 @@ function buildTake(parent, label, queue) {
   return group;
 }
 
-function paintCells(cells, commands, frame) {
-  commands.forEach((command, index) => {
-    const isSent = command[SENT] <= frame;
-    const isComplete = command[COMPLETE] <= frame;
-    const state = !isSent ? "later" : isComplete ? "complete" : command[WHAT] === "sync" ? "waits" : "held";
-    set(cells[index].group, { class: `qf-command qf-command-${state}`, "data-state": state });
-    write(cells[index].word, state === "held" ? "held" : "");
+function paintCells(cells, states) {
+  cells.forEach(({ group, word }, index) => {
+    set(group, { class: `qf-command qf-command-${states[index]}`, "data-state": states[index] });
+    write(word, states[index] === "held" ? "held" : "");
   });
 }
 
 // The numbers of a set as bars with holes, and in the words of a report.
-function paintRanges({ marks, text, group }, changes, frame) {
-  const ranges = changes.findLast(([at]) => at <= frame)?.[1] ?? "";
+function paintRanges({ marks, text, group }, ranges) {
   const inside = new Set();
   for (const range of ranges ? ranges.split(" ") : []) {
     const [first, last = first] = range.split("-").map(Number);

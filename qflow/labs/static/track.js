@@ -1,14 +1,17 @@
 // Track: the frames of all runs in one order of time; a place on it is one frame of each run.
 //
 // What follows from completions that are let go happens in the same instant; it is shown one after the other. The
-// clock of the picture waits while they go through the gate, and while a session dies. Each place has so an instant
-// of the picture (`shown`) beside its time in the run.
+// clock of the picture waits while they go through the gate, and while a session dies; where nothing happens for long,
+// it hurries. Each place has so an instant of the picture (`shown`) beside its time in the run.
 
 import { clamp, firstOf } from "./numbers.js";
 import { BEAT } from "./timeline.js";
 
 // Steps a second in which a window fills after the first ON, and how long that takes at least and at most.
 const FILLING = { steps: 45, seconds: [1.5, 5] };
+
+// Seconds of the reader that a picture stands still at most.
+const STILL = 2.5;
 
 export class Track {
   constructor(timelines) {
@@ -63,7 +66,7 @@ export class Track {
       const time = this.time(place);
       if (place)
         at += Math.max(
-          (time - before) * (place > slow.from && place <= slow.to ? slow.by : 1),
+          Math.min(STILL * pace, (time - before) * (place > slow.from && place <= slow.to ? slow.by : 1)),
           this.beat(place - 1, from, before, time) * pace,
         );
       if (time !== begun) [from, begun] = [place, time];
@@ -120,12 +123,28 @@ export class Track {
 
   timeAt(clock) {
     const place = this.placeAt(clock);
-    const next = place + 1 < this.count ? this.time(place + 1) : this.end;
-    return Math.min(next, this.time(place) + clock - this.shown[place]);
+    const gone = (clock - this.shown[place]) * this.hurry(place);
+    return Math.min(this.nextTime(place), this.time(place) + gone);
+  }
+
+  // The instant of the picture that shows a time of the run.
+  clockAt(time) {
+    const place = this.at(time);
+    return this.shown[place] + (time - this.time(place)) / this.hurry(place);
+  }
+
+  nextTime(place) {
+    return place + 1 < this.count ? this.time(place + 1) : this.end;
+  }
+
+  // How many times faster than the picture's pace time goes by after a place.
+  hurry(place) {
+    const takes = (place + 1 < this.count ? this.shown[place + 1] : this.length) - this.shown[place];
+    return Math.max(1, (this.nextTime(place) - this.time(place)) / Math.max(1, takes));
   }
 
   get length() {
-    return this.shown[this.count - 1] + this.end - this.time(this.count - 1);
+    return this.shown[this.count - 1] + Math.min(STILL * this.pace, this.end - this.time(this.count - 1));
   }
 
   time(place) {

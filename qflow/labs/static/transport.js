@@ -46,7 +46,8 @@ export function buildTransport(parent, player, root) {
     "select",
     {
       "aria-label": "Speed",
-      title: "Seconds of the run for one of yours (+ −); the picture waits while completions go through the gate",
+      title:
+        "Seconds of the run for one of yours (+ −); the picture waits while completions go through the gate, and hurries where nothing happens",
     },
     label,
   );

@@ -49,7 +49,7 @@ export function outlookSentence(timeline, frame, counted = null) {
       topology.routes.find(([producer, queue]) => producer === index && timeline.seen("queue", queue, frame).flow) ??
       [];
     const { mood, blocked } = timeline.seen("producer", index, frame);
-    const { outstanding } = counted?.producer[index] ?? timeline.seen("producer", index, frame);
+    const { outstanding } = counted?.producer?.[index] ?? timeline.seen("producer", index, frame);
     if (on === undefined || mood > 2) return "";
     const values = { producer: name, queue: topology.queues[on].name, room: capacity - outstanding };
     if (blocked || outstanding >= capacity) return fill(templates.waits, values);
@@ -76,7 +76,7 @@ export function moodOf(moods, { mood, outstanding }, capacity) {
 
 // `counted`: what has landed at an instant between two frames (landed.js).
 export function stateSentence(timeline, frame, counted = null) {
-  const seenOf = (kind, index) => counted?.[kind][index] ?? timeline.seen(kind, index, frame);
+  const seenOf = (kind, index) => counted?.[kind]?.[index] ?? timeline.seen(kind, index, frame);
   const { state, moods, flow } = timeline.picture.words;
   const { producers, queues, consumers } = timeline.topology;
   const said = queues.map((queue, index) => {
