@@ -30,7 +30,7 @@ def test_what_is_passed_over_belongs_to_another_and_what_is_taken_does_not():
     assert len([row for row in looks.column("kind") if row == TAKEN]) == len(frames.lasting["holdings"])
 
 
-@pytest.mark.parametrize(("grouped", "wrong"), [(True, set()), (False, {"A", "B"})], ids=["groups", "none"])
+@pytest.mark.parametrize(("grouped", "wrong"), [(True, set()), (False, {"A", "E"})], ids=["groups", "none"])
 def test_the_race_of_add_and_remove_is_counted(grouped, wrong):
     """MG-18: counted a second time here, from the events alone."""
     picture = group_run(**STORY, grouped=grouped)
@@ -83,13 +83,13 @@ def test_the_switches_deal_again_and_remember_what_was_tried():
     assert lab.settings["paces"] == []
     assert not any(event.kind == "dequeued" for event in lab.picture.run.events)
     lab.sliders["prefetch-c1"].value = 2
-    assert lab.table.holds("c1") == ["A-1", "A-2"]
+    assert lab.table.holds("c1") == ["A-1", "B-1"]
 
 
 @pytest.mark.parametrize("grouped", [True, False])
 def test_another_course_of_events_is_drawn_as_a_conveyor_too(grouped):
     picture = group_run(**STORY, grouped=grouped)
-    both = _fork_picture(picture, 60, "leave:c2")
+    both = _fork_picture(picture, 45, "leave:c2")
     forked = list(both.pictures.values())[1]
     same = ("form", "grouped", "works", "tried", "of")
     assert [forked.drawing[name] for name in same] == [picture.drawing[name] for name in same]
@@ -111,4 +111,4 @@ def test_the_consumers_of_a_forked_conveyor_react():
     assert list(lab.picture.pictures) == ["as it was", "c2 goes away"]
     last = [picture.frames.at(-1) for picture in lab.picture.pictures.values()]
     was, now = ([frame[f"consumer.c{number}.accepted"] for number in (1, 2, 3)] for frame in last)
-    assert sum(was) == sum(now) == 20 and now[1] < was[1]
+    assert sum(was) == sum(now) == 18 and now[1] < was[1]
