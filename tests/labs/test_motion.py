@@ -68,7 +68,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 
 def test_words_and_numbers_are_of_the_instant_that_is_drawn(saved):
-    """While it plays too, words, cards and tank say as many as there are cells; at rest, the trace's frame."""
+    """While it plays too, words, cards and tank say as many as there are cells; at rest, the frame."""
     picture = flow_run(messages=150, rate=400, service=0.02, **SLOW)
     saved.open(picture)
     saved.scene("scene.player.setSpeed(0.05); scene.player.show(0); scene.player.play();")
