@@ -102,6 +102,9 @@ export class Painter {
   }
 }
 
+// The part of its way home after which a completion is through the gate.
+const GATE = 0.35;
+
 export class Motion extends Painter {
   constructor(timeline, places) {
     super(timeline, places);
@@ -256,13 +259,24 @@ export class Motion extends Painter {
     this.see("completion", row);
     const rest = wasHeld ? (tank.pile(flights.piles[stay]) ?? [tank.gate.x + 20, tank.gate.y, size]) : this.wall(tank);
     const isAlone = wasHeld && flights.isAlone(stay);
-    const [x, y] = this.homeward(tank, source, cell, rest, smooth(part), isAlone);
+    const way = isAlone ? smooth(part) : this.beforeItShuts(tank, row, smooth(part));
+    const [x, y] = this.homeward(tank, source, cell, rest, way, isAlone);
     brush.put(kind, x, y, wasHeld ? Math.max(rest[2], Math.min(size, 5)) : size);
   }
 
   wall(tank) {
     const level = this.timeline.column("queue", tank.index, "depth")[this.frame];
     return [tank.left, clamp(tank.spot(Math.max(0, level - 1))[1], tank.top + 8, tank.bottom - 4)];
+  }
+
+  // A completion that sets out before its queue turns ON is through the gate by then.
+  beforeItShuts(tank, row, part) {
+    const { flights } = this;
+    const turn = flights.turns[tank.index].find(([frame, isOn]) => isOn && frame > this.timeline.sendings.end[row]);
+    const [begins, lands] = [flights.release(row), flights.home(row)];
+    const at = turn ? Math.max(0.02, (flights.time(turn[0]) - begins) / (lands - begins)) : 1;
+    if (at >= GATE) return part;
+    return part < at ? (part / at) * GATE : GATE + ((part - at) / (1 - at)) * (1 - GATE);
   }
 
   // From behind the gate through it, along the line to the card, to the cell; over a gate that stays shut.
@@ -272,10 +286,10 @@ export class Motion extends Painter {
     const { gate } = tank;
     const over = [gate.x - 12, gate.y - gate.reach - 22];
     if (isOver && part < 0.2) return this.curve(part / 0.2, from, [gate.x + 12, over[1]]);
-    if (isOver && part < 0.35) return along([[gate.x + 12, over[1]], over, home[0]], (part - 0.2) / 0.15);
-    if (part < 0.35)
-      return this.curve(part / 0.35, from, [tank.gate.x, tank.gate.y + clamp((from[1] - tank.gate.y) * 0.3, -8, 8)]);
-    if (part < 0.7) return along(home, (part - 0.35) / 0.35);
+    if (isOver && part < GATE) return along([[gate.x + 12, over[1]], over, home[0]], (part - 0.2) / (GATE - 0.2));
+    if (part < GATE)
+      return this.curve(part / GATE, from, [tank.gate.x, tank.gate.y + clamp((from[1] - tank.gate.y) * 0.3, -8, 8)]);
+    if (part < 0.7) return along(home, (part - GATE) / GATE);
     const end = home[home.length - 1];
     return [mix(end[0], to[0], (part - 0.7) / 0.3), mix(end[1], to[1], (part - 0.7) / 0.3)];
   }

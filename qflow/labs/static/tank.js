@@ -28,7 +28,12 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-glass" }, group);
   for (const line of group.querySelectorAll(".qf-line.qf-handle")) buildCatch(group, line);
   const count = grid ? buildCount(group, shown, place, geometry) : null;
-  const gate = { x: geometry.gate, y: top + (bottom - top) * 0.48, reach: geometry.reach, right: box.x };
+  // The beginning of a run is drawn before all that is said of the whole.
+  const hasLaw = Boolean(timeline.picture.law || handleOf(timeline, "capacity_1")) && !geometry.isNarrow;
+  const middle = top + (bottom - top) * 0.48;
+  // The brackets of the law are above the gate, as far as its words have room below it.
+  const low = Math.min(y(spot.stop_count) + geometry.reach + 8, bottom - geometry.reach - 78);
+  const gate = { x: geometry.gate, y: hasLaw ? Math.max(middle, low) : middle, reach: geometry.reach, right: box.x };
   const hasFlowControl = Boolean(spot.stop_count || spot.stop_size);
   const pile = pileIn(gate, timeline.most("queue", index, "held"));
   const paintGate = buildGate(group, gate, geometry, hasFlowControl, pile, marks);
@@ -36,11 +41,7 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
     ? buildBadge(group, geometry.sign ?? gate.x, gate.y + gate.reach + (geometry.isSmall ? 22 : 36), geometry.isSmall)
     : () => {};
   const chute = buildChute(group, timeline, index, box, bottom, geometry);
-  // The beginning of a run is drawn before all that is said of the whole.
-  const law =
-    (timeline.picture.law || handleOf(timeline, "capacity_1")) && !geometry.isNarrow
-      ? buildLaw(group, timeline, index, box, y, scale, gate.y - gate.reach - 8)
-      : () => {};
+  const law = hasLaw ? buildLaw(group, timeline, index, box, y, scale, gate.y - gate.reach - 8) : () => {};
   const bytes = geometry.isNarrow || geometry.bytes ? () => {} : buildBytes(group, timeline, index, box, top, bottom);
 
   const paint = (seen, shown, frame, held) => {
@@ -302,18 +303,25 @@ function buildLaw(group, timeline, index, box, y, scale, free) {
   let from = spot.stop_count;
   const x = box.x - 8;
   const root = svg("g", { class: "qf-law" }, group);
-  const bracket = (low, high, words, setting) => {
-    if (!from || high > scale || high <= low) return;
-    const part = svg("g", { "data-law": setting }, root);
-    svg("path", { d: `M${x},${y(low) - 1}h-6V${y(high) + 1}h6` }, part);
-    svg("text", { x: x - 11, y: Math.min((y(low) + y(high)) / 2 + 4.5, Math.max(free, y(high) + 16)) }, part, words);
-  };
+  const said = [];
   for (const [name, capacity, setting] of windows) {
-    bracket(from, from + capacity, `${capacity} ${name}`, setting);
-    from += capacity;
+    const [low, high] = [from, from + capacity];
+    from = high;
+    if (!spot.stop_count || high > scale || high <= low) continue;
+    const part = svg("g", { "data-law": setting }, root);
+    // What would lie on the gate is left out: the bracket is then open below.
+    const ends = y(low) - 1 > free ? `M${x - 6},${free}` : `M${x},${y(low) - 1}h-6`;
+    if (y(high) < free) svg("path", { d: `${ends}V${y(high) + 1}h6` }, part);
+    said.push([(Math.min(free, y(low)) + y(high)) / 2 + 4.5, `${capacity} ${name}`, part]);
   }
   const sum = [spot.stop_count, ...windows.map(([, capacity]) => capacity)].join(" + ");
-  if (spot.stop_count && from <= scale) svg("text", { x: x - 11, y: y(from) - 6 }, root, `${sum} = ${from}`);
+  if (spot.stop_count && from <= scale) said.push([y(from) - 6, `${sum} = ${from}`, root]);
+  said.reverse();
+  const lines = labelPlaces(
+    said.map(([at]) => [at, 17]),
+    free + 13,
+  );
+  said.forEach(([, words, parent], at) => svg("text", { x: x - 11, y: lines[at] }, parent, words));
   // While nothing is held, nothing is on top of the threshold.
   return (seen) => set(root, { opacity: seen.flow ? 1 : 0.4 });
 }

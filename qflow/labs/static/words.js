@@ -48,11 +48,11 @@ export function outlookSentence(timeline, frame, counted = null) {
     const [, on] =
       topology.routes.find(([producer, queue]) => producer === index && timeline.seen("queue", queue, frame).flow) ??
       [];
-    const { mood, blocked } = timeline.seen("producer", index, frame);
+    const { mood } = timeline.seen("producer", index, frame);
     const { outstanding } = counted?.producer?.[index] ?? timeline.seen("producer", index, frame);
     if (on === undefined || mood > 2) return "";
     const values = { producer: name, queue: topology.queues[on].name, room: capacity - outstanding };
-    if (blocked || outstanding >= capacity) return fill(templates.waits, values);
+    if (outstanding >= capacity) return fill(templates.waits, values);
     const next = sendings.next(frame, (row) => sendings.get(row, "producer") === index);
     if (next < 0) return fill(templates.done, values);
     const time = timeline.time(sendings.start[next]);
