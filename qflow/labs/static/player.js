@@ -189,7 +189,8 @@ export class Player {
         if (!this.track.isWhole) this.clock = Math.min(this.clock, this.track.length);
         const isOver = this.track.isWhole && this.clock >= this.track.length;
         if (isOver) this.request = 0;
-        this.look(Math.min(this.clock, this.track.length));
+        // Nothing of what comes after the place where it is to rest is drawn, nor said.
+        this.look(Math.min(this.clock, this.until === null ? this.track.length : this.track.shown[this.until]));
         if (this.until !== null && this.place >= this.until) return this.arrive();
         if (isOver) return this.land();
       }

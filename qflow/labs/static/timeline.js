@@ -79,7 +79,9 @@ export class Timeline {
   beat(frame) {
     if (this.kept) return 0;
     if (this.picture.beat) return this.picture.beat;
-    if (this.looksInTime) return this.looksInTime.beats.get(frame) ?? 0;
+    // An answer is seen before the look that follows it in the same instant.
+    if (this.looksInTime)
+      return this.looksInTime.beats.get(frame) ?? (this.times[frame + 1] === this.times[frame] ? 0.4 : 0);
     this.beats ??= Object.entries(BEATS).map(([part, beat]) => [1 << this.picture.words.parts.indexOf(part), beat]);
     const parts = this.columns[1][frame];
     const beat = this.beats.find(([bit]) => parts & bit)?.[1];
