@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from qflow.labs.picture import Comparison, Picture, payload_of
+from qflow.labs.picture import Comparison, Picture, payload_of, pictures_of
 from qflow.labs.scripts import STATIC, STYLES, join_script, read_styles
 
 _PAGE = """<!doctype html>
@@ -39,7 +39,7 @@ THEME = (
 # The sentences come first: they remain where a page runs no script.
 _STORED = (
     '<div class="qflow-stored">\n'
-    '<div class="qflow-lab"><b>{title}</b><ul>{claims}</ul></div>\n'
+    '<div class="qflow-lab"><b>{title}</b><ul>{claims}</ul></div>{still}\n'
     '<script type="application/json" class="qf-run">{run}</script>\n{scripts}\n'
     "<script>globalThis.qflowShow?.();</script>\n</div>"
 )
@@ -80,7 +80,44 @@ def to_fragment(
         claims="".join(f"<li>{escape(claim)}</li>" for claim in claims),
         run=script_json(run),
         scripts=script_element(),
+        still=_still(picture),
     )
+
+
+_SLICES = 240
+
+_STILL = (
+    "<noscript><p>Without JavaScript the picture stands still: messages on {name} over time, at most {deepest}; "
+    'flow control is ON {on}.</p><svg viewBox="0 0 740 140" width="740" role="img" '
+    'aria-label="The depth of {name} over time">{marks}<path d="M10,10V130H730" fill="none" stroke="#57606a"/>'
+    '<path d="M{line}" fill="none" stroke="#0072b2" stroke-width="2"/></svg></noscript>'
+)
+
+
+def _still(shown: Picture | Comparison) -> str:
+    """Return the depth of a run's first queue, with the times when it was ON, for pages without scripts."""
+    frames = next(iter(pictures_of(shown).values())).frames
+    if not frames.topology.queues:
+        return ""
+    spot, end = frames.topology.queues[0], max(frames.topology.end, 1)
+    depths = frames.column(f"queue.{spot.name}.depth")
+    deepest = max(depths, default=0)
+    scale = 110 / max(1, deepest, spot.stop_count)
+    # A queue is as deep as it gets in each slice of time: no turn ON is hidden.
+    slices: dict[int, int] = {}
+    for time, depth in zip(frames.column("time"), depths, strict=True):
+        at = _SLICES * time // end
+        slices[at] = max(depth, slices.get(at, 0))
+    line = " ".join(f"{10 + 3 * at},{130 - scale * depth:.0f}" for at, depth in slices.items())
+    spans = frames.spans(f"queue.{spot.name}.flow")
+    bands = [(10 + 720 * start // end, max(1, 720 * (to - start) // end)) for start, to in spans]
+    marks = [f'<rect x="{x}" y="10" width="{wide}" height="120" fill="#fbe3d3"/>' for x, wide in bands]
+    for level, colour in ((spot.stop_count, "#c04c00"), (spot.resume_count, "#007a59")):
+        y = 130 - scale * level
+        if level and y >= 10:
+            marks.append(f'<path d="M10,{y:.0f}H730" stroke="{colour}" stroke-dasharray="7 4"/>')
+    on = f"in {len(spans)} coloured spans" if spans else "at no time"
+    return _STILL.format(name=escape(spot.name), deepest=deepest, on=on, marks="".join(marks), line=line)
 
 
 def picture_data(picture: Picture | Comparison) -> list[dict[str, Any]]:

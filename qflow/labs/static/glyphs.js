@@ -25,10 +25,13 @@ export const shapeOf = (group) => SHAPES[(group - 1 + Math.floor((group - 1) / C
 // A group's name where it is short enough to be read on its shape.
 export const letterOf = (groups, group) => ((groups[group - 1] ?? "").length <= 2 ? groups[group - 1] : "");
 
-// What a consumer has can be answered by hand, by keyboard too; what has no label is no message.
+// What a consumer has can be answered by hand, by keyboard too; what has no label is no message, and no element for a
+// screen reader: the words beside the cells say how many there are.
 export function offerAnswer(slot, label) {
   if (label) set(slot, { tabindex: -1, role: "button", "aria-haspopup": "menu", "aria-label": label });
   else for (const name of ["tabindex", "role", "aria-haspopup", "aria-label"]) slot.removeAttribute(name);
+  if (label) slot.removeAttribute("aria-hidden");
+  else set(slot, { "aria-hidden": "true" });
 }
 
 // One cell of a window, a queue or a prefetch: what lies in it is said by fill, pattern, shape and mark.
@@ -37,7 +40,11 @@ export class Cell {
     Object.assign(this, { kind, marks, size, key: "" });
     this.root = svg(
       "g",
-      { class: `qf-${kind} qf-${kind}-free`, transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` },
+      {
+        class: `qf-${kind} qf-${kind}-free`,
+        transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`,
+        "aria-hidden": "true",
+      },
       parent,
     );
     this.rect = svg("rect", { width: size, height: size, rx: Math.min(3, size / 5), fill: "none" }, this.root);

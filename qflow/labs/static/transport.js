@@ -21,8 +21,12 @@ export const KERNEL_KEYS = ["W", "C"];
 
 export function buildTransport(parent, player, root) {
   const bar = html("div", { class: "qf-transport", role: "toolbar", "aria-label": "Transport" }, parent);
-  const add = (name, label, title, act) =>
-    button({ class: `qf-${name}`, title, "aria-label": title.split(" (")[0] }, bar, label, act);
+  // What is seen on a button is a part of its name.
+  const add = (name, label, title, act) => {
+    const [does, word] = [title.split(" (")[0], label.replace(/[◂▸]/g, "").trim()];
+    const named = does.toLowerCase().includes(word) ? does : `${word}: ${does}`;
+    return button({ class: `qf-${name}`, title, "aria-label": named }, bar, label, act);
+  };
   const play = add("play", "", "Play (Space)", () => player.toggle());
   const earlier = add(
     "earlier qf-extra",
@@ -84,8 +88,9 @@ export function buildTransport(parent, player, root) {
 export function openMore(root, open = !root.classList.contains("qf-is-open")) {
   for (const part of [root, root.closest(".qflow-lab")]) part?.classList.toggle("qf-is-open", open);
   const more = root.querySelector(".qf-more");
-  set(more, { "aria-expanded": open });
-  write(more, open ? "less" : "more");
+  const [before, word] = [more.textContent, open ? "less" : "more"];
+  set(more, { "aria-expanded": open, "aria-label": more.getAttribute("aria-label").replace(before, word) });
+  write(more, word);
 }
 
 // Stage: the picture alone, as large as the screen; where a page may not have the screen, as large as the window.
