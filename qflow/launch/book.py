@@ -275,5 +275,7 @@ def _colours() -> str:
     """Return the colours of code, in light and in dark."""
     formatter = importlib.import_module("pygments.formatters").HtmlFormatter
     light, dark = (formatter(style=style).get_style_defs(".highlight") for style in (_LIGHT, _DARK))
+    # The style's own violet is a little too pale on a card (4.46 to 1).
     plain = ".highlight { background: var(--card); }"
+    light += "\n.highlight .ow { color: #8a1ac8 }"
     return f"\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n{plain}\n"

@@ -150,6 +150,16 @@ for (const table of matchMedia("(max-width: 760px)").matches ? document.querySel
     });
 }
 
+// What is wider than its room is scrolled by keyboard, too.
+function offerScrolling() {
+  for (const one of document.querySelectorAll("main :is(pre, table, .output)")) {
+    if (one.scrollWidth > one.clientWidth + 1) one.tabIndex = 0;
+    else one.removeAttribute("tabindex");
+  }
+}
+addEventListener("resize", offerScrolling);
+offerScrolling();
+
 // Not scrollIntoView: the first Tab would go on from there, past the way to the text.
 const current = document.querySelector(".contents [aria-current]");
 if (current?.offsetParent) current.offsetParent.scrollTop = current.offsetTop - current.offsetParent.clientHeight / 2;
