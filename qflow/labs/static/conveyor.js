@@ -16,9 +16,11 @@ const OWNERS = ["stop", "ink", "real", "go", "blue", "soft"];
 const LINE = { top: 34, middle: 70, bottom: 128, rail: 148, gap: 18, card: 148 };
 // Across: the whole width, or half of it beside another run; where the race is counted, beside what is done or below
 // it.
-const [WIDE, SLIM] = [
+const [WIDE, SLIM, PHONE] = [
   { width: 1040, right: 1004, pitch: 60, race: 640, below: 0 },
   { width: 560, right: 528, pitch: 46, race: 560, below: 56 },
+  // On a telephone consumers are below one another.
+  { width: 340, right: 308, pitch: 46, race: 340, below: 86 },
 ];
 
 const ownerColour = (consumer) => OWNERS[(consumer - 1) % OWNERS.length];
@@ -103,7 +105,7 @@ export class Conveyor extends Painter {
     const draw = (pen, colour) => {
       drawShape(pen, shapeOf(kind), size / 5.4, colorOf(kind), colour("card"), 0.5);
       const { pitch } = this.places;
-      const small = size < 10 ? 9 : 12;
+      const small = size < 10 ? 11 : 12;
       drawText(
         pen,
         letterOf([label.split("-")[0]], 1),
@@ -121,14 +123,7 @@ export class Conveyor extends Painter {
         colour("ink"),
       );
       if (size > 12)
-        drawText(
-          pen,
-          isRemove(number) ? "remove" : "add",
-          0,
-          size + 25,
-          `${pitch < 46 ? 9.5 : pitch < 52 ? 10.5 : 12}px`,
-          colour("soft"),
-        );
+        drawText(pen, isRemove(number) ? "remove" : "add", 0, size + 25, `${pitch < 52 ? 11 : 12}px`, colour("soft"));
       pen.translate(-size, -size * 0.8);
       if (again) paint(pen, AGAIN, { edge: colour("ink"), line: 1.8 });
     };
@@ -416,12 +411,15 @@ export function buildConveyor(root, timeline, isNarrow) {
   const { picture } = timeline;
   root.replaceChildren();
   const cards = LINE.rail + consumers.length * LINE.gap + 6;
-  const across = isNarrow ? SLIM : WIDE;
-  const width = (across.width - 16 - 12 * (consumers.length - 1)) / consumers.length;
-  const done = cards + LINE.card + 46;
+  const { isPhone } = timeline;
+  const across = isPhone ? PHONE : isNarrow ? SLIM : WIDE;
+  const rows = isPhone ? consumers.length : 1;
+  const width = isPhone ? across.width - 16 : (across.width - 16 - 12 * (consumers.length - 1)) / consumers.length;
+  const ends = cards + rows * (LINE.card + 10) - 10;
+  const done = ends + 46;
   const height = done + 50 + across.below;
   const most = timeline.most("queue", 0, "depth");
-  const pitch = clamp((across.right - 12) / Math.max(1, most), 40, across.pitch);
+  const pitch = clamp((across.right - 12) / Math.max(1, most), isPhone ? across.pitch : 40, across.pitch);
   const { race, right } = across;
   for (const y of [LINE.top, LINE.bottom]) svg("line", { x1: 8, x2: right + 28, y1: y, y2: y, class: "qf-rail" }, root);
   svg("text", { x: 8, y: 22, class: "qf-name", "data-why": `queue:${queues[0].name}` }, root, queues[0].name);
@@ -436,13 +434,12 @@ export function buildConveyor(root, timeline, isNarrow) {
   );
   buildButton(
     root,
-    250,
-    8,
+    ...(isPhone ? [8, height - 26] : [250, 8]),
     "consumers work by themselves",
     { what: "work" },
     { isOn: picture.works, extra: "qf-extra" },
   );
-  svg("text", { x: 8, y: cards + LINE.card + 22, class: "qf-note" }, root, "done, in this order");
+  svg("text", { x: 8, y: ends + 22, class: "qf-note" }, root, "done, in this order");
   svg("line", { x1: 8, x2: race - 8, y1: done + 34, y2: done + 34, class: "qf-rail" }, root);
   const spots = Array.from({ length: Math.min(most, Math.floor(right / pitch)) }, (_, place) =>
     svg(
@@ -457,8 +454,12 @@ export function buildConveyor(root, timeline, isNarrow) {
       root,
     ),
   );
-  const sinks = consumers.map((_, index) => buildReader(root, timeline, index, 8 + index * (width + 12), cards, width));
-  const [raceX, raceY] = isNarrow ? [8, done + 56] : [race + 20, cards + LINE.card + 22];
+  const sinks = consumers.map((_, index) =>
+    isPhone
+      ? buildReader(root, timeline, index, 8, cards + index * (LINE.card + 10), width)
+      : buildReader(root, timeline, index, 8 + index * (width + 12), cards, width),
+  );
+  const [raceX, raceY] = isNarrow || isPhone ? [8, done + 56] : [race + 20, ends + 22];
   const paintRace = buildRace(root, timeline, raceX, raceY);
   const places = {
     width: across.width,
@@ -471,7 +472,7 @@ export function buildConveyor(root, timeline, isNarrow) {
     sources: [],
     sinks,
     rail: (index) => LINE.rail + index * LINE.gap,
-    eye: (index) => [sinks[index].x + 28, cards + 24],
+    eye: (index) => [sinks[index].x + 28, sinks[index].y + 24],
     slot: (consumer, row) => sinks[consumer - 1].slot(motion.flights.slots[row]),
     lockAt: (consumer, row) => sinks[consumer - 1].lockAt(row),
   };
@@ -546,7 +547,7 @@ function buildReader(root, timeline, index, x, y, width) {
     write(title, words);
   };
   const slot = (place) => [x + 14 + Math.min(place, spot.prefetch - 1) * pitch + (pitch - 6) / 2, y + 64];
-  return { x, paint, paintLocks, slot, lockAt: (row) => [x + locks.x(row) + 5, y + 25] };
+  return { x, y, paint, paintLocks, slot, lockAt: (row) => [x + locks.x(row) + 5, y + 25] };
 }
 
 // How many carts went wrong, with groups and without.
@@ -554,7 +555,7 @@ function buildRace(root, timeline, x, y) {
   const { picture } = timeline;
   svg("text", { x, y, class: "qf-count" }, root, "an item removed before it was added");
   const columns = [true, false].map((grouped, index) => {
-    const group = svg("g", { class: "qf-race", transform: `translate(${x + index * 180},${y})` }, root);
+    const group = svg("g", { class: "qf-race", transform: `translate(${x + index * 175},${y})` }, root);
     const number = svg("text", { x: 0, y: 42, class: "qf-race-number" }, group);
     svg("text", { x: 32, y: 24 }, group, grouped ? "with groups" : "without groups");
     const of = svg("text", { x: 32, y: 42, class: "qf-note" }, group);

@@ -82,11 +82,17 @@ export class Cell {
       ...(group ? { fill: colorOf(group) } : {}),
     });
     if (!group) this.glyph.removeAttribute("fill");
-    const letter = group && this.size >= 15 ? letterOf(this.marks.groups, group) : "";
+    // Smaller than this it could not be read; the shape says it then.
+    const letter = group && this.size >= 20 ? letterOf(this.marks.groups, group) : "";
     if (!letter && !this.letter) return;
     this.letter ??= svg(
       "text",
-      { x: this.size / 2, y: this.size / 2, class: "qf-letter", style: `font-size:${Math.round(this.size * 0.36)}px` },
+      {
+        x: this.size / 2,
+        y: this.size / 2,
+        class: "qf-letter",
+        style: `font-size:${Math.max(11, Math.round(this.size * 0.36))}px`,
+      },
       this.root,
     );
     set(this.letter, { visibility: letter ? "visible" : "hidden" });

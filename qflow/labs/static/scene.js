@@ -142,7 +142,8 @@ class Scene {
     track.isNarrow = timelines.length > 1 || root.clientWidth < NARROW;
     // The beginning of a run is drawn for the instant that is looked at, or not at all.
     if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
-    for (const timeline of timelines) timeline.handles = model.get("handles") ?? [];
+    const isPhone = root.clientWidth < PHONE;
+    for (const timeline of timelines) Object.assign(timeline, { handles: model.get("handles") ?? [], isPhone });
     loadViews(this.views, shown, track, this.id, player, model);
     this.el.closest(".qflow-lab")?.classList.toggle("qf-is-partial", !track.isWhole);
     this.tools.inert = !track.isWhole;
@@ -345,7 +346,7 @@ function loadViews(parent, shown, track, id, player, model) {
   ];
   set(parent, { class: looks.filter(Boolean).join(" ") });
   for (const view of shown.splice(timelines.length)) view.root.remove();
-  buildKey(parent, timelines, id, track.isNarrow && timelines.length === 1 ? 520 : 1040);
+  buildKey(parent, timelines, id, timelines[0].isPhone ? 340 : track.isNarrow && timelines.length === 1 ? 520 : 1040);
   timelines.forEach((timeline, index) => {
     if (!shown[index]) {
       shown[index] = new View(parent, index);
@@ -368,6 +369,9 @@ function buildWhy(tools, root, model, player) {
 
 // Pixels; a narrower page, such as that of a telephone, gets the picture that has half of a wide one.
 const NARROW = 600;
+
+// And one that is as narrow as a telephone held upright gets a drawing that goes downwards, with words of full size.
+const PHONE = 480;
 
 // A run that takes long: how far it is, and a way not to wait for it.
 function buildWaiting(root, model) {

@@ -55,6 +55,19 @@ const COLUMNS = {
     desk: { x: 800, width: 232 },
     tank: { x: 484, width: 176, foot: 30 },
   },
+  // On a telephone it goes downwards: producers, queues, consumers. Ways run along both sides.
+  phone: {
+    width: 340,
+    bend: 0,
+    turn: 0,
+    gate: 72,
+    reach: 20,
+    sign: 92,
+    card: { x: 2, width: 336 },
+    desk: { x: 332, width: 0 },
+    tank: { x: 126, width: 92, foot: 30 },
+    ways: { out: 106, far: 8, back: 20, drain: 332 },
+  },
   // Clients that are too many to draw are named beside the drawing.
   alone: {
     width: 570,
@@ -76,23 +89,26 @@ const COLUMNS = {
   },
 };
 
-function geometryOf({ producers, queues, consumers, exchanges }, isNarrow, hasBytes = false, isCrowd = false) {
+function geometryOf({ producers, queues, consumers, exchanges }, isNarrow, hasBytes, isCrowd, isPhone) {
   const isSmall = isNarrow || queues.length > 2;
   const clients = Math.max(producers.length, consumers.length);
-  const kind = isCrowd
-    ? "third"
-    : isNarrow
-      ? "half"
-      : hasBytes
-        ? "bytes"
-        : exchanges.length
-          ? "exchange"
-          : clients
-            ? "whole"
-            : "alone";
+  const kind =
+    isPhone && clients
+      ? "phone"
+      : isCrowd
+        ? "third"
+        : isNarrow
+          ? "half"
+          : hasBytes
+            ? "bytes"
+            : exchanges.length
+              ? "exchange"
+              : clients
+                ? "whole"
+                : "alone";
   const columns = { bend: producers.length > 1 ? 24 : 60, reach: isSmall ? 22 : 31, ...COLUMNS[kind] };
-  const form = { ...formOf(clients, isNarrow, isCrowd), ...(kind === "bytes" && { isSmall: true }) };
-  const least = { third: 254, half: 214 }[kind] ?? (isSmall ? 152 : 210);
+  const form = { ...formOf(clients, isNarrow, isCrowd && !isPhone), ...(kind === "bytes" && { isSmall: true }) };
+  const least = { third: 254, half: 214, phone: 236 }[kind] ?? (isSmall ? 152 : 210);
   return {
     ...columns,
     isSmall,
@@ -163,28 +179,54 @@ function formOf(clients, isNarrow, isCrowd) {
 // How tall each card is, and how tall they make the stage.
 function heightsOf(timeline, geometry) {
   const { producers, queues, consumers } = timeline.topology;
-  const cards = producers.map((producer) =>
-    cardHeight(laidOut(timeline, producer), geometry.card.width, geometry.form),
-  );
-  const desks = consumers.map((consumer) =>
-    cardHeight(laidOut(timeline, consumer), geometry.desk.width, geometry.form),
-  );
+  const tall = (clients, width) => clients.map((client) => cardHeight(laidOut(timeline, client), width, geometry.form));
+  const { ways, card, desk } = geometry;
+  const cards = tall(producers, ways ? shareOf(producers, geometry) : card.width);
+  const desks = tall(consumers, ways ? shareOf(consumers, geometry) : desk.width);
   const least = queues.length === 1 && !geometry.isSmall ? 300 : queues.length * geometry.least;
-  return { cards, desks, room: Math.max(stackHeight(cards), stackHeight(desks), least) };
+  return { cards, desks, room: ways ? least : Math.max(stackHeight(cards), stackHeight(desks), least) };
+}
+
+// On a telephone cards are side by side, at most two in a row.
+const shareOf = ({ length }, { card }) =>
+  length > 2 ? (card.width - EDGE - GAP) / 2 : length > 1 ? (card.width - GAP) / 2 : card.width;
+
+// Room for the ways beside more than one row of cards: at the left of producers, at the right of consumers.
+const EDGE = 26;
+
+// Where they are, from a height on: the box of each, and where the last row ends.
+function inRows(order, heights, geometry, from, edge = 0) {
+  const boxes = [];
+  let y = from;
+  for (let at = 0; at < order.length; at += 2) {
+    const row = order.slice(at, at + 2);
+    const width = shareOf(order, geometry);
+    const left = geometry.card.x + (order.length > 2 ? edge : 0);
+    const foot = y + Math.max(...row.map((index) => heights[index]));
+    row.forEach((index, place) => {
+      boxes[index] = { x: left + place * (width + GAP), width, y, foot, isAbove: at + 2 < order.length };
+    });
+    y = foot + GAP;
+  }
+  return { boxes, end: y };
 }
 
 // Runs side by side are as tall as the tallest of them: a level is then the same height in all.
 export function roomOf({ timelines, isNarrow }) {
   const isCrowd = timelines.length > 2;
   return Math.max(
-    ...timelines.map((timeline) => heightsOf(timeline, geometryOf(timeline.topology, isNarrow, false, isCrowd)).room),
+    ...timelines.map(
+      (timeline) => heightsOf(timeline, geometryOf(timeline.topology, isNarrow, false, isCrowd, timeline.isPhone)).room,
+    ),
   );
 }
 
 export function buildStage(root, timeline, id, isNarrow, room) {
   const { producers, queues, consumers } = timeline.topology;
   const { verdicts } = timeline.picture;
-  const geometry = geometryOf(timeline.topology, isNarrow, Boolean(verdicts) && !isNarrow, timeline.beside.length > 2);
+  const isCrowd = timeline.beside.length > 2;
+  const hasBytes = Boolean(verdicts) && !isNarrow;
+  const geometry = geometryOf(timeline.topology, isNarrow, hasBytes, isCrowd, timeline.isPhone);
   const { form } = geometry;
   const { cards, desks } = heightsOf(timeline, geometry);
   root.replaceChildren();
@@ -192,27 +234,37 @@ export function buildStage(root, timeline, id, isNarrow, room) {
   const links = svg("g", {}, root);
   const share = room / Math.max(1, queues.length);
   const { layout } = timeline.picture;
-  const cardPlaces = stack(layout.producer, cards, room);
-  const deskPlaces = stack(layout.consumer, desks, room);
+  const [cardBoxes, deskBoxes, from, height] = geometry.ways
+    ? placesBelow(layout, cards, desks, room, geometry)
+    : [
+        boxesOf(stack(layout.producer, cards, room), geometry.card),
+        boxesOf(stack(layout.consumer, desks, room), geometry.desk),
+        TOP,
+        room + TOP + 10,
+      ];
   const rank = new Map(layout.queue.map((index, place) => [index, place]));
   const tanks = queues.map((_, index) =>
-    buildTank(root, timeline, index, TOP + share * rank.get(index), share, geometry, marks),
+    Object.assign(buildTank(root, timeline, index, from + share * rank.get(index), share, geometry, marks), {
+      rank: rank.get(index),
+    }),
   );
   const sources = producers.map((_, index) =>
-    buildProducer(root, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks),
+    buildProducer(root, timeline, index, cardBoxes[index].y, cards[index], cardBoxes[index], form, marks),
   );
   const sinks = consumers.map((_, index) =>
-    buildConsumer(root, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks),
+    buildConsumer(root, timeline, index, deskBoxes[index].y, desks[index], deskBoxes[index], form, marks),
   );
+  if (geometry.ways) standBelow(sources, cardBoxes, cards);
   const units = geometry.bytes
     ? buildUnits(root, timeline, tanks[0], geometry, sources[0])
     : { paint: () => {}, levels: [] };
   const hubs = geometry.exchange ? buildExchanges(root, timeline, room, geometry.exchange) : [];
   const out = buildWays(links, timeline, sources, tanks, hubs, geometry, marks);
   const drains = consumers.map((consumer, index) =>
-    buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks),
+    geometry.ways
+      ? buildDrainBelow(links, tanks[consumer.queue], deskBoxes[index], geometry, marks)
+      : buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks),
   );
-  const height = room + TOP + 10;
   set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
   const isWorded =
     !geometry.isSmall && !geometry.bytes && queues.length === 1 && producers.length + consumers.length > 0;
@@ -307,12 +359,42 @@ function stack(order, heights, room) {
   return places;
 }
 
+const boxesOf = (places, box) => places.map((y) => ({ ...box, y }));
+
+// On a telephone: the boxes of producers and consumers, where the queues begin, and how tall all of it is.
+function placesBelow({ producer, consumer }, cards, desks, room, geometry) {
+  const above = inRows(producer, cards, geometry, TOP, EDGE);
+  const below = inRows(consumer, desks, geometry, above.end + LANES + room);
+  return [above.boxes, below.boxes, above.end + LANES, below.end];
+}
+
+// The height of the ways between the cards and the first queue.
+const LANES = 14;
+
+// What leaves a card downwards leaves at its foot.
+function standBelow(sources, boxes, heights) {
+  sources.forEach((source, index) => {
+    const { x, y, foot, isAbove } = boxes[index];
+    // Ways are below the whole row; what waits stands on its own.
+    Object.assign(source, { right: x + 36, out: foot + 8, back: y + heights[index], foot, isAbove });
+  });
+}
+
 // Links: what is sent on its way to a queue, what is known complete on its way back, and deliveries
 
 // The way of messages to a queue, and of completions from its gate back to the card; marks keep to these lines.
 function buildRoute(parent, source, tank, geometry, marks, via = null) {
   const { inlet, top, gate } = tank;
   const middle = geometry.tank.x + geometry.tank.width / 2;
+  if (geometry.ways) {
+    // Down to the queue, past those above it; and up again along the edge.
+    const { out, far, back } = geometry.ways;
+    const [x, lane, foot] = [source.right, tank.rank || source.isAbove ? far : out, source.foot];
+    const way = `M${x},${source.back} V${foot + 8} H${lane} V${inlet} H${middle - 8} Q${middle},${inlet} ${middle},${inlet + 6} V${top - 2}`;
+    const home = `M${gate.x},${gate.y} H${back} V${foot + 16} H${x - 16} V${source.back + 3}`;
+    tank.home.set(source.index, svg("path", { d: home, class: "qf-back", "marker-end": marks.back }, parent));
+    return svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
+  }
   const from = via ? { x: via.right, y: via.y } : { x: source.right, y: source.out };
   const bend = from.x + geometry.bend;
   // The last stretch is straight, so that the arrow points down however little room there is.
@@ -355,6 +437,18 @@ function buildDrain(parent, tank, sink, geometry, marks) {
     `M${x},${bottom} V${outlet - 10} Q${x},${outlet} ${x + 12},${outlet}`,
     `H${turn - 12} Q${turn},${outlet} ${turn},${outlet + down}`,
     `V${sink.middle - down} Q${turn},${sink.middle} ${turn + 12},${sink.middle} H${sink.left - 3}`,
+  ].join(" ");
+  return svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
+}
+
+// On a telephone consumers are below: round the right edge, and down to the card.
+function buildDrainBelow(parent, { bottom, outlet }, box, geometry, marks) {
+  const x = geometry.tank.x + geometry.tank.width / 2;
+  const { drain } = geometry.ways;
+  const to = box.x + box.width / 2;
+  const way = [
+    `M${x},${bottom} V${outlet - 8} Q${x},${outlet} ${x + 8},${outlet}`,
+    `H${drain - 8} Q${drain},${outlet} ${drain},${outlet + 8} V${box.y - 12} H${to} V${box.y - 2}`,
   ].join(" ");
   return svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
 }

@@ -144,7 +144,9 @@ export class Story {
     const [view] = this.shown;
     if (!view) return;
     const { places } = view.drawn;
-    const box = this.isTold ? CAMERAS[this.beats[this.at].camera](places, view.timeline, this.beats[this.at].to) : null;
+    // On a telephone the whole drawing is as near as it can be.
+    const isNear = this.isTold && !view.timeline.isPhone;
+    const box = isNear ? CAMERAS[this.beats[this.at].camera](places, view.timeline, this.beats[this.at].to) : null;
     let way = "";
     if (box) {
       const scale = Math.min(NEAREST, places.width / box[2], places.height / box[3]);

@@ -12,9 +12,11 @@ import { buildBadge } from "./tank.js";
 const STRIP = { tall: 62, row: 88, name: 182, from: 216 };
 // Across: the whole width, or half of it beside another session; cells as wide as there is room for as many as there
 // are.
-const [ACROSS, HALF] = [
-  { width: 1040, left: 116, widest: 80 },
-  { width: 548, left: 104, widest: 54 },
+const [ACROSS, HALF, PHONE] = [
+  { width: 1040, left: 116, widest: 80, row: STRIP.row, from: [STRIP.from, 40] },
+  { width: 548, left: 104, widest: 54, row: STRIP.row, from: [STRIP.from, 40] },
+  // On a telephone words are above what they name, and messages below their queue's name.
+  { width: 340, left: 8, widest: 54, row: 118, from: [12, 74] },
 ];
 // Kinds of a command's numbers: [number, what, sent, held, complete].
 const [WHAT, SENT, HELD, COMPLETE] = [1, 2, 3, 4];
@@ -116,16 +118,20 @@ export function buildSession(root, timeline, isNarrow) {
   const { picture, topology } = timeline;
   root.replaceChildren();
   const { commands } = picture;
-  const { width, left, widest } = isNarrow ? HALF : ACROSS;
+  const form = timeline.isPhone ? PHONE : isNarrow ? HALF : ACROSS;
+  const { width, left, widest } = form;
   const pitch = Math.min(widest, (width - left - 8) / Math.max(1, commands.length));
   svg("text", { x: 8, y: 24, class: "qf-name" }, root, "session p1");
-  const top = buildMoves(root, timeline, width, isNarrow) + 31;
-  const bars = top + STRIP.tall + 32;
+  const top = buildMoves(root, timeline, width, isNarrow || timeline.isPhone) + (form === PHONE ? 40 : 31);
+  const bars = top + STRIP.tall + (form === PHONE ? 40 : 32);
   const below = bars + 84;
-  const height = below + 2 * STRIP.row + 4;
+  const height = below + 2 * form.row + 4;
   const cell = (number) => [left + (number + 0.5) * pitch, top + STRIP.tall / 2 + 6];
-  const spot = (queue, place) => [STRIP.from + (place + 0.5) * (isNarrow ? 42 : 54), below + queue * STRIP.row + 40];
-  svg("text", { x: 8, y: top + 36, class: "qf-count" }, root, "commands");
+  const spot = (queue, place) => [
+    form.from[0] + (place + 0.5) * (form === ACROSS ? 54 : 42),
+    below + queue * form.row + form.from[1],
+  ];
+  svg("text", { x: 8, y: form === PHONE ? top - 6 : top + 36, class: "qf-count" }, root, "commands");
   const cells = commands.map(([number, what]) =>
     buildCommand(root, number, what, left + number * pitch + 3, top, pitch - 6),
   );
@@ -133,7 +139,7 @@ export function buildSession(root, timeline, isNarrow) {
   const complete = buildRanges(root, "complete", "go", rail, bars);
   const reported = buildRanges(root, "reported", "blue", rail, bars + 40);
   const queues = topology.queues.map((queue, index) =>
-    buildRow(root, timeline, queue, index, below + index * STRIP.row, width),
+    buildRow(root, timeline, queue, index, below + index * form.row, form),
   );
   const takes = svg(
     "g",
@@ -197,7 +203,8 @@ function buildCommand(root, number, what, x, top, width) {
 // A set of command numbers below them: a bar a command, and its ranges in words.
 function buildRanges(root, word, colour, { x, pitch, numbers }, y) {
   const group = svg("g", { class: `qf-ranges qf-ranges-${word}` }, root);
-  svg("text", { x: 8, y: y + 12, class: "qf-count" }, group, word);
+  const isAbove = x < 80;
+  svg("text", { x: 8, y: y + (isAbove ? 1 : 12), class: "qf-count" }, group, word);
   svg("line", { x1: x, x2: x + numbers.length * pitch, y1: y + 12, y2: y + 12, class: "qf-rail" }, group);
   const marks = numbers.map((number) =>
     svg(
@@ -206,7 +213,7 @@ function buildRanges(root, word, colour, { x, pitch, numbers }, y) {
       group,
     ),
   );
-  const text = svg("text", { x: 8, y: y + 28, class: "qf-note" }, group);
+  const text = svg("text", { x: isAbove ? 84 : 8, y: y + (isAbove ? 1 : 28), class: "qf-note" }, group);
   return { group, marks, text };
 }
 
@@ -249,12 +256,13 @@ function paintRanges({ marks, text, group }, ranges) {
 }
 
 // One queue as a row, its state in word, shape and colour; what is clicked leaves it.
-function buildRow(root, timeline, queue, index, y, width) {
+function buildRow(root, timeline, queue, index, y, { width, row }) {
   const group = svg("g", { class: "qf-queue", "data-name": queue.name, "data-why": `queue:${queue.name}` }, root);
-  svg("rect", { x: 8, y, width: width - 16, height: STRIP.row - 10, rx: 8, class: "qf-card" }, group);
-  svg("text", { x: 22, y: y + 34, class: "qf-name" }, group, queue.name);
+  svg("rect", { x: 8, y, width: width - 16, height: row - 10, rx: 8, class: "qf-card" }, group);
+  const isPhone = width === PHONE.width;
+  svg("text", { x: 22, y: y + (isPhone ? 24 : 34), class: "qf-name" }, group, queue.name);
   const note = queue.stop_count ? `stop ${queue.stop_count}, resume ${queue.resume_count}` : "no flow control";
-  svg("text", { x: 22, y: y + 56, class: "qf-note" }, group, note);
+  svg("text", { x: 22, y: y + (isPhone ? 43 : 56), class: "qf-note" }, group, note);
   if (timeline.beside.length < 2) {
     if (!index && width > HALF.width)
       svg(
@@ -263,9 +271,9 @@ function buildRow(root, timeline, queue, index, y, width) {
         group,
         "click a message: a consumer takes it",
       );
-    buildButton(root, width - 120, y + 28, `purge ${queue.name}`, { what: "purge", name: queue.name });
+    buildButton(root, width - 120, y + (isPhone ? 10 : 28), `purge ${queue.name}`, { what: "purge", name: queue.name });
   }
-  const badge = queue.stop_count ? buildBadge(group, STRIP.name, y + 38, true) : () => {};
+  const badge = queue.stop_count ? buildBadge(group, STRIP.name, y + (isPhone ? 22 : 38), true) : () => {};
   return (seen) => {
     badge(seen.flow);
     set(group, { class: `qf-queue ${seen.flow ? "qf-is-on" : "qf-is-off"}` });

@@ -259,20 +259,30 @@ function buildLines(group, timeline, index, scale, y, bottom, geometry) {
 function buildLevels(group, timeline, { x, width }, wanted, y, bottom, { queue, of, place, unit = "", wide = 1.15 }) {
   const right = x + width;
   const labels = labelPlaces(
-    wanted.map(([, level, hint]) => [y(level), hint ? 40 : 24]),
+    wanted.map(([, level, hint]) => [y(level), hint ? 40 : timeline.isPhone ? 27 : 24]),
     bottom + 14,
   );
+  // What a thumb takes hold of.
+  const [thick, tall] = timeline.isPhone ? [24, 24] : [16, 21];
   const lines = wanted.map(([setting, level, hint], index) => {
     const [word] = setting.split("_");
     const [words, at, label, handle] = [`${word} ${level}`, y(level), labels[index], handleOf(timeline, setting)];
     const line = svg("g", { class: `qf-line qf-line-${word}`, "data-queue": queue, "data-word": word }, group);
-    if (handle) svg("rect", { x: x - 8, y: at - 8, width: width + 16, height: 16, class: "qf-catch-line" }, line);
+    if (handle)
+      svg("rect", { x: x - 8, y: at - thick / 2, width: width + 16, height: thick, class: "qf-catch-line" }, line);
     svg("line", { x1: x - 7, x2: right + 7, y1: at, y2: at }, line);
     svg("path", { d: `M${right + 7},${at} L${right + 13},${label}`, class: "qf-leader" }, line);
     if (handle)
       svg(
         "rect",
-        { x: right + 9, y: label - 10.5, width: 18 + wide * textWidth(words), height: 21, rx: 10.5, class: "qf-pill" },
+        {
+          x: right + 9,
+          y: label - tall / 2,
+          width: 18 + wide * textWidth(words),
+          height: tall,
+          rx: tall / 2,
+          class: "qf-pill",
+        },
         line,
       );
     svg("text", { x: right + 17, y: label + 4.5, class: "qf-line-name" }, line, words);

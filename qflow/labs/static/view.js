@@ -63,9 +63,10 @@ export class View {
     const { width, tank } = this.drawn.geometry;
     // A tall drawing gets narrower, so that the lab still fits on a screen.
     this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
-    this.picture.style.maxWidth = form
-      ? ""
-      : `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
+    this.picture.style.maxWidth =
+      form || timeline.isPhone
+        ? ""
+        : `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
     this.reserve(timeline, track.timelines);
     if (track.timelines.length > 1) this.says.after(this.callout);
     else this.picture.append(this.callout);
