@@ -124,3 +124,33 @@ def test_a_hint_says_a_little_more_each_time(page):
     told = played.root.get_by_text("Hint 1 of 3: Flow control asks producers to stop.")
     told.wait_for()
     assert "Hint 2" not in played.root.inner_text(), "one at a time"
+
+
+FIRST_CELL = """() => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    content.activeCellIndex = 0;
+    content.mode = "command";
+    content.activate();
+}"""
+FOCUSED = "() => document.activeElement.dataset.setting ?? ''"
+
+
+def test_a_challenge_is_won_by_keyboard_alone(lab_server, lab_page):
+    """From its notebook to the card: no mouse, and the focus is not lost on the way."""
+    lab_server.write_notebook("by-keyboard.ipynb", 'import qflow as qf\n\nqf.challenge("overflow")')
+    lab_page.open_notebook("by-keyboard.ipynb")
+    keyboard = lab_page.page.keyboard
+    lab_page.page.evaluate(FIRST_CELL)
+    keyboard.press("Shift+Enter")
+    lab_page.wait_idle()
+    lab_page.page.locator(".qf-challenge .qf-stage[data-run]").wait_for()
+    # As a learner of the keyboard does: to the lab, and from stop to stop.
+    lab_page.page.locator(".qf-challenge .qflow-scene").evaluate("scene => scene.focus()")
+    for _ in range(40):
+        keyboard.press("Tab")
+        if lab_page.page.evaluate(FOCUSED) == "capacity_1":
+            break
+    assert lab_page.page.evaluate(FOCUSED) == "capacity_1"
+    keyboard.press("End")
+    lab_page.page.locator(".qf-challenge .qf-result").get_by_text("Won in ").wait_for()
+    assert lab_page.page.evaluate(FOCUSED) == "capacity_1", "the focus stays where the learner was"
