@@ -87,9 +87,10 @@ def to_fragment(
 _SLICES = 240
 
 _STILL = (
-    "<noscript><p>Without JavaScript the picture stands still: messages on {name} over time, at most {deepest}; "
-    'flow control is ON {on}.</p><svg viewBox="0 0 740 140" width="740" role="img" '
-    'aria-label="The depth of {name} over time">{marks}<path d="M10,10V130H730" fill="none" stroke="#57606a"/>'
+    "<noscript><p>Without JavaScript the picture stands still: messages on {name} over time, at most "
+    '{deepest}; flow control is ON {on}.</p><svg viewBox="0 0 740 140" width="740" role="img" '
+    'aria-label="The depth of {name} over time">{marks}'
+    '<path d="M10,10V130H730" fill="none" stroke="#57606a"/>'
     '<path d="M{line}" fill="none" stroke="#0072b2" stroke-width="2"/></svg></noscript>'
 )
 
