@@ -214,8 +214,8 @@ def _forget_output() -> None:
 def _ready_streams() -> None:
     """Print a question mark in place of a character that the terminal lacks, such as an arrow."""
     # A stream the shell has closed (>&-) is none; what is printed to it would land in the other.
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

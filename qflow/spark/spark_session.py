@@ -60,7 +60,9 @@ def _how_to_get_java() -> str:
 def _java_version(java: str) -> int | None:
     """Return the major version of a ``java``, or None if it does not say."""
     try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, encoding="utf-8", errors="replace", timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     # Java writes its version to stderr, and named itself 1.8 before it became 9.

@@ -256,3 +256,48 @@ def test_one_transfer_is_followed_through_few_files(root):
         act()
     assert len(files_of(lambda: sender.send("a"))) <= 14
     assert len(files_of(lambda: session.message_transfer(message))) <= 9
+
+
+def reads_as_the_machine_likes(call: ast.Call) -> bool:
+    """Return whether a call opens a text in the encoding of the machine, of which Windows has another."""
+    given = {word.arg: word.value for word in call.keywords}
+    if "encoding" in given:
+        return False
+    match call.func:
+        case ast.Name("open"):
+            mode = given.get("mode") or (call.args[1] if len(call.args) > 1 else ast.Constant("r"))
+            return "b" not in ast.unparse(mode)
+        case ast.Attribute(attr="write_text"):
+            return len(call.args) < 2
+        case ast.Attribute(attr="read_text"):
+            return not call.args
+    return isinstance(text := given.get("text"), ast.Constant) and text.value is True
+
+
+def test_each_text_names_its_encoding(root):
+    found = [
+        f"{path.relative_to(root)}:{node.lineno}"
+        for path in (root / "qflow").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and reads_as_the_machine_likes(node)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("call", "is_so"),
+    [
+        ("open(path)", True),
+        ("open(path, 'w')", True),
+        ("open(path, mode='rb')", False),
+        ("open(path, 'w', encoding='utf-8')", False),
+        ("path.read_text()", True),
+        ("path.write_text(text)", True),
+        ("path.write_text(text, 'utf-8')", False),
+        ("subprocess.run(command, text=True)", True),
+        ("subprocess.run(command, text=True, encoding='utf-8')", False),
+        ("distribution.read_text('direct_url.json')", False),
+    ],
+)
+def test_a_text_without_an_encoding_is_found(call, is_so):
+    assert reads_as_the_machine_likes(ast.parse(call, mode="eval").body) is is_so

@@ -6,6 +6,7 @@ python start.py --check     the same, but open nothing: for the days before
 """
 # Any Python can read this file, so that an old one gets a sentence and not a traceback.
 
+import io
 import json
 import os
 import platform
@@ -17,7 +18,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 def main(arguments):
     """Install, check, open; return the exit status."""
-    with open(os.path.join(_HERE, "made-for.json")) as file:
+    with io.open(os.path.join(_HERE, "made-for.json"), encoding="utf-8") as file:
         made = json.load(file)
     lacking = _compare(made)
     if lacking:
@@ -84,8 +85,8 @@ def _install(python, done, extras):
             print("This did not work: %s" % " ".join(step))
             print("Show these lines to your teacher.")
             return False
-    with open(done, "w") as file:
-        file.write("")
+    with open(done, "wb") as file:
+        file.write(b"")
     return True
 
 
