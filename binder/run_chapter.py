@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 import psutil
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, DeadKernelError
 from traitlets.config import Config
 
 ROOM = 1.4
@@ -72,6 +72,10 @@ def main(path: str) -> int:
         client.execute()
     except CellExecutionError as error:
         print(f"{chapter.name}: {error}", file=sys.stderr)
+        return 1
+    except DeadKernelError:
+        used = f"{peak.highest / 1e9:.2f} GB were taken at most, of {ROOM} GB"
+        print(f"{chapter.name}: the kernel was ended, as it is when memory runs out; {used}", file=sys.stderr)
         return 1
     peak.is_over = True
     used, seconds = peak.highest / 1e9, time.monotonic() - start
