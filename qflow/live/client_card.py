@@ -338,7 +338,7 @@ class ClientCard:
                 return f"it still sent after {given.timeout:g} s; {longer}"
         if settling is not None and not self._dies_of:
             if name in ("settles", "never-locks") and self._is_settling_slow(settling):
-                return f"none of {settling.fed:,} was settled within {settling.waited:.0f} s; {longer}"
+                return f"nothing was settled within {settling.waited:.0f} s; {longer}"
             # Who waits for a number of messages has been found out before; others may only be slow.
             is_known = settling.batch > 1 or settling.is_starved
             if name == "never-locks" and settling.is_locked and settling.waited_locked < _PATIENT:
@@ -582,7 +582,9 @@ class ClientCard:
         elif settling.released:
             words = f"no: releases {'its messages' if settling.released > 1 else 'its message'}"
         elif settling.unsettled:
-            words = f"no: {settling.unsettled:,} of {settling.fed:,} wait, none is settled{wait}"
+            # How many it is given depends on the machine, unless its credit ends.
+            waits = f"{settling.unsettled:,} wait, " if settling.undelivered else ""
+            words = f"no: {waits}none is settled{wait}"
         else:
             words = (
                 f"not known: its link is gone after {fed}" if settling.credit else "no: it gives no credit"

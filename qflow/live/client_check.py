@@ -242,7 +242,7 @@ class _Bench:
                 delivered_locked=sum(int(link["delivered"]) for link in watch.receivers),
                 unsettled_locked=watch.unsettled,
                 undelivered_locked=watch.figures.depth - watch.unsettled,
-                waited_locked=round(watch.idle),
+                waited_locked=int(watch.idle),
             )
 
 
@@ -599,7 +599,7 @@ class _SettlingProbe:
             rejected=counted.discardsSubscriber,
             links=links,
             undelivered=watch.figures.depth - watch.unsettled if is_there else 0,
-            waited=round(watch.idle),
+            waited=int(watch.idle),
             alone=0.0 if is_quick else self.slowest_alone,
         )
 

@@ -1,5 +1,8 @@
 """Clients of Azure's services connect: tokens, the partitions of an event hub, entities named by URLs."""
 
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("proton")
@@ -125,3 +128,41 @@ def test_azure_s_own_senders_get_a_card(program):
     card = check_client(client_command(f"{program}.py"), Conditions(messages=60, still=1.0, timeout=15.0))
     assert (card.stops, card.goes_on, card.client_window) == (True, True, 1)
     assert card.runs["stopped"].before.depth == 11
+
+
+OVER_WEBSOCKET = """
+import sys
+from azure.{package} import {client} as Client, {message} as Message, TransportType
+key = "SharedAccessKeyName=any;SharedAccessKey=any;UseDevelopmentEmulator=true;"
+gate = "ws://localhost:" + sys.argv[1]
+way = dict(transport_type=TransportType.AmqpOverWebsocket, custom_endpoint_address=gate)
+with Client.from_connection_string("Endpoint=sb://localhost:1;" + key, **way{hub}) as client:
+    {send}
+"""
+SENDERS = {
+    "eventhub": ("EventHubProducerClient", "EventData", ", eventhub_name='orders'", "client.send_event"),
+    "servicebus": ("ServiceBusClient", "ServiceBusMessage", "", ""),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize("package", SENDERS)
+def test_azure_s_own_senders_send_over_websocket(served, package):
+    pytest.importorskip(f"azure.{package}")
+    pytest.importorskip("websockets")
+    from qflow.live.web_socket_gate import WebSocketGate
+
+    client, message, hub, call = SENDERS[package]
+    send = f"for number in range(5): {call}(Message(str(number)))"
+    if not call:
+        send = "sender = client.get_queue_sender('orders'); sender.send_messages([Message('a')] * 5)"
+    text = OVER_WEBSOCKET.format(package=package, client=client, message=message, hub=hub, send=send)
+    gate = WebSocketGate(served.server, "127.0.0.1", 0)
+    try:
+        subprocess.run([sys.executable, "-c", text, str(gate.port)], check=True, timeout=60)
+    finally:
+        gate.close()
+    with served.lock:
+        # A list is sent as one batch, which is one message here.
+        assert served.broker.queue("orders").message_depth == (5 if call else 1)

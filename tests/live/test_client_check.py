@@ -356,12 +356,17 @@ def test_sentences_say_how_a_run_ended(given, case, words):
         (
             Settling(10, False, 0, 400, 400, waited=8.0),
             None,
-            "cannot tell: none of 400 was settled within 8 s; a --timeout above 60 tells",
+            "cannot tell: nothing was settled within 8 s; a --timeout above 60 tells",
         ),
         (
             Settling(10, False, 0, 400, 400, waited=60.0),
             None,
-            "no: 400 of 400 wait, none is settled within 60 s",
+            "no: none is settled within 60 s",
+        ),
+        (
+            Settling(10, False, 0, 11, 10, undelivered=1, waited=60.0),
+            None,
+            "no: 10 wait, none is settled within 60 s",
         ),
         (
             Settling(20, False, 4, 7, 3, links=2, waited=9.0),
