@@ -163,11 +163,6 @@ class MessageLedger:
         return self.messages - self.arrived
 
     @property
-    def resent(self) -> int:
-        """Transfers of messages that had been sent before."""
-        return self.transfers - self.messages
-
-    @property
     def is_told_apart(self) -> bool:
         """Whether the identities hold: no two messages are alike, and none is new each time it is sent."""
         expected = self.expected

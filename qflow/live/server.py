@@ -494,3 +494,10 @@ class Server:
     def peers(self) -> list[Peer]:
         """Return the connected clients, in the order of their arrival."""
         return [peer for peer in self._connected if peer.name]
+
+    def outcomes(self) -> Counter[str]:
+        """Count the outcomes of all transfers, those of clients that have gone included."""
+        found = self.departed.copy()
+        for peer in self.peers():
+            found.update(peer.outcomes)
+        return found

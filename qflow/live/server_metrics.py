@@ -10,7 +10,6 @@ The metrics are the broker's own statistics, named as OpenMetrics wants it: ``fl
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -57,14 +56,11 @@ class _ServerMetrics:
                 yield made
 
     def _collect_server(self) -> Iterator[Any]:
-        server, peers = self._server, self._server.peers()
-        yield GaugeMetricFamily("qflow_connections", "Clients connected", len(peers))
+        server = self._server
+        yield GaugeMetricFamily("qflow_connections", "Clients connected", len(server.peers()))
         yield GaugeMetricFamily("qflow_memory_bytes", "Bytes kept for clients and queues", server.held)
-        outcomes = Counter(server.departed)
-        for peer in peers:
-            outcomes.update(peer.outcomes)
         made = CounterMetricFamily("qflow_transfers", "Transfers by their outcome", labels=["outcome"])
-        for outcome, count in sorted(outcomes.items()):
+        for outcome, count in sorted(server.outcomes().items()):
             made.add_metric([outcome], count)
         yield made
 

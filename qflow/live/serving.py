@@ -7,7 +7,6 @@ looked at while clients come and go: the broker's table of queues, its trace so 
 
 from __future__ import annotations
 
-from collections import Counter
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -231,9 +230,6 @@ _STATISTICS = [
 
 def _describe_server(server: Server, since: int) -> dict[str, Any]:
     events = () if server.events is None else server.events
-    outcomes = Counter(server.departed)
-    for peer in server.peers():
-        outcomes.update(peer.outcomes)
     statistics = {name: queue.statistics() for name, queue in server.broker.queues.queues.items()}
     return {
         "now": server.broker.now,
@@ -241,7 +237,7 @@ def _describe_server(server: Server, since: int) -> dict[str, Any]:
         "events": [tuple(event) for event in events[since:]],
         "clients": [_describe_client(peer) for peer in server.peers()],
         "queues": {name: {key: getattr(of, key) for key in _STATISTICS} for name, of in statistics.items()},
-        "outcomes": dict(outcomes),
+        "outcomes": dict(server.outcomes()),
         "incidents": list(server.incidents),
         "refusals": list(server.refusals),
     }
