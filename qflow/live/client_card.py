@@ -312,6 +312,12 @@ class ClientCard:
         return next((run for run in given if run.has_failed), None)
 
     @property
+    def _only_releases(self) -> bool:
+        """Whether all that a receiver settles is on the queue again."""
+        settling = self.settling
+        return settling is not None and settling.released > 0 and not (settling.batch or settling.rejected)
+
+    @property
     def never_locks(self) -> bool:
         """Whether this receiver and a sender never wait for each other, for any window of the sender."""
         settling = self.settling
@@ -336,7 +342,9 @@ class ClientCard:
                 return "a message that is sent again looks like a new one; bodies of their own tell"
             if any(self._is_late(case) for case in ("limit", "released")):
                 return f"it still sent after {given.timeout:g} s; {longer}"
-        if settling is not None and not self._dies_of:
+            if any(self._is_below_limit(case) for case in ("limit", "released")):
+                return f"it was not at the limit after {given.timeout / 2:g} s; {longer}"
+        if settling is not None and not self._dies_of and not self._only_releases:
             if name in ("settles", "never-locks") and self._is_settling_slow(settling):
                 return f"nothing was settled within {settling.waited:.0f} s; {longer}"
             # Who waits for a number of messages has been found out before; others may only be slow.
@@ -352,6 +360,12 @@ class ClientCard:
         run = self._run(case)
         is_whole = run.after.messages >= self.total and not run.missing
         return run.end in (LATE, RESENDS) and run.status is None and not (is_whole or self.is_endless)
+
+    def _is_below_limit(self, case: str) -> bool:
+        """Whether time was too short for a program that still sends to reach the limit."""
+        run = self._run(case)
+        is_refused = run.before.released or run.before.rejected
+        return run.pause == LATE and not is_refused and run.before.depth < self.given.limit
 
     def _is_settling_slow(self, settling: Settling) -> bool:
         is_settled = settling.batch or settling.is_presettled or settling.released or settling.rejected
@@ -435,6 +449,9 @@ class ClientCard:
     def _describe_refused(self, run: ClientRun) -> str:
         """Count the refused transfers, where their number is the same each time."""
         word = "rejected" if run.before.rejected else "released"
+        if self.is_endless and not run.is_told_apart:
+            # One that is sent again looks like the next.
+            return f"some {word}"
         if run.resends or run.pause == RESENDS:
             # How often a second is a matter of the machine.
             return f"resends what is {word}"
@@ -465,7 +482,8 @@ class ClientCard:
         if doubt:
             return f"cannot tell: {run.after.messages:,} of {self.total:,} so far, and {doubt}"
         if run.pause == LATE:
-            return f"was never still, and {'goes on' if self.goes_on else 'does not send all'}"
+            end = "goes on" if self.goes_on else "does not send all"
+            return f"was not still within {self.given.timeout / 2:g} s, and {end}"
         if self.goes_on and (self.is_endless or not self.is_whole):
             return "goes on"
         if self.goes_on:
@@ -495,6 +513,8 @@ class ClientCard:
         if self._is_late(case) or (missing and run.status is None):
             how_many = f"{run.after.arrived:,} of {self.total:,} there after {self.given.timeout:g} s"
             return f"{seen}; cannot tell: {how_many}, and it still sends"
+        if self._is_below_limit(case):
+            return f"{seen}; cannot tell: not at the limit after {self.given.timeout / 2:g} s"
         if not self.is_endless and self.is_whole and run.after.messages < self.total and run.status is None:
             left = self.total - run.after.messages
             return f"{seen}; loses nothing; {left:,} of {self.total:,} not sent, nothing for {run.idle:.0f} s"
@@ -597,7 +617,7 @@ class ClientCard:
             return f"not known: dies with status {fatal.status}{_quote_after(fatal.output)}"
         if doubt:
             return f"cannot tell: {doubt}"
-        if settling.is_locked:
+        if settling.is_locked and not self._only_releases:
             waits = f"{settling.unsettled_locked:,} of them not settled"
             if settling.undelivered_locked:
                 waits += f", {settling.undelivered_locked:,} more without credit"
@@ -605,6 +625,8 @@ class ClientCard:
                 f"yes, with one of window {self.given.window}: {settling.delivered_locked:,} delivered, "
                 f"{waits}, and both wait; nothing moved for {settling.waited_locked:.0f} s"
             )
+        if self._only_releases:
+            return "no message leaves the queue, as it releases them all: a sender waits for ever"
         resume = f"resume {self.given.resume}"
         if self.never_locks:
             many = f"unfinished batches have fewer messages than {resume}"

@@ -339,9 +339,10 @@ def raw():
 class Receives(MessagingHandler):
     """Settles in one of several ways; ``links`` of them, each in batches."""
 
-    def __init__(self, prefetch=10, links=1, batch=1, every=0.0, pause=0.0, drops=False):
+    def __init__(self, prefetch=10, links=1, batch=1, every=0.0, pause=0.0, drops=False, releases=False):
         super().__init__(prefetch=prefetch, auto_accept=False)
         self.links, self.batch, self.every, self.pause, self.drops = links, batch, every, pause, drops
+        self.outcome = Delivery.RELEASED if releases else Delivery.ACCEPTED
         self.kept = {}
 
     def on_start(self, event):
@@ -359,7 +360,7 @@ class Receives(MessagingHandler):
 
     def settle(self, deliveries):
         for delivery in deliveries:
-            delivery.update(Delivery.ACCEPTED)
+            delivery.update(self.outcome)
             delivery.settle()
         deliveries.clear()
 
@@ -405,6 +406,7 @@ PROGRAMS = {
     "receives on two links": run(lambda: Receives(prefetch=20, links=2, batch=4)),
     "receives in large batches": run(lambda: Receives(prefetch=100, batch=40)),
     "settles nothing": run(lambda: Receives(drops=True)),
+    "receives and releases": run(lambda: Receives(releases=True)),
     "prefetch 1": run(lambda: Receives(prefetch=1)),
 }
 

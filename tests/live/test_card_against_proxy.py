@@ -78,7 +78,7 @@ def compare_sender(card, runs, brake, is_transactional):
     total = len(free.bodies)
     if not card.is_whole:
         # Ended in the middle: one message for each link may be on its way.
-        assert card.total <= total and "not ended" in str(card)
+        assert card.total <= total and ("not ended" in str(card) or card.is_endless)
         return
     assert card.total == total
     if others := words.get("also sends to"):
@@ -156,6 +156,10 @@ def compare_receiver(card, runs):
     words = dict(card.lines())
     free, locked = runs[0], runs[1]
     settling = card.settling
+    if "releases" in words["does it settle"]:
+        # What it releases comes again at once, and some is always on its way.
+        assert free.settled > settling.fed and "no message leaves" in words["locked with a sender"]
+        return
     assert free.delivered - free.settled == settling.unsettled
     if words["does it settle"].startswith("yes"):
         assert free.settled > 0

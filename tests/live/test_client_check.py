@@ -275,12 +275,14 @@ def test_what_a_receiver_does_with_a_message_is_said_as_it_is(cards, does, words
     assert said.startswith(words) and "wait" not in said
 
 
+CASES = ("free", "stopped", "resumed", "limit", "released", "deleted")
+
+
 def of_runs(sent, accepted=10, end="waits", pause="waits", total=6_000, depth=11, stored=11, **more):
     """The card of a sender of which every run was this one."""
     before = Figures(11, accepted, stored=depth, depth=depth, messages=11, arrived=11)
     after = Figures(sent, accepted, stored=stored, depth=depth, messages=sent, arrived=stored)
-    cases = ("free", "stopped", "resumed", "limit", "released", "deleted")
-    runs = {case: ClientRun(case, before, after, min(accepted, 1), pause, end=end, **more) for case in cases}
+    runs = {case: ClientRun(case, before, after, min(accepted, 1), pause, end=end, **more) for case in CASES}
     return dict(ClientCard(("send",), "sender", Conditions(), total, False, runs).lines())
 
 
@@ -304,7 +306,12 @@ OFFLINE = {"is_connected": False, "reaction": "x\namqp:resource-deleted\nI retry
             RESUME,
             "cannot tell: 12 of 6,000 so far, and it still sent after 60 s; a --timeout above 60 tells",
         ),
-        ({**MORE, "pause": "still sends"}, RESUME, "was never still, and does not send all"),
+        ({**MORE, "pause": "still sends"}, RESUME, "was not still within 30 s, and does not send all"),
+        (
+            {**MORE, "pause": "still sends"},
+            LIMIT,
+            "11 on the queue; cannot tell: not at the limit after 30 s",
+        ),
         ({"sent": 6_000, "stored": 6_000}, RESUME, "goes on: sends the others, 6,000 in all"),
         (
             {**LOST, "idle": 20.0},
@@ -395,6 +402,32 @@ def test_sentences_say_what_a_receiver_did(given, status, words):
     assert dict(card.lines())["does it settle"] == words
     told = None if words.startswith("cannot tell") else words.startswith("yes") and status is None
     assert card.fact("settles") is told
+
+
+def test_a_receiver_that_only_releases_holds_a_sender_up():
+    still = Figures()
+    settling = Settling(10, False, 0, 9, 5, released=7, is_locked=True, delivered_locked=900)
+    runs = {case: ClientRun(case, still, still) for case in ("free", "locked", "deleted")}
+    card = ClientCard(("read",), "receiver", Conditions(), 6_000, False, runs, settling)
+    words = "no message leaves the queue, as it releases them all: a sender waits for ever"
+    assert dict(card.lines())["locked with a sender"] == words
+    assert (card.fact("never-locks"), card.doubt("never-locks")) == (False, "")
+
+
+def test_a_limit_that_was_not_reached_proves_nothing():
+    below = Figures(11, 11, stored=11, depth=11, messages=11, arrived=11)
+    runs = {case: ClientRun(case, below, below, 1, "still sends", end="still sends") for case in CASES}
+    card = ClientCard(("send",), "sender", Conditions(), 11, False, runs, is_whole=False)
+    assert card.fact("loses-nothing") is None
+    assert card.doubt("loses-nothing").startswith("it was not at the limit after 30 s; a --timeout above 60")
+
+
+def test_one_of_alike_messages_that_never_end_is_not_taken_for_a_resent_one():
+    more = Figures(400, 100, 300, stored=100, depth=30, messages=300, arrived=100)
+    runs = {case: ClientRun(case, more, more, 20, is_told_apart=False) for case in CASES}
+    card = ClientCard(("send",), "sender", Conditions(), 300, True, runs)
+    assert "resends" not in str(card)
+    assert "some released" in dict(card.lines())[LIMIT]
 
 
 @pytest.mark.parametrize(
