@@ -135,6 +135,7 @@ def _serve(namespace: argparse.Namespace) -> int:
             return 2
     script = read_script(namespace.setup) if namespace.setup else None
     require_proton()
+    from qflow.live.memory import return_large_blocks
     from qflow.live.peer import ClientLimits
     from qflow.live.server import Server
 
@@ -155,6 +156,7 @@ def _serve(namespace: argparse.Namespace) -> int:
         for text in (*(f"refused: {refusal}" for refusal in result.refusals), *result.notes()):
             print(f"qflow serve: {namespace.setup}: {text}", file=sys.stderr)
     _allow_many_sockets(server.limits.connections)
+    return_large_blocks()
     # Reported at once and on stderr, since scripts wait for the first line of stdout.
     server.on_incident, server.ends_alone = _report_incident, namespace.once
     heed_interrupts()

@@ -638,6 +638,11 @@ class Peer:
         ):
             known.clear()
 
+    def release(self) -> None:
+        """Free Proton's objects, with all bytes they keep; nothing is read or written any more."""
+        self._services = ServiceNodes()
+        del self.transport, self._transport, self.connection, self.collector, self._events
+
     # Connection and sessions
 
     def _on_open(self, event: Any) -> None:

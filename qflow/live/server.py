@@ -67,8 +67,9 @@ _UNSENT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _MOST_UNSENT = 1 << 16
 # Clients ready at a time up to which each is read for a full turn, and the least bytes of a shorter one.
 _FEW, _LEAST_READ = 8, 1 << 12
-# Seconds for which the server feeds receivers before it reads again, and after which it counts its memory.
-_FEEDING, _COUNTING = 0.05, 0.1
+# Seconds for which the server feeds receivers before it reads again, and after which it counts its memory, if
+# it has not read as many bytes before.
+_FEEDING, _COUNTING, _MOST_UNCOUNTED = 0.05, 0.1, 8 << 20
 
 
 SELECT_HOLDS = 512
@@ -131,7 +132,7 @@ class Server:
         self._room = memoryview(bytearray(READ_SIZE))
         self._is_stopping = False
         # Whether the memory is used up, what it was when it was last counted, and when it is counted next.
-        self.is_full, self.held, self._counts_at = False, 0, 0.0
+        self.is_full, self.held, self._counts_at, self._uncounted = False, 0, 0.0, 0
         # When the listener is looked at again, if it is not now.
         self._listens_at = 0.0
         self._selector = DefaultSelector()
@@ -269,9 +270,9 @@ class Server:
     def _count_memory(self) -> None:
         """Count the memory, and close the heaviest clients while it is too much."""
         now = monotonic()
-        if now < self._counts_at:
+        if now < self._counts_at and self._uncounted < _MOST_UNCOUNTED:
             return
-        self._counts_at = now + _COUNTING
+        self._counts_at, self._uncounted = now + _COUNTING, 0
         most, limit = self.limits.memory, min(self.limits.memory, MOST_UNFINISHED)
         unfinished = {peer: peer.unfinished for peer in self._connected if not peer.is_over}
         self._close_largest(
@@ -311,9 +312,11 @@ class Server:
                 peer.incident = f"no TLS, or none that is taken: {error.reason or error}"
             data = b""
         if not data:
-            self._guard(peer, peer.end_of_stream)
+            if not peer.is_leaving:
+                self._guard(peer, peer.end_of_stream)
             self._drop(peer)
         elif not peer.is_over:
+            self._uncounted += len(data)
             peer.receive(data)
             self.dirty[peer] = None
 
@@ -399,6 +402,8 @@ class Server:
         if peer.is_leaving:
             return
         peer.is_leaving = True
+        # What it kept would else stay until it closes, while it fills the memory by another connection.
+        peer.release()
         self._note_end(peer)
         self.ticking[peer] = monotonic() + _GRACE
         with suppress(OSError):
