@@ -181,6 +181,8 @@ class Settling:
     waited: float = 0.0
     # Seconds until a message that came alone was settled, if it took remarkably long.
     alone: float = 0.0
+    # Whether it only browses, on all its links.
+    is_browser: bool = False
     # Beside a sender: whether time was too short, messages without credit, seconds without a movement.
     is_slow: bool = False
     undelivered_locked: int = 0
@@ -302,7 +304,7 @@ class ClientCard:
     @property
     def settles(self) -> bool:
         """Whether received messages leave the queue, and the program survives them."""
-        if self.settling is None or self._dies_of:
+        if self.settling is None or self.settling.is_browser or self._dies_of:
             return False
         return self.settling.is_presettled or self.settling.batch > 0
 
@@ -312,10 +314,12 @@ class ClientCard:
         return next((run for run in given if run.has_failed), None)
 
     @property
-    def _only_releases(self) -> bool:
-        """Whether all that a receiver settles is on the queue again."""
+    def _leaves_all(self) -> bool:
+        """Whether all that a receiver is given stays on the queue, or is on it again."""
         settling = self.settling
-        return settling is not None and settling.released > 0 and not (settling.batch or settling.rejected)
+        if settling is None or settling.batch or settling.rejected:
+            return False
+        return settling.is_browser or settling.released > 0
 
     @property
     def never_locks(self) -> bool:
@@ -344,7 +348,7 @@ class ClientCard:
                 return f"it still sent after {given.timeout:g} s; {longer}"
             if any(self._is_below_limit(case) for case in ("limit", "released")):
                 return f"it was not at the limit after {given.timeout / 2:g} s; {longer}"
-        if settling is not None and not self._dies_of and not self._only_releases:
+        if settling is not None and not self._dies_of and not self._leaves_all:
             if name in ("settles", "never-locks") and self._is_settling_slow(settling):
                 return f"nothing was settled within {settling.waited:.0f} s; {longer}"
             # Who waits for a number of messages has been found out before; others may only be slow.
@@ -579,9 +583,11 @@ class ClientCard:
         run, fed = self.runs["free"], f"{settling.fed:,} message{'s' if settling.fed > 1 else ''}"
         end = "" if run.status is None else f"{'dies' if run.status else 'ends'} with status {run.status}"
         end = end and f"{end} after {fed}{_quote_after(run.output)}"
+        if not end and (fatal := self._dies_of):
+            end = f"dies with status {fatal.status} beside a sender{_quote_after(fatal.output)}"
         wait = f" within {settling.waited:.0f} s"
         doubt = self.doubt("settles")
-        if settling.is_presettled:
+        if settling.is_presettled and not settling.is_browser:
             words = "has no need to: messages are settled when they are sent to it"
         elif settling.rejected:
             words = f"yes: rejects {settling.rejected:,} of {settling.fed:,}"
@@ -599,6 +605,8 @@ class ClientCard:
             return f"{'not known' if run.has_failed else 'no'}: {end}"
         elif doubt:
             return f"cannot tell: {doubt}"
+        elif settling.is_browser:
+            words = "no: it only browses"
         elif settling.released:
             words = f"no: releases {'its messages' if settling.released > 1 else 'its message'}"
         elif settling.unsettled:
@@ -617,7 +625,7 @@ class ClientCard:
             return f"not known: dies with status {fatal.status}{_quote_after(fatal.output)}"
         if doubt:
             return f"cannot tell: {doubt}"
-        if settling.is_locked and not self._only_releases:
+        if settling.is_locked and not self._leaves_all:
             waits = f"{settling.unsettled_locked:,} of them not settled"
             if settling.undelivered_locked:
                 waits += f", {settling.undelivered_locked:,} more without credit"
@@ -625,8 +633,9 @@ class ClientCard:
                 f"yes, with one of window {self.given.window}: {settling.delivered_locked:,} delivered, "
                 f"{waits}, and both wait; nothing moved for {settling.waited_locked:.0f} s"
             )
-        if self._only_releases:
-            return "no message leaves the queue, as it releases them all: a sender waits for ever"
+        if self._leaves_all:
+            why = "only browses" if settling.is_browser else "releases them all"
+            return f"no message leaves the queue, as it {why}: a sender waits for ever"
         resume = f"resume {self.given.resume}"
         if self.never_locks:
             many = f"unfinished batches have fewer messages than {resume}"

@@ -228,11 +228,11 @@ class _Bench:
             # Before it has a link it receives nothing.
             watch.wait(is_done=lambda: True)
             pause = watch.wait(
-                lambda: feeder.send(most, self.given.window),
-                lambda: feeder.sent == most and not watch.figures.depth,
+                lambda: feeder.send(most, self.given.window), lambda: feeder.has_sent_all(most)
             )
             run = watch.run(pause)
-            has_moved = feeder.sent == most and not watch.figures.depth
+            # What an unfinished batch still has when the sender is done holds nobody up.
+            has_moved = feeder.has_sent_all(most)
             is_still = run.status is None and not has_moved and pause == STILL
             return run, replace(
                 settling,
@@ -550,6 +550,10 @@ class _Feeder:
             self.session = serving.broker.link_session(_FEEDER, container=_FEEDER)
             self.session.link_attach(_FEEDER, "sender", self.queue)
 
+    def has_sent_all(self, most: int) -> bool:
+        """Return whether everything is sent, and accepted."""
+        return self.sent == most and not self.session.senders[_FEEDER].unsettled
+
     def send(self, most: int, window: int) -> None:
         """Send with a window, until the total is reached."""
         unsettled = self.session.senders[_FEEDER].unsettled
@@ -577,7 +581,9 @@ class _SettlingProbe:
     def measure(self) -> Settling:
         watch = self.watch
         credit = sum(int(link["credit"]) for link in watch.receivers)
-        is_presettled = all(link["is_presettled"] for link in watch.receivers)
+        is_presettled, is_browser = (
+            all(link[name] for link in watch.receivers) for name in ("is_presettled", "is_browser")
+        )
         links, soon = len(watch.receivers), 2 * watch.given.still
         is_alone = is_quick = self._settles_alone(soon)
         if not is_alone and watch.is_receiving and not is_presettled:
@@ -601,6 +607,7 @@ class _SettlingProbe:
             undelivered=watch.figures.depth - watch.unsettled if is_there else 0,
             waited=int(watch.idle),
             alone=0.0 if is_quick else self.slowest_alone,
+            is_browser=is_browser,
         )
 
     def _settles_alone(self, patience: float, count: int = _ENOUGH) -> bool:

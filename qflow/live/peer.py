@@ -360,6 +360,7 @@ class Receiving:
             "unsettled": len(self.unsettled),
             "delivered": self.link.delivered,
             "is_presettled": self.is_presettled,
+            "is_browser": not self.link.acquires,
         }
 
 

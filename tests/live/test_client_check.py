@@ -389,6 +389,7 @@ def test_sentences_say_how_a_run_ended(given, case, words):
         (Settling(0, False, 0, 1, 0), None, "no: it gives no credit"),
         (Settling(10, False, 0, 1, 0), None, "not known: its link is gone after 1 message"),
         (Settling(10, False, 0, 9, 5, released=7), None, "no: releases its messages"),
+        (Settling(10, True, 0, 9, 0, is_browser=True), None, "no: it only browses"),
         (Settling(10, False, 0, 9, 0), 0, "no: ends with status 0 after 9 messages"),
         (Settling(10, False, 0, 1, 0), 1, "not known: dies with status 1 after 1 message"),
         (Settling(10, False, 3, 3, 0), 1, "yes, in batches of 3; dies with status 1 after 3 messages"),
@@ -404,14 +405,26 @@ def test_sentences_say_what_a_receiver_did(given, status, words):
     assert card.fact("settles") is told
 
 
-def test_a_receiver_that_only_releases_holds_a_sender_up():
+@pytest.mark.parametrize(
+    ("why", "given"), [("releases them all", {"released": 7}), ("only browses", {"is_browser": True})]
+)
+def test_a_receiver_that_leaves_all_on_the_queue_holds_a_sender_up(why, given):
     still = Figures()
-    settling = Settling(10, False, 0, 9, 5, released=7, is_locked=True, delivered_locked=900)
+    settling = Settling(10, False, 0, 9, 5, is_locked=True, delivered_locked=900, **given)
     runs = {case: ClientRun(case, still, still) for case in ("free", "locked", "deleted")}
     card = ClientCard(("read",), "receiver", Conditions(), 6_000, False, runs, settling)
-    words = "no message leaves the queue, as it releases them all: a sender waits for ever"
+    words = f"no message leaves the queue, as it {why}: a sender waits for ever"
     assert dict(card.lines())["locked with a sender"] == words
     assert (card.fact("never-locks"), card.doubt("never-locks")) == (False, "")
+
+
+def test_a_receiver_that_dies_beside_a_sender_settles_with_that_said():
+    still = Figures()
+    runs = {case: ClientRun(case, still, still) for case in ("free", "deleted")}
+    runs["locked"] = ClientRun("locked", still, still, status=7, output="poison")
+    card = ClientCard(("read",), "receiver", Conditions(), 6_000, False, runs, Settling(10, False, 1, 3, 0))
+    words = "yes, one at a time; dies with status 7 beside a sender, and says 'poison'"
+    assert (dict(card.lines())["does it settle"], card.fact("settles")) == (words, False)
 
 
 def test_a_limit_that_was_not_reached_proves_nothing():
