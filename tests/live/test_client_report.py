@@ -134,7 +134,7 @@ def test_junit_fails_the_lines_that_miss_a_fact_or_got_worse():
 
 
 def test_markdown_is_a_table_with_a_column_for_each_brake():
-    ledger = Ledger("cut", 300, 310, 0, 10, 0, (100, 200), (0.1, None), 0, "")
+    ledger = Ledger("cut", 300, 310, 0, 0, 10, 0, (100, 200), (0.1, None), 0, "")
     report = ClientReport({"silence": card(), "reject": card(brake="reject")}, (ledger,))
     lines = report.as_markdown([("reject", "its window", "was: a; is: b")]).splitlines()
     assert lines[0] == "**`send`**"
