@@ -114,6 +114,7 @@ assert diary.column("flow control") == ["OFF", "OFF", "ON"]  # 900 is not more t
 print("message:    ", last[0].label)
 print("complete?   ", last[0].is_complete)
 print("held by:    ", *last[0].held_by)
+assert not last[0].is_complete and last[0].held_by == ("orders",)
 
 # %% [markdown] id="window-text"
 # ### Why that stops a producer

@@ -196,7 +196,9 @@ assert sender.unsettled() == 0
 
 # %% id="release"
 moves = [*[("busy",)] * 5, ("take", "p1-0"), ("take", "p1-3"), ("purge", "busy")]
-print(*(said for _, said in qf.completion_run(moves=moves).drawing["captions"][5:]), sep="\n")
+captions = [said for _, said in qf.completion_run(moves=moves).drawing["captions"][5:]]
+print(*captions, sep="\n")
+assert ["after all" in said for said in captions] == [False, False, False, True, True]
 
 # %% [markdown] id="release-then"
 # Any way of leaving the queue counts: being accepted, rejected, purged, expired, moved by management, or

@@ -69,6 +69,7 @@ try:
         qf.send(producer, "orders")
 except qf.AmqpException as error:
     print(f"flow control ON: {broker.queue('orders').statistics().flowStopped}\n{error}")
+assert not producer.is_attached and broker.queue("orders").statistics().flowStopped
 
 # %% [markdown] id="naive-then"
 # The producer was thrown out **while flow control was ON**. The broker did all it could: it withheld the
@@ -148,7 +149,9 @@ assert all(most == formula for *_, most, formula in found)
 
 # %% id="rule"
 for capacity in (65, 66):
-    print(f"C1 {capacity}, C2 15:", *qf.capacity_run(capacity_1=capacity).claims[:2], sep="\n- ")
+    run = qf.capacity_run(capacity_1=capacity)
+    print(f"C1 {capacity}, C2 15:", *run.claims[:2], sep="\n- ")
+    assert bool(run.run.errors) == (100 + capacity + 15 > 180)
 
 # %% [markdown] id="states-lab-text"
 # ### The lab: every state as a picture
@@ -324,6 +327,7 @@ while len(received) < 12:
     received.append(receiver.fetch(timeout=60).content)
     receiver.session.acknowledge()
 print("received, as it goes on:", len(received), "in order:", received == sent)
+assert received == sent and len(sent) == 12
 
 # %% [markdown] id="thread-then"
 # It sent stop + capacity, and waited. Each acknowledgement made the queue shorter; when flow control turned

@@ -70,6 +70,7 @@ assert "in 1 of 1 cart." in without.claims[-1]
 
 # %% id="mechanism"
 print(*qf.group_run(**cart).claims, sep="\n")
+assert "in 0 of 1 cart." in qf.group_run(**cart).claims[-1]
 
 # %% [markdown] id="mechanism-then"
 # `c2` is idle although there is a message, because the message belongs to `c1`'s group. Idleness is the

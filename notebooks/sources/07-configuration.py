@@ -38,7 +38,9 @@ qf.config_lab("orders --max-queue-count=100 --flow-stop-count=5")
 # ## The naive way: set the one number you care about
 
 # %% id="naive"
-print(qf.config_run("orders --max-queue-count=100 --flow-stop-count=5").refusal)
+refusal = qf.config_run("orders --max-queue-count=100 --flow-stop-count=5").refusal
+print(refusal)
+assert "flow_resume_count=70 must be less or equal" in refusal
 
 # %% [markdown] id="naive-then"
 # You gave one of two thresholds of the unit; the broker filled in the other one, from its percentage: 70 of
@@ -108,8 +110,7 @@ assert (found[7], found[10], found[90], found[1]) == ((6, 4), (8, 7), (72, 62), 
 # ## The surprise: 62
 #
 # 70 percent of 90 is 63, and the broker says 62. It computes 90 · (70/100) in binary floating point, and
-# 0.7 is not a binary number. The product is a little below 63, and it is then cut off. Python computes
-# like C++ does:
+# 0.7 is not a binary number. The product is a little below 63, and it is then cut off. So does Python:
 
 # %% id="surprise"
 print("90 * (70 / 100) =", 90 * (70 / 100), "and cut off:", int(90 * (70 / 100)))
@@ -161,6 +162,7 @@ STARTS = (
     "--default-flow-resume-threshold=0",
     "--default-flow-stop-threshold=101",
 )
+assert [start(line) == "starts" for line in STARTS] == [False, False, True, True, False]
 qf.Table([(line, start(line)) for line in STARTS], ("qpidd …", "starts, or why not"), "starting the broker")
 
 # %% [markdown] id="allowed-text"
@@ -190,6 +192,7 @@ ATTEMPTS = (
     '{"qpid.flow_stop_count": 3.5}',
 )
 rows = [(text, outcome(text if text[0] == "{" else f"q {text}")) for text in ATTEMPTS]
+assert [at for at, (_, said) in enumerate(rows) if "Producers" not in said] == [3, 5, 6, 9]
 qf.Table(rows, ("the queue", "flow control, or the broker's refusal"), "on a broker with its defaults")
 
 # %% [markdown] id="allowed-then"
@@ -230,6 +233,8 @@ print(f"{ring.msgDepth} messages, {ring.discardsRing} dropped, ON: {ring.flowSto
 
 # %% id="ring-check" jupyter={"source_hidden": true}
 assert (ring.msgDepth, ring.discardsRing, ring.flowStopped) == (10, 10, False)
+# Both stop values 0, a ring, or both percentages 0: no flow control. One 0 leaves the other unit.
+assert ["Producers" in said for _, said in rows] == [True, True, False, False, False, False, True]
 
 # %% [markdown] id="ring-then"
 # `ring_strict` is a special case. It was a policy until 2012. Today the broker does not know it, accepts it
@@ -255,6 +260,7 @@ admin.queue_declare("q", {"qpid.max_count": 100})
 admin.queue_declare("q", {"qpid.max_count": 100, "qpid.flow_stop_count": 90, "qpid.flow_resume_count": 10})
 print("arguments shown:    ", dict(broker.queue("q").settings.arguments))
 print("thresholds in force:", broker.queue("q").flow_limit.thresholds)
+assert broker.queue("q").flow_limit.thresholds.stop_count == 80
 
 # %% [markdown] id="real-text"
 # ## What the real broker did

@@ -100,6 +100,7 @@ found = rates(picture)
 rows = [
     (queue, able, round(found[queue])) for queue, able in (("fast", 1000), ("medium", 333), ("slow", 200))
 ]
+assert max(found.values()) < 1.05 * found["slow"] < 220
 qf.Table(rows, ("queue", "its consumer could do", "it got"), "messages a second, from second 8 to 20")
 
 # %% [markdown] id="chart-text"
@@ -126,11 +127,11 @@ dropped = {e.message for e in events if e.kind == "dequeued" and e.detail["reaso
 delivered = {e.message for e in events if e.kind == "delivered" and e.queue == "slow"}
 print(f"fast: {rates(with_ring)['fast']:.0f} a second instead of {found['fast']:.0f}")
 print(f"slow: {len(dropped)} messages dropped, {len(dropped & delivered)} of them at the consumer already")
+assert dropped & delivered and rates(with_ring)["fast"] > 1.2 * found["fast"]
 
 # %% [markdown] id="cure-then"
 # A ring drops the *oldest* messages, and the oldest are those that the consumer has been given and not yet
-# accepted. It goes on to work on them; its accept is ignored. *(LP-10, LP-11)* Chapter 9 looks at that more
-# closely.
+# accepted. It goes on to work on them; its accept is ignored. *(LP-10, LP-11)* More in chapter 9.
 
 # %% [markdown] id="session-text"
 # ## The surprise: a queue without a slow reader
@@ -155,6 +156,7 @@ def two_destinations(names, capacity=3):
 
 rows = [("one session for both", *two_destinations({"busy": "one", "idle": "one"}))]
 rows += [("one session for each", *two_destinations({"busy": "one", "idle": "another"}))]
+assert [on_idle for *_, on_idle in rows] == [4, 10]
 qf.Table(rows, ("the producer uses", "on busy", "on idle"), "ten messages were meant for each queue")
 
 # %% [markdown] id="session-then"
@@ -183,6 +185,7 @@ def sent_to_idle(window, session):
 
 
 rows = [(w, sent_to_idle(w, "shared"), sent_to_idle(w, "")) for w in ("qpid-cpp", "qpid-python")]
+assert all(10 * shared < own for _, shared, own in rows)
 head = ("client", "both senders on one session", "a session each")
 qf.Table(rows, head, "messages to the queue idle, of about 1,000 that were due")
 

@@ -131,6 +131,7 @@ diary.note("two keys")
 for price in ("oil-2", "oil-3"):
     qf.send(producer, "q", price, header="k")
     diary.note(f"{price} comes")
+assert diary.column("flow control") == ["OFF", "ON", "ON"] and diary.column("messages") == [2, 2, 2]
 diary
 
 # %% [markdown] id="priority-text"
@@ -188,6 +189,7 @@ def self_destructs(capacity):
 
 
 rows = [(capacity, self_destructs(capacity)) for capacity in (1, 2, 3, 4)]
+assert [destroys for _, destroys in rows] == [False, False, True, True]
 qf.Table(rows, ("the producer's capacity", "does the queue destroy itself?"), "limit 10, stop 8 by default")
 
 # %% [markdown] id="combine-text"
@@ -223,6 +225,7 @@ def together(one, other):
 
 
 matrix = [(one, *(together(one, other) for other in FEATURES)) for one in FEATURES]
+assert together("ring", "groups") == "yes" and together("groups", "last value") == "refused"
 qf.Table(matrix, ("with", *FEATURES), "do they go together?")
 
 # %% [markdown] id="surprise-text"
@@ -239,6 +242,7 @@ first, second = qf.Reader(broker, "first", "q"), qf.Reader(broker, "second", "q"
 first.fetch()
 qf.send(shop, "q", "A-3", header="g")
 print("first works on", first.holds, "and second gets", second.fetch())
+assert (first.holds, second.holds) == (["A-1"], ["A-2"])
 
 # %% [markdown] id="real-text"
 # ## What the real broker did

@@ -44,6 +44,7 @@ qf.history_lab().play()
 
 # %% id="naive"
 designs = qf.history_run()
+assert designs["before the feature"].run.errors["p1"].code == 506
 qf.depth_chart(designs["before the feature"])
 
 # %% [markdown] id="idea-text"
@@ -51,10 +52,9 @@ qf.depth_chart(designs["before the feature"])
 #
 # The first comment on the ticket has it already. The protocol has no command that slows a producer down;
 # but the broker is allowed to complete a transfer *later*, and clients limit what they leave incomplete. It
-# did so already for a disk: with *asynchronous enqueueing* a transfer is complete when its message is
-# written, not when it arrives ([chapter 17](17-more-about-completions.ipynb)). The idea was to give it a
-# second reason: "Do not complete a message transfer until all destination queues have a reasonable amount of
-# capacity available."
+# already did so for a disk: *asynchronous enqueueing* ([chapter 17](17-more-about-completions.ipynb)). Now
+# there would be a second reason: "Do not complete a message transfer until all destination queues have a
+# reasonable amount of capacity available."
 #
 # Everything that follows is about three details: **when** to hold back, **what** to hold back, and **where**
 # the messages are in the meantime.
@@ -230,6 +230,7 @@ def facts(picture):
 found = {name: facts(picture) for name, picture in designs.pictures.items()}
 larger = qf.history_run(capacity=30).pictures
 rows = [(name, *row, facts(larger[name])[1]) for name, row in found.items()]
+assert found["shipped in 0.10"][1] == 50 + 20 and found["proof of concept"][1] == 80
 head = ("design", "sent", "deepest", "producer waited", "deepest, capacity 30")
 qf.Table(rows, head, "600 messages, limit 80, stop 50, resume 30, capacity 20")
 
