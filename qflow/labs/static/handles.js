@@ -36,7 +36,7 @@ export function buildGrip(group, timeline, settings, spot, value, { end: [x, y, 
   const handle = handleOf(timeline, ...settings.flatMap((setting) => [setting, `${setting}-${spot.name}`]));
   if (!handle) return;
   const grip = svg("g", { transform: `translate(${x},${y})` }, group);
-  const [wide, high] = timeline.isPhone ? [24, Math.max(24, tall + 6)] : [16, tall + 6];
+  const [wide, high] = timeline.isPhone ? [30, Math.max(30, tall + 6)] : [16, tall + 6];
   svg("rect", { x: 3 - wide / 2, y: (tall - high) / 2, width: wide, height: high, rx: 8, class: "qf-grip" }, grip);
   svg("path", { d: `M1,${tall / 2 - 5}v10M5,${tall / 2 - 5}v10`, class: "qf-grip-lines" }, grip);
   svg("title", {}, grip, `${settings[0]} ${value}: drag, or use the arrow keys`);

@@ -263,7 +263,7 @@ function buildLevels(group, timeline, { x, width }, wanted, y, bottom, { queue, 
     bottom + 14,
   );
   // What a thumb takes hold of.
-  const [thick, tall] = timeline.isPhone ? [24, 24] : [16, 21];
+  const [thick, tall] = timeline.isPhone ? [30, 24] : [16, 21];
   const lines = wanted.map(([setting, level, hint], index) => {
     const [word] = setting.split("_");
     const [words, at, label, handle] = [`${word} ${level}`, y(level), labels[index], handleOf(timeline, setting)];
