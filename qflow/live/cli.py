@@ -110,32 +110,34 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
 def _serve(namespace: argparse.Namespace) -> int:
     """Serve until Ctrl-C, then write the trace of ``--trace``."""
     from qflow.broker.errors import StartupError
-    from qflow.configuration.declaration import BrokerSetup
-    from qflow.configuration.setup_script import SetupResult, read_script
-    from qflow.live.serving import require_proton
     from qflow.trace.files import check_target
-    from qflow.workload.model import Workload
 
     if namespace.trace:
         check_target(namespace.trace)
+    try:
+        server = _make_server(namespace)
+    except StartupError as error:
+        # Each on a line of its own: one of all would be cut short.
+        print(*(f"qflow serve: {problem}" for problem in str(error).split("\n")), sep="\n", file=sys.stderr)
+        return 2
+    return _run_server(server, namespace)
+
+
+def _make_server(namespace: argparse.Namespace) -> Server:
+    """Make the server of the options, with its queues, and print what of a setup was refused."""
+    from qflow.configuration.declaration import BrokerSetup
+    from qflow.configuration.setup_script import SetupResult, read_script
+    from qflow.live.serving import require_proton
+    from qflow.workload.model import Workload
+
     password = _password(namespace)
     certificate = given_certificate(namespace.cert, namespace.key)
     workload = Workload.load(namespace.workload) if namespace.workload else None
     if workload is not None and namespace.broker_config:
         raise RefusalError("--broker-config and --workload: the workload has its broker's options; give one")
-    options = None
-    if namespace.broker_config:
-        try:
-            options = BrokerSetup.read(file=namespace.broker_config).options
-        except StartupError as error:
-            # Each on a line of its own: one of all would be cut short.
-            print(
-                *(f"qflow serve: {problem}" for problem in str(error).split("\n")), sep="\n", file=sys.stderr
-            )
-            return 2
+    options = BrokerSetup.read(file=namespace.broker_config).options if namespace.broker_config else None
     script = read_script(namespace.setup) if namespace.setup else None
     require_proton()
-    from qflow.live.memory import return_large_blocks
     from qflow.live.peer import ClientLimits
     from qflow.live.server import Server
 
@@ -155,6 +157,12 @@ def _serve(namespace: argparse.Namespace) -> int:
         result = SetupResult.of(script, server.broker)
         for text in (*(f"refused: {refusal}" for refusal in result.refusals), *result.notes()):
             print(f"qflow serve: {namespace.setup}: {text}", file=sys.stderr)
+    return server
+
+
+def _run_server(server: Server, namespace: argparse.Namespace) -> int:
+    from qflow.live.memory import return_large_blocks
+
     _allow_many_sockets(server.limits.connections)
     return_large_blocks()
     # Reported at once and on stderr, since scripts wait for the first line of stdout.
