@@ -341,6 +341,8 @@ class ClientCard:
             return f"{few}; a larger --messages tells"
         if name == "goes-on" and self._is_late("resumed") and not self.goes_on:
             return f"it still sent after {given.timeout:g} s; {longer}"
+        if name == "goes-on" and self.is_endless and self._run("resumed").pause == LATE and not self.goes_on:
+            return "it has no end, and was never still"
         if name == "loses-nothing" and self.loses_nothing:
             if any(self._is_unknown(self._run(case)) for case in COUNTED):
                 return "a message that is sent again looks like a new one; bodies of their own tell"
@@ -484,7 +486,8 @@ class ClientCard:
         if not self.is_endless and run.before.messages >= self.total:
             return "had nothing left to send"
         if doubt:
-            return f"cannot tell: {run.after.messages:,} of {self.total:,} so far, and {doubt}"
+            so_far = "" if self.is_endless else f"{run.after.messages:,} of {self.total:,} so far, and "
+            return f"cannot tell: {so_far}{doubt}"
         if run.pause == LATE:
             end = "goes on" if self.goes_on else "does not send all"
             return f"was not still within {self.given.timeout / 2:g} s, and {end}"

@@ -76,9 +76,11 @@ def compare_sender(card, runs, brake, is_transactional):
     words, seen = dict(card.lines()), dict(zip(CASES, runs, strict=True))
     free, stopped = seen["free"], seen["stopped"]
     total = len(free.bodies)
+    if card.is_endless:
+        return
     if not card.is_whole:
         # Ended in the middle: one message for each link may be on its way.
-        assert card.total <= total and ("not ended" in str(card) or card.is_endless)
+        assert card.total <= total and "not ended" in str(card)
         return
     assert card.total == total
     if others := words.get("also sends to"):

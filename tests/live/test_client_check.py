@@ -418,6 +418,14 @@ def test_a_receiver_that_leaves_all_on_the_queue_holds_a_sender_up(why, given):
     assert (card.fact("never-locks"), card.doubt("never-locks")) == (False, "")
 
 
+def test_a_program_without_end_that_is_never_still_cannot_be_resumed():
+    many = Figures(4_100, 11, 0, 4_089, stored=11, depth=11, messages=4_100, arrived=11)
+    runs = {case: ClientRun(case, many, many, 0, "still sends") for case in CASES}
+    card = ClientCard(("send",), "sender", Conditions(brake="reject"), 4_100, True, runs)
+    assert dict(card.lines())[RESUME] == "cannot tell: it has no end, and was never still"
+    assert card.fact("goes-on") is None
+
+
 def test_a_receiver_that_dies_beside_a_sender_settles_with_that_said():
     still = Figures()
     runs = {case: ClientRun(case, still, still) for case in ("free", "deleted")}
