@@ -613,7 +613,7 @@ def audit(
         clean = clean_rows(rows, skew if tolerance is None else tolerance.skew)
         cleaning, estimated, rows = clean.cleaning, clean.tolerance, clean.rows()
     audited = audit_parts(log.name, [rows], workload, tolerance or estimated, events)
-    if tolerance is None and skew == AUTO and is_about_flow(audited.findings):
+    if tolerance is None and skew == AUTO and is_about_clocks(audited.findings):
         clean = clean or clean_rows(rows)
         corrected = correct_clocks(clean, workload)
         if corrected is not clean:
@@ -626,23 +626,24 @@ def audit(
     return replace(audited, cleaning=cleaning)
 
 
-_OF_FLOW = {"completed while held", "withheld without cause", "thresholds differ", "completed late"}
-"""Findings that an engine makes, too, if settlements reach it too late, as by a clock that is ahead."""
+_OF_CLOCKS = {"completed while held", "withheld without cause", "thresholds differ", "completed late"}
+_OF_CLOCKS |= {"order", "group order", "group owned by another", "delivered twice"}
+"""Findings that a clock ahead of the others makes, too: by settlements that reach the engine too late, or of
+two consumers, one of which seems to be served before the other."""
 
 _TRIAL_ROWS = 20_000
 """Rows of a log that show whether its clocks are to be corrected."""
 
 
-def is_about_flow(findings: Iterable[Finding]) -> bool:
+def is_about_clocks(findings: Iterable[Finding]) -> bool:
     """Return whether findings are of a kind that a clock ahead of the others brings about."""
-    return any(found.kind in _OF_FLOW for found in findings)
+    return any(found.kind in _OF_CLOCKS for found in findings)
 
 
 def correct_clocks(clean: CleanLog, workload: Workload, most: int = _TRIAL_ROWS) -> CleanLog:
     """Return a log with the clocks corrected that may be ahead, if that takes nine of ten findings away."""
     # A queue that is never empty and a clock that is ahead look the same: no message arrives at once.  But
-    # only
-    # the clock makes the broker break its rules.
+    # only the clock makes the broker break its rules.
     # most: Rows of the log's beginning that are audited for that.
     candidates = dict(clean.may_be_ahead)
     if not candidates:
@@ -654,7 +655,7 @@ def correct_clocks(clean: CleanLog, workload: Workload, most: int = _TRIAL_ROWS)
 
     before = find(clean)
     alone = [{client: offset} for client, offset in candidates.items()]
-    for offsets in [candidates, *alone[: _MOST_TRIALS * (len(alone) > 1)]] if is_about_flow(before) else []:
+    for offsets in [candidates, *alone[: _MOST_TRIALS * (len(alone) > 1)]] if is_about_clocks(before) else []:
         corrected = clean.with_clocks(offsets)
         if _count(find(corrected)) * 10 <= _count(before):
             return corrected

@@ -18,7 +18,7 @@ import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -208,6 +208,14 @@ class Order:
 _MOST_SILENCES = 4_096
 _MOST_WINDOWS = 1_000
 _MOST_PASSED = 1_000
+_NEARLY = 0.8
+"""Share of the most windows around any silence that a silence like no other has to have to be the gap."""
+_FEW_LOST = 5
+"""The most rows without their cause that are findings one by one, as a client's own; more are the log's."""
+_MANY_GAPS = 4
+"""The fewest gaps that more often are rows lost one by one, some of them by chance in one silence."""
+_FEW_RARE = 4
+"""The most silences like no other: twice as long as all that follow in order of length."""
 _FEW_JUMPS = 20
 """A producer that leaves out a number in more than one of so many transfers does not number all messages."""
 
@@ -383,8 +391,8 @@ class _Holes:
             heapq.heappop(self._silences)
             self._shortest = self._silences[0][0]
 
-    def gaps(self, quarantined: Collection[str], unknown: int) -> tuple[Gap, ...]:
-        """Return the spans of missing rows in order of time; quarantined rows are missing for themselves."""
+    def doubt(self, quarantined: Collection[str], unknown: int) -> Doubt:
+        """Return the spans of missing rows and the messages they concern, beside the quarantined rows."""
         windows = [*self._windows, *self._ahead.values()]
         for client in self._clients.values():
             if len(client.jumps) * _FEW_JUMPS <= client.sent:
@@ -395,11 +403,17 @@ class _Holes:
         first, spans = self._first or 0, dict[tuple[int, int], int]()
         silences = sorted((begin, end) for _, begin, end in self._silences)
         longest = max(silences, key=_length, default=None)
+        usual = sorted(map(_length, silences), reverse=True)[_FEW_RARE : _FEW_RARE + 1]
+        rare = [one for one in silences if usual and _length(one) > 2 * usual[0]]
+        members: dict[tuple[int, int], list[_Window]] = {}
         left = [window for window in windows if window.begin >= 0]
         while left:
-            # The silence that most windows share; of those the longest.
+            # The silence that most windows share; of those the longest.  A silence like no other needs only
+            # nearly as many: messages that are passed just before a gap add their windows to short silences.
             counts = _count_around(silences, left)
             span = max(counts, key=lambda one: (counts[one], _length(one)), default=(0, 0))
+            most = _NEARLY * counts.get(span, 0)
+            span = max((one for one in rare if counts.get(one, 0) >= most), key=_length, default=span)
             within = [one for one in left if one.begin <= span[0] and span[1] <= one.end]
             labels, kinds = {one.label for one in within}, {one.kind for one in within}
             # One client's habit stops lives in one way; if they stop in two, the log is the cause.
@@ -410,7 +424,15 @@ class _Holes:
             if not (is_shared or is_only or is_many):
                 break
             spans[span] = sum(one.rows for one in within)
-            windows = [one for one in windows if one.label not in labels]
+            members[span] = within
+            # A message that was passed not long before the gap may have taken its step late, in the gap.
+            near = span[0] - _length(span)
+            windows = [
+                one
+                for one in windows
+                if one.label not in labels
+                and not (one.kind in _STOPPED and near < one.end and one.begin <= span[0])
+            ]
             left = [one for one in windows if one.begin >= 0]
         begun = min((end for _, end in spans), default=self._last + 1)
         early = [window for window in windows if window.begin < 0 and window.end < begun]
@@ -419,10 +441,25 @@ class _Holes:
             spans[first - 1, first] = len(early)
         silent = sum(end - begin for begin, end in spans)
         lasts = max(1, self._last - first - silent)
-        return tuple(
+        # Rows that are lost one by one, as by a log sent over UDP, share silences by chance only.  A client
+        # may leave out a step of its own, but neither completes, gets nor settles what was not there before.
+        few = _FEW_LOST if len(members) < _MANY_GAPS else _MANY_GAPS * _FEW_LOST
+        weak = [span for span in members if spans[span] <= few]
+        alone = [one for one in chain(windows, *(members[span] for span in weak)) if one.begin >= 0]
+        lost = [one for one in alone if one.kind not in _STOPPED]
+        is_scattered = len(lost) > _FEW_LOST + unknown and len({one.kind for one in lost}) > 1
+        gaps = [
             Gap(begin, end, max(rows, round(self._rows * (end - begin) / lasts)))
             for (begin, end), rows in sorted(spans.items())
-        )
+            if (begin, end) not in weak or not is_scattered
+        ]
+        labels = set(quarantined)
+        if is_scattered:
+            number = sum(one.rows for one in alone)
+            gaps.insert(0, Gap(first - 1, self._last, number))
+            labels.update(one.label for one in alone)
+            unknown += number
+        return Doubt(tuple(gaps), tuple(sorted(labels)), unknown)
 
 
 def _length(span: tuple[int, int]) -> int:
@@ -565,8 +602,10 @@ class CleanLog:
         tolerance = ways.tolerance()
         labels = {label for label in unread if label}
         unknown = sum(not label for label in unread)
-        gaps = () if self._is_numbered else holes.gaps(labels, unknown)
-        doubt = Doubt(gaps, tuple(sorted(labels)), unknown)
+        if self._is_numbered:
+            doubt = Doubt((), tuple(sorted(labels)), unknown)
+        else:
+            doubt = holes.doubt(labels, unknown)
         skew = self._skew if isinstance(self._skew, int) else tolerance.skew
         self.tolerance = Tolerance(skew, tolerance.lag, doubt)
         is_sorted = bool(order.late) and not self._is_numbered

@@ -289,12 +289,12 @@ def _audit_log(
     namespace: argparse.Namespace, logs: list[str], seen: _Seen, workload: Workload
 ) -> tuple[CleanLog, Audit, int, dict[str, Any]]:
     """Audit the log and write the trace; return also the log, the number of events, derived depths."""
-    from qflow.logs.audit import correct_clocks, is_about_flow
+    from qflow.logs.audit import correct_clocks, is_about_clocks
     from qflow.trace.files import write_trace
 
     clean = seen.clean
     played = _play(namespace, logs, clean, workload, seen.guess.last)
-    if is_about_flow(played.audited.findings):
+    if is_about_clocks(played.audited.findings):
         # A clock that is ahead looks like a queue that was never empty, so only an audit can tell: if a
         # correction clears findings, the log is played again with it.
         corrected = correct_clocks(clean, workload)

@@ -91,9 +91,9 @@ class Doubt:
         said = []
         if self.labels or self.unread:
             some = f"{format_count(len(self.labels), 'message')} ({format_names(self.labels)})"
-            others = f"{self.unread} that the quarantined rows do not name"
+            others = f"{self.unread} that no row names"
             what = " and ".join([some] * bool(self.labels) + [others] * bool(self.unread))
-            said.append(f"not judged, as rows of them were quarantined: {what}")
+            said.append(f"not judged, as rows of them were quarantined or are missing: {what}")
         return said
 
 

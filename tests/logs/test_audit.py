@@ -190,7 +190,7 @@ def test_import_tells_findings_and_quarantined_rows(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "1 finding " in out and "never sent (CM-01)" in out
     assert "row 2, column size: must be a whole number, got 'x'" in err
-    assert "not judged, as rows of them were quarantined: 1 message (p-8)" in out
+    assert "not judged, as rows of them were quarantined or are missing: 1 message (p-8)" in out
 
 
 @pytest.mark.parametrize(

@@ -186,12 +186,45 @@ def test_any_harmed_log_of_a_stranger_convicts_nobody(tmp_path_factory, seed, ha
     assert {one.kind for one in found.findings} <= HARMS[harm], [one.text() for one in found.findings[:3]]
 
 
+def of_a_stranger(name):
+    """Return the rows and the workload of a foreign log."""
+    with gzip.open(RECORDINGS / "foreign" / f"{name}.csv.gz", "rt", newline="") as file:
+        rows = [_row(row) for row in list(csv.reader(file))[1:]]
+    return rows, Workload.load(RECORDINGS / "foreign" / f"{name}.json")
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_clock_that_is_ahead_convicts_nobody(name):
+    rows, workload = of_a_stranger(name)
+    client = sorted({row.client for row in rows if row.event == "deliver"})[0]
+    shifted = [row._replace(ts_us=row.ts_us + 300_000 * (row.client == client)) for row in rows]
+    assert audit(ClientLog(name, shifted), workload).findings == []
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_rows_lost_one_by_one_are_one_finding_and_no_other(name):
+    """A log that is sent over UDP loses one row here and one there."""
+    rows, workload = of_a_stranger(name)
+    chance = random.Random(name)
+    left = [row for row in rows if chance.random() > 0.01]
+    found = audit(ClientLog(name, left), workload).findings
+    assert [one.kind for one in found] == ["rows missing"]
+    assert len(rows) - len(left) == pytest.approx(found[0].number, rel=1)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_tenth_of_the_rows_missing_is_one_finding_at_its_place(name):
+    rows, workload = of_a_stranger(name)
+    begin, end = len(rows) * 4 // 10, len(rows) // 2
+    found = audit(ClientLog(name, rows[:begin] + rows[end:]), workload).findings
+    assert [one.kind for one in found] == ["rows missing"]
+    assert (found[0].time, found[0].time + found[0].gap) == (rows[begin - 1].ts_us, rows[end].ts_us)
+
+
 @pytest.mark.parametrize("name", FOREIGN)
 def test_thirty_missing_rows_are_one_finding_and_no_other(name):
     """Few messages lose all their rows then: some stop, of some the end is there without its beginning."""
-    with gzip.open(RECORDINGS / "foreign" / f"{name}.csv.gz", "rt", newline="") as file:
-        rows = [_row(row) for row in list(csv.reader(file))[1:]]
-    workload = Workload.load(RECORDINGS / "foreign" / f"{name}.json")
+    rows, workload = of_a_stranger(name)
     for share in (0.12, 0.3, 0.5, 0.7, 0.9):
         begin = int(len(rows) * share)
         found = audit(ClientLog(name, rows[:begin] + rows[begin + 30 :]), workload).findings
