@@ -71,11 +71,13 @@ _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >
 """The elements in which rule ids are not linked."""
 _TEMPLATE = "book.html.j2"
 _PICTURE = f"{FOLDER}/notebooks/images/preview.png"
+_ALT = "A producer, a queue above its stop threshold, a consumer; 90 completions are held."
 _SCRIPTS = ("navigation.js", "ask.js")
 # A notebook's output brings its own scripts; the labs of a page share those of the book.
-_OWN_SCRIPTS = re.compile(
+OWN_SCRIPTS = re.compile(
     r'<script class="qf-scripts">.*?</script>|<script>globalThis\.qflowShow\?\.\(\);</script>', re.DOTALL
 )
+"""The scripts of a stored run, where a page has them itself."""
 _LIGHT, _DARK = "default", "github-dark"
 
 
@@ -232,22 +234,22 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, l
     }
     body, _ = exporter.from_notebook_node(book, resources={"page": around})
     if page.live:
-        body = _OWN_SCRIPTS.sub("", body)
+        body = OWN_SCRIPTS.sub("", body)
     body = add_anchors(_LINK.sub(r"\1.html", body), rows=page.source.suffix == ".md")
     its = read_sections(body)
     linked = _link_rules(body, f"{top}{FOLDER}/notebooks/reference/rules.html")
     return linked.replace("</h1>", f"</h1>{link_sections(its)}", 1), its
 
 
-def preview(title: str, about: str, top: str) -> str:
+def preview(title: str, about: str, top: str, picture: str = _PICTURE, alt: str = _ALT) -> str:
     """Return the tags for the preview of a link to a page; other sites need the picture's whole address."""
     site = site_address().rpartition("/")[0]
     shown = {
         "og:title": title,
         "og:description": about,
         "og:type": "article" if top else "website",
-        "og:image": f"{site}/{_PICTURE}" if site else f"{top}{_PICTURE}",
-        "og:image:alt": "A producer, a queue above its stop threshold, a consumer; 90 completions are held.",
+        "og:image": f"{site}/{picture}" if site else f"{top}{picture}",
+        "og:image:alt": alt,
         "twitter:card": "summary_large_image",
     }
     return "\n".join(f'<meta property="{key}" content="{escape(said)}">' for key, said in shown.items())

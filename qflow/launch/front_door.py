@@ -28,6 +28,7 @@ from qflow.labs.share import run_of_token
 from qflow.labs.words import story_of
 from qflow.launch.book import FOLDER, ICON, PAGE, Page, group_pages, preview
 from qflow.launch.cargo import FETCHED, OWN, write_engine, write_widgets
+from qflow.launch.moments import MOMENTS, link_card
 
 ENGINE = "engine.zip"
 """What the page's Python unpacks, beside the pages: as a wheel, without chapters and recordings."""
@@ -145,6 +146,7 @@ def write_front_door(site: Path, pages: Sequence[Page]) -> None:
         preview=preview(*_LINKED, top=""),
         claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
         door=script_json(values),
+        moments="".join(link_card(moment, "") for moment in MOMENTS),
         scripts=script_element("front.js", PAGE),
         **{name: f"{FOLDER}/{file}" for name, file in _WAYS.items()},
         **_list_links(pages),

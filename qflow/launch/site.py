@@ -22,6 +22,7 @@ from qflow.launch import cargo
 from qflow.launch.book import EXECUTED_ONLY, list_contents, write_book
 from qflow.launch.chapters import SETTINGS, inner_links, require
 from qflow.launch.front_door import write_front_door, write_worker
+from qflow.launch.moments import write_moments
 
 DEFAULT_FOLDER = "qflow-site"
 _PACKAGES = ("jupyterlite-core", "jupyterlite-pyodide-kernel", "jupyter-server", "nbconvert", "nbformat")
@@ -76,6 +77,8 @@ def build(folder: Path) -> Path:
         report_step("the book and the front door")
         write_front_door(workplace / "out", write_book(workplace / "out"))
         write_worker(workplace / "out")
+        report_step("three moments")
+        write_moments(workplace / "out")
         _replace(workplace / "out", folder)
     return folder
 

@@ -206,6 +206,141 @@ def test_an_exercise_is_checked_in_its_page_wrong_and_right_and_stopped(page):
     assert "stop + 1" in box.locator("textarea").input_value()
 
 
+def labs_of(built) -> list[str]:
+    """The pages with labs, by their paths on the site."""
+    pages = sorted((built / "book" / "notebooks").glob("[01]*.html"))
+    return [path.relative_to(built).as_posix() for path in pages if "qf-cells" in path.read_text("utf-8")]
+
+
+WALKED = {"handles": 0, "numbers": 0, "sliders": 0, "answers": 0, "messages": 0, "cells": 0}
+"""What a walk through the whole book has done with its hand, at least once each."""
+
+
+def test_what_a_page_says_of_its_labs_can_be_done_there(page, built, capsys):
+    """Each lab of each chapter is touched, and all that can be dragged, clicked or pressed is tried once."""
+    lab = page.page
+    names = labs_of(built)
+    assert len(names) >= 14
+    for name in names if os.environ.get("QFLOW_TEST_WHOLE_SITE") == "1" else names[:2] + names[4:6]:
+        start = time.monotonic()
+        lab.goto("about:blank")
+        lab.goto(f"{page.server.url}/{name}")
+        bars = lab.locator(".qf-take")
+        bars.first.wait_for()
+        assert "Shift+Enter" not in lab.locator("main").inner_text()
+        assert lab.workers == [], "what is only read fetches no Python"
+        for number in range(bars.count()):
+            bar = bars.nth(number)
+            if bar.locator(".qf-take-over").is_visible():
+                bar.locator(".qf-take-over").click()
+            live = bar.get_by_text("Live: the engine runs in this page")
+            live.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+            use_lab(lab, bar.locator("xpath=preceding-sibling::div[contains(@class, 'qf-widgets')]"))
+        for number in lab.locator(".qf-prose-number").all():
+            number.scroll_into_view_if_needed()
+            before = number.inner_text()
+            number.press("ArrowLeft" if number.get_attribute("aria-valuemin") != before else "ArrowRight")
+            lab.wait_for_function(
+                "([one, text]) => one.textContent !== text", arg=[number.element_handle(), before]
+            )
+            WALKED["numbers"] += 1
+        with capsys.disabled():
+            print(f"\n{name}: {bars.count()} labs in {time.monotonic() - start:.0f} s")
+    if os.environ.get("QFLOW_TEST_WHOLE_SITE") == "1":
+        assert min(WALKED.values()) > 0
+
+
+def use_lab(lab, shown):
+    """Answer what a lab asks, move one of its handles and sliders, ask why, and act on a message."""
+    for _ in range(4):
+        if not shown.locator(".qf-ask:not([hidden])").count():
+            break
+        answer_question(lab, shown)
+    if shown.locator(".qf-map").count():
+        cell = shown.locator(".qf-map")
+        cell.focus()
+        cell.press("ArrowRight")
+        cell.press("Enter")
+        shown.get_by_text("set in the lab").wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+        WALKED["cells"] += 1
+    stage = shown.locator(".qf-stage[data-run]").last
+    if not stage.count():
+        return
+    skip = shown.locator(".qf-story-end")
+    if skip.count() and skip.is_visible():
+        skip.click()
+    drawn = "([stage, run]) => Number(stage.dataset.run) > run"
+    handle = shown.locator("[data-handle]").first
+    if handle.count():
+        before = float(stage.get_attribute("data-run"))
+        handle.focus()
+        handle.press("ArrowDown")
+        lab.wait_for_function(drawn, arg=[stage.element_handle(), before], timeout=INTERACTIVE_SECONDS * 1000)
+        WALKED["handles"] += 1
+    slot = shown.locator(".qf-slot[role=button], .qf-take").first
+    if slot.count() and slot.is_visible():
+        slot.focus()
+        WALKED["messages"] += 1
+    slider = shown.locator(".qf-slider input").first
+    if slider.count():
+        shown.locator(".qf-more").first.click()
+        before = float(stage.get_attribute("data-run"))
+        slider.press("ArrowLeft")
+        slider.press("ArrowLeft")
+        lab.wait_for_function(drawn, arg=[stage.element_handle(), before], timeout=INTERACTIVE_SECONDS * 1000)
+        WALKED["sliders"] += 1
+        ask_why(lab, shown)
+
+
+def answer_question(lab, shown):
+    """Guess, and go on."""
+    choice, field = shown.locator("[role=radio]").first, shown.locator(".qf-ask input[type=number]")
+    go = shown.locator(".qf-ask-go")
+    if choice.count():
+        choice.click()
+    else:
+        field.fill("7")
+    lab.wait_for_function("go => !go.disabled", arg=go.element_handle(), timeout=INTERACTIVE_SECONDS * 1000)
+    go.click()
+    next_one = shown.locator(".qf-ask-next")
+    next_one.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+    next_one.click()
+    WALKED["answers"] += 1
+
+
+def ask_why(lab, shown):
+    """Ask why a queue is as it is, and read the reason."""
+    shown.locator(".qf-why-bar select").first.select_option(index=1)
+    shown.locator(".qf-why-bar button").first.click()
+    shown.locator(".qf-why li").first.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+
+
+def test_a_link_of_a_moment_needs_one_drag(page):
+    """From a link to the surprise without Python: the mark is let go, the run plays past it."""
+    lab = page.page
+    start = time.monotonic()
+    lab.goto(f"{page.server.url}/guess.html")
+    box = lab.locator(".qf-guess-catch").bounding_box()
+    lab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    lab.mouse.down()
+    lab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 3)
+    lab.mouse.up()
+    lab.get_by_text("The real broker, recorded").wait_for()
+    print(f"{time.monotonic() - start:.1f} s to the surprise")
+    lab.goto(f"{page.server.url}/who.html")
+    stop = lab.locator("[data-setting=stop]").first
+    stop.focus()
+    for _ in range(4):
+        stop.press("ArrowDown")
+        lab.wait_for_timeout(300)
+    lab.get_by_text("Saved in one move.").wait_for()
+    assert lab.locator(".case").get_attribute("href").endswith("#stop=50&capacity=10")
+    lab.goto(f"{page.server.url}/cliff.html")
+    lab.locator(".cliff-map").press("ArrowUp")
+    lab.locator(".moment-said").get_by_text("within the limit of 180").wait_for()
+    assert lab.workers == []
+
+
 def test_every_link_between_the_pages_leads_somewhere(built):
     pages = [built / "index.html", *(built / "book").rglob("*.html")]
     assert len(pages) > 40

@@ -359,7 +359,10 @@ export class Motion extends Painter {
         ? along(way, smooth(gone / 0.66))
         : this.falling(way[way.length - 1], tank.spot(level), ((gone - 0.66) / 0.34) ** 1.7);
     if (!this.streams) {
-      this.brush.put("sent", ...at(part), size, 1, group);
+      // One that no queue will take is seen from the beginning: what is going to be refused, or lost.
+      const [x, y] = at(part);
+      if (stay === null) this.brush.box(x - 11, y - 11, 22, 22, 11, "glow", "bad", 2.5, 0.75);
+      this.brush.put("sent", x, y, size, 1, group);
       return;
     }
     const stream = this.streams.get(`${producer} ${queue}`);

@@ -1,0 +1,170 @@
+"""Moments: three pages of a minute each, to be sent as a link: a guess, a death to solve, a cliff to walk.
+
+Each asks its question with one picture that can be dragged at once, without Python: the engine makes the runs
+that it needs when the site is built. What the real broker did comes from the kit's recordings. Nothing else
+is counted: a site without a server knows no guesses of other readers, so it shows none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from qflow.kit import kit_path
+from qflow.labs.asking import Asking
+from qflow.labs.experiments import capacity_lab, capacity_run, flow_run
+from qflow.labs.html_export import THEME, pack_text, picture_data, script_element, script_json, to_fragment
+from qflow.labs.picture import Picture
+from qflow.launch.book import FOLDER, ICON, OWN_SCRIPTS, PAGE, preview
+from qflow.logs import ClientLog
+from qflow.teaching.predictions import ChapterQuestion
+
+CHAPTER = "notebooks/04-capacity.html"
+"""The page of the chapter that the moments are about; it leads to them."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A page of its own: its name, and what a link to it says."""
+
+    name: str
+    title: str
+    question: str
+    alt: str
+
+    @property
+    def picture(self) -> str:
+        """The picture of its preview, in the book's folder."""
+        return f"notebooks/images/moment-{self.name}.png"
+
+
+MOMENTS = (
+    Moment(
+        "guess",
+        "The guess",
+        "Flow control turns on above 100 messages. Two producers may have 50 and 15 messages unanswered. How "
+        "deep does the queue get?",
+        "A tank with a stop line at 100, and a mark to drag: how deep does it get?",
+    ),
+    Moment(
+        "who",
+        "Who killed p1?",
+        "Flow control is on, and p1 is dead all the same. Scrub back to see it happen. Two settings are "
+        "suspects: drag one until p1 lives.",
+        "A dead producer, a full queue, and two lines that can be dragged.",
+    ),
+    Moment(
+        "cliff",
+        "The cliff",
+        "Each cell is a queue of its own. Walk along the line with your finger: one cell over it, a producer "
+        "dies.",
+        "A map of stop thresholds and windows with a line across it, and beside it a tank.",
+    ),
+)
+"""The three moments, in the order of the first page."""
+
+_SUSPECTS: dict[str, tuple[int, ...]] = {"stop": tuple(range(40, 61, 2)), "capacity": tuple(range(1, 13))}
+"""Values whose runs the second page holds; for others it fetches Python."""
+
+_CASE: dict[str, Any] = {"stop": 54, "resume": 10, "limit": 60, "capacity": 10, "prefetch": 4}
+_CLIENTS = {"rate": 100.0, "service": 0.04}
+_MESSAGES = 220
+_CELLS = 16
+_MAP_MESSAGES = 300
+
+_SAID = '<div class="moment-said{}" role="status"></div>'
+"""Where a page says what its picture comes to: above a picture that is dragged."""
+
+_BECAUSE = {
+    "100": "the stop threshold itself is not above it, and turns nothing on",
+    "101": "that is where flow control turns on; what is on its way then still arrives",
+    "115": "C2's window is in it, and C1's is not",
+    "150": "C1's window is in it, and C2's is not",
+    "151": "C1's window is in it, and C2's is not",
+    "180": "that is the limit of the queue, and it is not reached",
+}
+
+
+def write_moments(site: Path) -> None:
+    """Write the three pages at the top of a site."""
+    for moment, (body, held) in zip(MOMENTS, (_guess(), _who(), _cliff()), strict=True):
+        text = (PAGE / "moment.html").read_text(encoding="utf-8")
+        others = "".join(link_card(other, "") for other in MOMENTS if other is not moment)
+        drawn = text.format(
+            title=escape(moment.title),
+            question=escape(moment.question),
+            about=escape(moment.question),
+            theme=THEME,
+            icon=ICON,
+            preview=preview(
+                f"{moment.title} · qflow", moment.question, "", f"{FOLDER}/{moment.picture}", moment.alt
+            ),
+            body=body,
+            held=script_json({"kind": moment.name, **held}),
+            others=others,
+            chapter=f"{FOLDER}/{CHAPTER}",
+            scripts=script_element("moments.js", PAGE),
+        )
+        (site / f"{moment.name}.html").write_text(drawn, encoding="utf-8")
+    chapter = site / FOLDER / CHAPTER
+    text, end = chapter.read_text(encoding="utf-8"), '<nav aria-label="Before and after this page"'
+    cards = "".join(link_card(moment, "../../") for moment in MOMENTS)
+    linked = f'<h2 id="moments">To pass on: three moments</h2><div class="moments">{cards}</div>{end}'
+    chapter.write_text(text.replace(end, linked, 1), encoding="utf-8")
+
+
+def link_card(moment: Moment, top: str) -> str:
+    """Return a card that leads to a moment, with its picture."""
+    picture = f'<img src="{top}{FOLDER}/{moment.picture}" alt="" loading="lazy" width="600" height="315">'
+    words = f"<b>{escape(moment.title)}</b><span>{escape(moment.question)}</span>"
+    return f'<a class="moment-card" href="{top}{moment.name}.html">{picture}{words}</a>'
+
+
+def _guess() -> tuple[str, dict[str, Any]]:
+    picture = capacity_run()
+    question = ChapterQuestion(
+        "deepest", "How deep does the queue get? Drag the mark, and let go.", mark="deepest", because=_BECAUSE
+    )
+    fragment = OWN_SCRIPTS.sub("", to_fragment(picture, asks=Asking(picture, [question]).to_store()))
+    return f"{fragment}{_SAID.format('')}", {"real": _recorded_depth()}
+
+
+def _recorded_depth() -> dict[str, Any]:
+    """Return how deep the real broker's queue got for two such producers, by its own reports."""
+    folder = kit_path("data") / "recordings" / "workloads"
+    heard = ClientLog.load(folder / "capacity-165.csv.gz").statistics("q")
+    return {"deepest": max(report.msgDepth for report in heard), "reports": len(heard)}
+
+
+def _run(settings: Mapping[str, Any]) -> Picture:
+    return flow_run(messages=_MESSAGES, **{**_CASE, **_CLIENTS, **settings})
+
+
+def _who() -> tuple[str, dict[str, Any]]:
+    runs = {}
+    for setting, values in _SUSPECTS.items():
+        for value in values:
+            (runs[f"{setting} {value}"],) = picture_data(_run({setting: value}))
+    dead = _run({}).frames
+    time = dead.at(dead.deaths[0][0])["time"]
+    handles = [[name, min(values), max(values), 1] for name, values in _SUSPECTS.items()]
+    held = {"settings": _CASE, "handles": handles, "runs": pack_text(json.dumps(runs).encode()), "time": time}
+    return f'{_SAID.format(" is-above")}<div class="door"></div>', held
+
+
+def _cliff() -> tuple[str, dict[str, Any]]:
+    drawn = capacity_lab().map(cells=_CELLS, messages=_MAP_MESSAGES).drawn.run()
+    held = {
+        "stops": drawn.across.values,
+        "windows": drawn.up.values,
+        "other": int(drawn.settings["capacity_2"]),
+        "limit": drawn.limit,
+        "safe": drawn.is_safe,
+        "cells": pack_text(drawn.pack()),
+        "courses": pack_text(drawn.courses()),
+    }
+    return f'<div class="cliff"></div>{_SAID.format("")}', held

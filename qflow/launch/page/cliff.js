@@ -1,0 +1,186 @@
+// Cliff: the map of stop thresholds and windows, and beside it the tank of the cell under the finger. Each cell is a
+// run that the engine made; its course is played. Seen closer, the cells around play as tanks of their own.
+
+import { inflatedBytes, unpacked } from "../../labs/static/packed.js";
+import { button, drag, html, keep, set, stepsOf, svg, write } from "../../labs/static/svg.js";
+
+const [SIZE, POINTS, DEAD, AROUND] = [320, 40, 3, 2];
+const SECONDS = 4;
+const PAUSE = 0.25; // the part of a round in which the end stays
+
+export async function showCliff(root, said, { stops, windows, other, limit, safe, cells, courses }) {
+  const kinds = await inflatedBytes(unpacked(cells));
+  const levels = await inflatedBytes(unpacked(courses));
+  const view = new DataView(kinds.buffer);
+  const cellOf = (place) => ({
+    stop: stops[place % stops.length],
+    window: windows[Math.floor(place / stops.length)],
+    isDead: kinds[8 * place] === DEAD,
+    deepest: view.getUint32(8 * place + 4, true),
+    course: levels.subarray(POINTS * place, POINTS * (place + 1)),
+  });
+  const [columns, rows] = [stops.length, windows.length];
+  // As deep as a place of the course says, from 0 to 1 of its time.
+  const depthAt = ({ course, deepest }, part) =>
+    (course[Math.min(POINTS - 1, Math.floor(part * POINTS))] / 255) * deepest;
+
+  let chosen = rows > 3 ? 3 * columns + Math.floor(columns / 2) : 0;
+  let isNear = false;
+  const map = svg(
+    "svg",
+    { class: "cliff-map", viewBox: `0 0 ${SIZE + 34} ${SIZE + 30}`, role: "slider", tabindex: 0 },
+    root,
+  );
+  set(map, {
+    "aria-label": "stop threshold and window of C1",
+    "aria-valuemin": 0,
+    "aria-valuemax": columns * rows - 1,
+  });
+  const field = svg("g", { transform: "translate(30,4)" }, map);
+  svg(
+    "text",
+    { x: 30 + SIZE / 2, y: SIZE + 26, class: "cliff-axis" },
+    map,
+    `stop threshold, ${stops[0]} to ${stops.at(-1)}`,
+  );
+  svg(
+    "text",
+    { x: -SIZE / 2, y: 18, class: "cliff-axis", transform: "rotate(-90)" },
+    map,
+    `window of C1, ${windows[0]} to ${windows.at(-1)}`,
+  );
+  const side = html("div", { class: "cliff-side" }, root);
+  const tank = svg("svg", { class: "cliff-tank", viewBox: "0 0 260 300", role: "img" }, side);
+  const parts = buildTank(tank, 40, 20, 110, 260, true);
+  const zoom = button({ class: "qf-button-plain", "aria-pressed": "false" }, side, "look closer", () => {
+    isNear = !isNear;
+    set(zoom, { "aria-pressed": isNear });
+    write(zoom, isNear ? "the whole map" : "look closer");
+    drawField();
+  });
+
+  let [w, h, from, tiny, dot] = [];
+  const at = (place) => [(place % columns) - from[0], Math.floor(place / columns) - from[1]];
+  function drawField() {
+    field.replaceChildren();
+    tiny = [];
+    const [column, row] = [chosen % columns, Math.floor(chosen / columns)];
+    const wide = isNear ? 2 * AROUND + 1 : columns;
+    const tall = isNear ? 2 * AROUND + 1 : rows;
+    const within = (value, most, room) => Math.max(0, Math.min(most - room, value - AROUND));
+    from = isNear ? [within(column, columns, wide), within(row, rows, tall)] : [0, 0];
+    [w, h] = [SIZE / wide, SIZE / tall];
+    let edge = "";
+    for (let place = 0; place < columns * rows; place += 1) {
+      const [x, y] = at(place);
+      if (x < 0 || x >= wide || y < 0 || y >= tall) continue;
+      const cell = cellOf(place);
+      const [left, top] = [x * w, SIZE - (y + 1) * h];
+      svg("rect", { x: left, y: top, width: w, height: h, class: cell.isDead ? "cliff-dead" : "cliff-safe" }, field);
+      if (isNear) tiny.push([cell, buildTank(field, left + 0.25 * w, top + 0.1 * h, 0.5 * w, 0.8 * h)]);
+      else if (cell.isDead) {
+        const cross = [left + w / 2, top + h / 2];
+        svg("path", { d: `M${cross[0] - 3},${cross[1] - 3}l6,6m0,-6l-6,6`, class: "cliff-cross" }, field);
+      }
+      if (!safe[place]) continue;
+      if (x + 1 < wide && !safe[place + 1]) edge += `M${left + w},${top}v${h}`;
+      if (y + 1 < tall && !safe[place + columns]) edge += `M${left},${top}h${w}`;
+    }
+    svg("path", { d: edge, class: "cliff-line" }, field);
+    dot = svg("circle", { r: isNear ? 12 : 9, class: "cliff-dot" }, field);
+    point(chosen);
+  }
+
+  function point(place) {
+    chosen = place;
+    const cell = cellOf(place);
+    const [x, y] = at(place);
+    set(dot, { cx: (x + 0.5) * w, cy: SIZE - (y + 0.5) * h });
+    const sum = cell.stop + cell.window + other;
+    const words =
+      `stop ${cell.stop} + windows ${cell.window} and ${other} = ${sum}, ${sum > limit ? "more than" : "within"} the ` +
+      `limit of ${limit}: `;
+    const end = cell.isDead
+      ? `message ${limit + 1} is refused, a producer dies.`
+      : `at most ${cell.deepest} deep, all live.`;
+    write(said, words + end);
+    said.classList.toggle("is-solved", !cell.isDead);
+    set(map, { "aria-valuenow": place, "aria-valuetext": words + end });
+    set(tank, { "aria-label": `The queue of this cell. ${end}` });
+  }
+
+  const placeAt = ({ clientX, clientY }) => {
+    const { x, y } = new DOMPoint(clientX, clientY).matrixTransform(field.getScreenCTM().inverse());
+    const [column, row] = [from[0] + Math.floor(x / w), from[1] + Math.floor((SIZE - y) / h)];
+    const isIn = x >= 0 && x < SIZE && y > 0 && y <= SIZE;
+    return isIn && column < columns && row < rows ? row * columns + column : chosen;
+  };
+  drag(map, (event) => {
+    map.focus({ preventScroll: true });
+    const move = (moved) => point(placeAt(moved));
+    move(event);
+    return { move };
+  });
+  map.addEventListener("keydown", (event) => {
+    if (!stepsOf(event)) return;
+    keep(event);
+    const [dx, dy] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] ?? [
+      0, 0,
+    ];
+    const [column, row] = [(chosen % columns) + dx, Math.floor(chosen / columns) + dy];
+    if (column < 0 || column >= columns || row < 0 || row >= rows) return;
+    const isOut = isNear && (column - from[0]) * (from[0] + 2 * AROUND - column) < 0;
+    point(row * columns + column);
+    if (isOut || (isNear && (row - from[1]) * (from[1] + 2 * AROUND - row) < 0)) drawField();
+  });
+  drawField();
+
+  // A reader who asked for less motion sees each run's end.
+  const calm = matchMedia("(prefers-reduced-motion: reduce)");
+  const tick = (now) => {
+    const part = calm.matches ? 1 : Math.min(1, (((now / 1000) % SECONDS) / SECONDS) * (1 + PAUSE));
+    const cell = cellOf(chosen);
+    parts.show(cell, depthAt(cell, part), limit, part);
+    for (const [one, its] of tiny) its.show(one, depthAt(one, part), limit, part);
+    requestAnimationFrame(tick);
+  };
+  requestAnimationFrame(tick);
+}
+
+// A tank: what is in it, its stop line and its limit; a cross where a producer died.
+function buildTank(parent, x, y, wide, tall, isNamed = false) {
+  const group = svg("g", { class: "cliff-glass" }, parent);
+  const level = svg("rect", { x, width: wide, class: "cliff-level" }, group);
+  svg("path", { d: `M${x},${y}V${y + tall}H${x + wide}V${y}`, class: "cliff-wall" }, group);
+  const stop = svg("path", { class: "cliff-stop" }, group);
+  const top = svg("path", { class: "cliff-limit" }, group);
+  const cross = svg("path", { class: "cliff-x" }, group);
+  const [depth, stopName, limitName] = isNamed
+    ? ["cliff-depth", "cliff-name", "cliff-name"].map((name) => svg("text", { x: x + wide + 8, class: name }, group))
+    : [];
+  if (isNamed) set(depth, { x: x + wide / 2 });
+  return {
+    show(cell, now, limit, part) {
+      const scale = tall / (1.12 * limit);
+      const at = (value) => y + tall - scale * value;
+      set(level, { y: at(now), height: scale * now });
+      set(stop, { d: `M${x - 6},${at(cell.stop)}h${wide + 12}` });
+      set(top, { d: `M${x},${at(limit)}h${wide}` });
+      // Dead from its deepest on, whatever is read off it then.
+      const peak = cell.course.indexOf(Math.max(...cell.course));
+      const isOver = cell.isDead && part * POINTS >= peak;
+      set(group, { "data-dead": isOver ? "yes" : "no" });
+      const size = Math.min(14, wide / 3);
+      set(cross, {
+        d: `M${x + wide / 2 - size},${at(limit) - size}l${2 * size},${2 * size}m0,${-2 * size}l${-2 * size},${2 * size}`,
+      });
+      if (!isNamed) return;
+      write(depth, String(Math.round(now)));
+      set(depth, { y: y + tall - 16 });
+      write(stopName, `stop ${cell.stop}`);
+      set(stopName, { y: at(cell.stop) + (Math.abs(at(cell.stop) - at(limit)) < 16 ? 18 : 5) });
+      write(limitName, `limit ${limit}`);
+      set(limitName, { y: at(limit) + 5 });
+    },
+  };
+}
