@@ -29,7 +29,7 @@ CHAPTER = "notebooks/04-capacity.html"
 
 @dataclass(frozen=True)
 class Moment:
-    """A page of its own: its name, and what a link to it says."""
+    """One moment: the name of its page, and the title, question and picture of a link to it."""
 
     name: str
     title: str
@@ -77,7 +77,7 @@ _CELLS = 16
 _MAP_MESSAGES = 300
 
 _SAID = '<div class="moment-said{}" role="status"></div>'
-"""Where a page says what its picture comes to: above a picture that is dragged."""
+"""The place for the verdict on a picture: above it if it is dragged."""
 
 _BECAUSE = {
     "100": "the stop threshold itself is not above it, and turns nothing on",
@@ -134,7 +134,7 @@ def _guess() -> tuple[str, dict[str, Any]]:
 
 
 def _recorded_depth() -> dict[str, Any]:
-    """Return how deep the real broker's queue got for two such producers, by its own reports."""
+    """Return the greatest depth among the real broker's own reports, for two such producers."""
     folder = kit_path("data") / "recordings" / "workloads"
     heard = ClientLog.load(folder / "capacity-165.csv.gz").statistics("q")
     return {"deepest": max(report.msgDepth for report in heard), "reports": len(heard)}

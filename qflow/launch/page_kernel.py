@@ -1,4 +1,4 @@
-"""Page kernel: what answers the labs of a page of the book, in the Python of the page's own worker.
+"""Page kernel: the Python behind the labs of one page of the book, in that page's worker.
 
 A page holds the code of the cells that made its labs (:mod:`qflow.launch.page_labs`). At the first touch of
 one, the worker runs that cell and those that it needs, as a notebook would, in one namespace for the page.
@@ -59,7 +59,7 @@ class _PageKernel:
         return self._shown
 
     def _show(self, *shown: Any) -> None:
-        """Note the widgets among what a cell shows: all else stands in the page already."""
+        """Note the widgets that a cell shows; the page has its other outputs already."""
         for value in shown:
             draw = getattr(value, "_repr_mimebundle_", None)
             bundle = draw(include=None, exclude=None) if draw else {}

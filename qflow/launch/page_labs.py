@@ -1,4 +1,4 @@
-"""Page labs: what a page of the book keeps of a chapter's code, so that its own Python can make a lab live.
+"""Page labs: the part of a chapter's code that a page of the book keeps to make its labs live.
 
 The labs of a page play what the notebook stored. At a touch the page's Python
 (:mod:`qflow.launch.page_kernel`) makes the same lab again: it runs the lab's cell, and of the cells before it
@@ -93,7 +93,7 @@ def _names(source: str) -> tuple[set[str], set[str]]:
 
 
 def _needs(place: int, names: list[tuple[set[str], set[str]]]) -> list[int]:
-    """Return the cells before one that define what it uses, each where it was last defined."""
+    """Return the places of the earlier cells that last define the names that a cell uses."""
     found: set[int] = set()
     for name in names[place][1]:
         maker = next((at for at in range(place - 1, -1, -1) if name in names[at][0]), None)

@@ -274,7 +274,8 @@ def use_lab(lab, shown):
     if handle.count():
         before = float(stage.get_attribute("data-run"))
         handle.focus()
-        handle.press("ArrowDown")
+        is_least = handle.get_attribute("aria-valuenow") == handle.get_attribute("aria-valuemin")
+        handle.press("ArrowUp" if is_least else "ArrowDown")
         lab.wait_for_function(drawn, arg=[stage.element_handle(), before], timeout=INTERACTIVE_SECONDS * 1000)
         WALKED["handles"] += 1
     slot = shown.locator(".qf-slot[role=button], .qf-take").first
@@ -285,8 +286,7 @@ def use_lab(lab, shown):
     if slider.count():
         shown.locator(".qf-more").first.click()
         before = float(stage.get_attribute("data-run"))
-        slider.press("ArrowLeft")
-        slider.press("ArrowLeft")
+        slider.press("ArrowRight" if slider.input_value() == slider.get_attribute("min") else "ArrowLeft")
         lab.wait_for_function(drawn, arg=[stage.element_handle(), before], timeout=INTERACTIVE_SECONDS * 1000)
         WALKED["sliders"] += 1
         ask_why(lab, shown)
