@@ -111,12 +111,22 @@ def test_axe_finds_nothing_serious_in_three_live_labs(axe, lab_server, lab_page,
     labs.nth(2).wait_for()
     lab_page.page.evaluate(axe)
     assert lab_page.page.evaluate(FIND, ".qflow-lab") == []
-    if width == 390:
-        short = """() => [...document.querySelectorAll('.qf-handle')].flatMap((one) => {
-            const box = one.getBoundingClientRect();
-            return box.width && Math.min(box.width, box.height) < 24 ? [one.dataset.handle] : [];
-        })"""
-        assert lab_page.page.evaluate(short) == []
+
+
+@pytest.mark.release
+def test_on_a_phone_every_handle_has_room_for_a_thumb(lab_server, lab_page):
+    """JupyterLab's own frame takes half of this window: the lab has the width of a telephone."""
+    lab_server.write_notebook("thumb.ipynb", "import qflow as qf", "qf.flow_lab(messages=300)")
+    lab_page.page.set_viewport_size({"width": 740, "height": 900})
+    lab_page.open_notebook("thumb.ipynb")
+    lab_page.run_all(180)
+    lab_page.page.locator(".qflow-lab .qf-stage[data-run]").first.wait_for()
+    assert 340 < lab_page.page.evaluate("() => document.querySelector('.qflow-scene').clientWidth") < 480
+    sizes = lab_page.page.evaluate("""() => [...document.querySelectorAll('.qf-handle')].map((one) => {
+        const { width, height } = one.getBoundingClientRect();
+        return [one.dataset.handle, Math.min(width, height)];
+    })""")
+    assert len(sizes) == 5 and [one for one in sizes if one[1] < 24] == []
 
 
 TEXTS = """() => [...document.querySelectorAll('.qflow-scene svg text')].flatMap((text) => {

@@ -152,7 +152,7 @@ for (const table of matchMedia("(max-width: 760px)").matches ? document.querySel
 
 // What is wider than its room is scrolled by keyboard, too.
 function offerScrolling() {
-  for (const one of document.querySelectorAll("main :is(pre, table, .output)")) {
+  for (const one of document.querySelectorAll("main :is(pre, table, .output, .output_svg)")) {
     if (one.scrollWidth > one.clientWidth + 1) one.tabIndex = 0;
     else one.removeAttribute("tabindex");
   }
