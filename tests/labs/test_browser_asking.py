@@ -94,6 +94,8 @@ def test_no_answer_is_taken_before_the_run_pauses(asked):
     assert skip.is_visible() and skip.is_disabled()
     asked.scene("scene.player.setSpeed(2); scene.player.play();")
     asked.await_pause()
+    go = asked.page.locator(".qf-ask-go")
+    assert go.is_disabled() and asked.text(".qf-ask-wants") == "drag the mark or type a number first"
     skip.click()
     asked.await_answer()
 

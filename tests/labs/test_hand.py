@@ -256,6 +256,64 @@ def test_a_grip_follows_the_pointer_over_its_rows_in_one_drag(live):
     assert live.lab.sliders["capacity_1"].value == 10
 
 
+@pytest.mark.parametrize("capacity", [9, 52])
+def test_a_grip_stays_under_the_hand_and_inside_its_card(live, capacity):
+    """Along the last row and past its end, over the next row, and down to the floor of the card."""
+    live.open(capacity_lab(capacity_1=capacity))
+    page = live.page
+    live.scene("scene.player.pause();")
+    grip, card = "[data-setting=capacity_1]", ".qf-producer[data-name=C1] .qf-card"
+    read = "what => (({ x, y, right, bottom }) => [x, y, right, bottom])"
+    read += "(document.querySelector(what).getBoundingClientRect())"
+    inside = page.evaluate(read, card)
+
+    def is_inside() -> bool:
+        left, top, right, bottom = page.evaluate(read, grip)
+        return inside[0] <= left and inside[1] <= top and right <= inside[2] + 1 and bottom <= inside[3] + 1
+
+    assert is_inside(), "before it is touched"
+    left, top, right, bottom = page.evaluate(read, grip)
+    x, y = (left + right) / 2, (top + bottom) / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for across, down in ((6, 0), (20, 0), (40, 0), (20, 14), (-60, 26), (-140, 30)):
+        hand = min(x + across, inside[2] - 14), min(y + down, inside[3] - 22)
+        page.mouse.move(*hand, steps=3)
+        live.wait(1)
+        left, top, right, bottom = page.evaluate(read, grip)
+        assert left - 2 <= hand[0] <= right + 2 and top - 2 <= hand[1] <= bottom + 2, (across, down)
+        assert is_inside(), (across, down)
+    page.mouse.up()
+
+
+def test_a_mark_behind_the_gate_says_why_and_its_answer_leaves_it_free(live):
+    live.open(capacity_lab())
+    frames = live.lab.first.frames
+    live.show(frames.column("queue.orders.held").index(65))
+    live.wait(4)
+    middle = "() => { const { drawn } = document.querySelector('.qflow-scene').scene.view;"
+    middle += " const [tank] = drawn.places.tanks; const [x, y] = tank.pile(0);"
+    middle += (
+        " const at = new DOMPoint(x, y).matrixTransform(document.querySelector('.qf-stage').getScreenCTM());"
+    )
+    middle += " return [at.x, at.y]; }"
+    live.page.mouse.click(*live.page.evaluate(middle))
+    live.page.locator(".qf-why li").first.wait_for()
+    assert live.page.locator(".qf-why").get_attribute("data-subject").startswith("transfer:C")
+    covers = """([what, x, y]) => {
+        const card = document.querySelector(".qf-why").getBoundingClientRect();
+        const at = what ? document.querySelector(what).getBoundingClientRect() : new DOMRect(x, y, 1, 1);
+        return card.left < at.right && at.left < card.right && card.top < at.bottom && at.top < card.bottom;
+    }"""
+    assert not live.page.evaluate(covers, ["", *live.page.evaluate(middle)])
+    for part in (".qf-queue > .qf-tank", ".qf-producer > .qf-card"):
+        box = live.page.locator(part).first.bounding_box()
+        live.page.keyboard.press("Escape")
+        live.page.mouse.click(box["x"] + 6, box["y"] + 0.25 * box["height"])
+        live.page.locator(".qf-why li").first.wait_for()
+        assert not live.page.evaluate(covers, [part, 0, 0]), part
+
+
 def test_a_wheel_steps_the_handle_that_has_the_focus_and_else_scrolls_the_page(live):
     live.open(flow_lab(messages=300))
     page = live.page

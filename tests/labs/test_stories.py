@@ -93,7 +93,8 @@ def test_a_conveyor_shows_every_look_and_counts_the_race(live):
         live.show(frame)
         assert number.text_content() == str(count)
     assert live.page.locator(".qf-plots").is_hidden(), "no depth, no flow control"
-    assert live.page.locator(".qf-gate, .qf-badge, .qf-key").count() == 0
+    assert live.page.locator(".qf-gate, .qf-badge").count() == 0
+    assert "where a consumer looks" in live.text(".qf-key")
 
 
 def test_a_message_at_a_consumer_is_answered_where_it_is(live):

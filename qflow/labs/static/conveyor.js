@@ -424,18 +424,15 @@ export function buildConveyor(root, timeline, isNarrow) {
   for (const y of [LINE.top, LINE.bottom]) svg("line", { x1: 8, x2: right + 28, y1: y, y2: y, class: "qf-rail" }, root);
   svg("text", { x: 8, y: 22, class: "qf-name", "data-why": `queue:${queues[0].name}` }, root, queues[0].name);
   svg("text", { x: right + 28, y: 22, class: "qf-note qf-end" }, root, "head →");
+  const groups = picture.grouped ? "groups on" : "groups off";
+  let x = 120 + buildButton(root, 110, 8, groups, { what: "groups" }, { isOn: picture.grouped });
+  // Whoever answers for the consumers sends, too.
+  if (!picture.works && timeline.beside.length < 2)
+    x += 10 + buildButton(root, x, 7, "send one more", { what: "send" });
   buildButton(
     root,
-    110,
-    8,
-    picture.grouped ? "groups on" : "groups off",
-    { what: "groups" },
-    { isOn: picture.grouped },
-  );
-  buildButton(
-    root,
-    ...(isPhone ? [8, height - 26] : [250, 8]),
-    "consumers work by themselves",
+    ...(isPhone ? [8, height - 26] : [x, 8]),
+    isNarrow && !isPhone ? "they work by themselves" : "consumers work by themselves",
     { what: "work" },
     { isOn: picture.works, extra: "qf-extra" },
   );

@@ -42,6 +42,8 @@ export class Guess {
     );
     this.sure = html("select", { "aria-label": "How sure" }, this.form);
     this.go = html("button", { type: "submit", class: "qf-ask-go" }, this.form, "go");
+    this.wants = html("span", { class: "qf-ask-wants", id: `${this.question.id}-wants` }, this.form);
+    set(this.go, { "aria-describedby": this.wants.id });
     this.skip = button({ class: "qf-ask-skip" }, this.form, "no guess", () => this.send(null));
     this.told = html("p", { class: "qf-ask-told", "aria-live": "polite" }, this.box);
     this.next = button({ class: "qf-ask-next" }, this.box, "", () => {
@@ -229,6 +231,8 @@ export class Guess {
     // An answer is taken where the run pauses, not on the way there.
     this.skip.disabled = !this.isOpen;
     this.go.disabled = !this.isOpen || this.value === null;
+    const wanted = this.asking.choices.length ? "choose one first" : "drag the mark or type a number first";
+    write(this.wants, !this.go.disabled ? "" : this.isOpen ? wanted : "the run is on its way to the question");
     const truth = this.isAnswered && !this.isUnderway ? this.asking.answer : null;
     if (this.asking.choices.length) {
       this.drawChoices(view, truth);

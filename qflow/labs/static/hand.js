@@ -59,6 +59,7 @@ export class Hand {
       ...this.read(element),
       x: event.clientX,
       y: event.clientY,
+      hand: [event.clientX, event.clientY],
       isLevel: Boolean(tank),
       pixels: unit * (tank ? tank.y(0) - tank.y(1) : PULL / Number(element.dataset.step)),
       ghost: timeline,
@@ -80,6 +81,7 @@ export class Hand {
 
   move(event) {
     const { held } = this;
+    held.hand = [event.clientX, event.clientY];
     const pulled = held.isLevel ? held.y - event.clientY : event.clientX - held.x;
     held.value = this.allowed(held, held.pull ? this.pulled(event) : held.begun + pulled / held.pixels);
     this.follow();
@@ -91,15 +93,19 @@ export class Hand {
     const [x, y, pitch, columns] = element.dataset.pull.split(" ").map(Number);
     const matrix = element.parentElement.getScreenCTM();
     const at = (event) => new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix.inverse());
-    return { x, y, pitch, columns, at };
+    const right = Number(element.parentElement.querySelector(".qf-card").getAttribute("width"));
+    return { x, y, pitch, columns, at, right };
   }
 
-  // So many cells lie before the hand, row by row; on the right of the last row, and below it, there is room for more.
+  // So many cells lie before the hand, row by row; on the right of the card, as many more as it is pulled out by.
   pulled(event) {
     const { x, y, pitch, columns, at } = this.held.pull;
     const hand = at(event);
-    if (columns === Infinity) return (hand.x - x) / pitch;
-    return Math.max(0, Math.floor((hand.y - y) / pitch)) * columns + Math.max(0, Math.round((hand.x - x) / pitch));
+    const right = this.held.pull.right - PULL;
+    const [across, more] = [Math.min(hand.x, right) - x, Math.max(0, hand.x - right) / PULL];
+    if (columns === Infinity) return across / pitch + more;
+    const row = Math.max(0, Math.floor((hand.y - y) / pitch));
+    return row * columns + clamp(Math.round(across / pitch), 0, columns) + more;
   }
 
   allowed({ low, high, step, begun }, value) {
@@ -117,18 +123,19 @@ export class Hand {
       set(element, {
         transform: `translate(0,${tank.y(value) - tank.y(Number(element.getAttribute("aria-valuenow")))})`,
       });
-    else if (this.held.pull) this.followGrip(element, value);
+    else if (this.held.pull) this.followGrip(element);
     const word = element.querySelector(".qf-line-name");
     if (word) write(word, `${element.dataset.word} ${value}`);
   }
 
-  followGrip(element, value) {
-    const { x, y, pitch, columns } = this.held.pull;
-    const last = Math.max(0, value - 1);
-    const [across, down] = columns === Infinity ? [last, 0] : [last % columns, Math.floor(last / columns)];
-    const [, top] = element.dataset.at.split(" ").map(Number);
+  // Under the hand, and inside its card; its cells come with the picture.
+  followGrip(element) {
+    const card = element.parentElement.querySelector(".qf-card");
+    const [wide, high] = ["width", "height"].map((name) => Number(card.getAttribute(name)));
+    const tall = element.querySelector(".qf-grip").getBBox().height;
+    const { x, y } = new DOMPoint(...this.held.hand).matrixTransform(element.parentElement.getScreenCTM().inverse());
     set(element, {
-      transform: `translate(${x + (across + 1) * pitch + 4},${columns === Infinity ? top : y + down * pitch})`,
+      transform: `translate(${clamp(x - 3, 7, wide - 13)},${clamp(y - tall / 2, 7, Math.max(7, high - tall - 2))})`,
     });
   }
 

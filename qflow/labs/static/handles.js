@@ -32,9 +32,11 @@ export function askRest(model, setting, value, heard) {
 
 // A grip at the end of a strip of cells; it is pulled from cell to cell: where they begin, how far apart they are,
 // how many in a row.
-export function buildGrip(group, timeline, settings, spot, value, { end: [x, y, tall], pull }) {
+export function buildGrip(group, timeline, settings, spot, value, { end: [atEnd, y, tall], pull }) {
   const handle = handleOf(timeline, ...settings.flatMap((setting) => [setting, `${setting}-${spot.name}`]));
   if (!handle) return;
+  // Inside its card, whatever room its cells take.
+  const x = Math.min(atEnd, Number(group.querySelector(".qf-card").getAttribute("width")) - 13);
   const grip = svg("g", { transform: `translate(${x},${y})` }, group);
   const [wide, high] = timeline.isPhone ? [30, Math.max(30, tall + 6)] : [16, tall + 6];
   svg("rect", { x: 3 - wide / 2, y: (tall - high) / 2, width: wide, height: high, rx: 8, class: "qf-grip" }, grip);

@@ -202,6 +202,17 @@ export class Motion extends Painter {
     brush.put("held", x, y, rest[2]);
   }
 
+  // The name of the held message whose mark lies at a point of the drawing, or "".
+  heldNear(x, y) {
+    const { flights, places, timeline } = this;
+    const near = heldAt(flights, this.time, this.frame).map((row) => {
+      const rest = places.tanks[timeline.stays.get(row, "queue")].pile(flights.piles[row]);
+      return [rest ? Math.hypot(rest[0] - x, rest[1] - y) - rest[2] : Infinity, row];
+    });
+    const [far, row] = near.reduce((best, one) => (one[0] < best[0] ? one : best), [Infinity, -1]);
+    return far < 3 ? timeline.labelOf(row) : "";
+  }
+
   // Those of a producer that died fall out of the pile: nobody waits for them.
   paintFallen() {
     const { brush, flights, timeline, places } = this;

@@ -39,6 +39,9 @@ class Scene {
     // What a page's script may read: how many marks of each kind were shown, and where the picture is.
     root.scene = {
       player,
+      get view() {
+        return shown[0];
+      },
       get shown() {
         return shown[0].drawn.motion.shown.counts;
       },
@@ -70,7 +73,7 @@ class Scene {
     const { model, root, views, player, shown, live } = this;
     const leaveStage = () => document.fullscreenElement !== root && setStage(root, player, false);
     root.addEventListener("fullscreenchange", leaveStage);
-    heedClicks(views, model, player, this.why);
+    heedClicks(views, model, player, this.why, shown);
     heedButtons(views, model, player);
     heedArrows(views);
     views.addEventListener("pointerover", (event) =>
@@ -218,15 +221,30 @@ function buildTools(root, model, player, shown) {
   return { tools, why, sharing };
 }
 
-function heedClicks(views, model, player, why) {
+// Marks behind a gate are drawn on the canvas, which hears no click.
+function heldUnder(shown, view, { clientX, clientY }) {
+  const { stage, drawn } = shown[Number(view.dataset.view)];
+  const { x, y } = new DOMPoint(clientX, clientY).matrixTransform(stage.getScreenCTM().inverse());
+  return drawn.motion.heldNear?.(x, y);
+}
+
+function heedClicks(views, model, player, why, shown) {
   const ask = (event) => {
     const view = event.target.closest(".qf-view");
     const subject = event.target.closest("[data-why]");
+    const isAtGate = !subject || subject.matches("g.qf-queue");
+    const held = isAtGate && event.clientX && view?.contains(event.target) && heldUnder(shown, view, event);
+    if (held && isLive(model) && player.track.isWhole) {
+      why.question(
+        Number(view.dataset.view),
+        `transfer:${held}`,
+        new DOMRect(event.clientX - 8, event.clientY - 8, 16, 16),
+      );
+      return;
+    }
     if (!subject || !view || !player.track.isWhole || !isLive(model)) return;
-    const near =
-      subject.matches("g.qf-producer, g.qf-consumer, g.qf-queue") && event.clientX
-        ? new DOMRect(event.clientX - 8, event.clientY - 8, 16, 16)
-        : subject.getBoundingClientRect();
+    // An answer about a card or a tank leaves all of it to be seen.
+    const near = (subject.querySelector(":scope > :is(.qf-card, .qf-tank)") ?? subject).getBoundingClientRect();
     const question = () => why.question(Number(view.dataset.view), subject.dataset.why, near);
     const consumer = subject.closest(".qf-consumer")?.dataset.name;
     if (consumer && subject.classList.contains("qf-slot") && (model.get("actions") ?? []).length)

@@ -161,15 +161,13 @@ export class View {
   }
 }
 
-// What the marks mean, once for all runs.
+// What the marks and signs mean, once for all runs.
 export function buildKey(views, timelines, id, width) {
   const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
-  const isNeeded = !timelines[0].picture.form || (timelines.length > 1 && !FORMS[timelines[0].picture.form]);
   const before = views.parentElement.querySelector(".qf-key");
-  const said = isNeeded && JSON.stringify([timeline.picture.groups, hasAgain(timeline), width]);
-  if (said && before?.said === said) return;
+  const said = JSON.stringify([timeline.picture.form, timeline.picture.groups, hasAgain(timeline), width]);
+  if (before?.said === said) return;
   before?.remove();
-  if (!isNeeded) return;
   const key = Object.assign(html("div", { class: timelines.length > 1 ? "qf-key qf-extra" : "qf-key" }), { said });
   views.after(key);
   const drawing = svg("svg", { role: "img", "aria-label": "What the marks mean" }, key);
@@ -179,48 +177,96 @@ export function buildKey(views, timelines, id, width) {
 
 const hasAgain = (timeline) => timeline.stays.columns.again.some((frame) => frame < NEVER);
 
-// Legend: what patterns, marks and shapes mean.
+const TICK = "M-3,0.3L-0.9,2.4L3.2,-2.4";
+// Signs: pieces of a drawing around 0, 0: path, fill, edge.
+const SIGNS = {
+  completion: [
+    ["M-6,0a6,6 0 1 0 12,0a6,6 0 1 0 -12,0", "go"],
+    [TICK, null, "card"],
+  ],
+  accept: [[TICK, null, "go"]],
+  waits: [
+    ["M-6.5,-6.5h13v13h-13z", "card", "stop"],
+    ["M-3.5,-3.5h7v7h-7z", "blue"],
+  ],
+  eye: [
+    ["M-7,0Q0,-7.5 7,0Q0,7.5 -7,0Z", "card", "stop"],
+    ["M-2.4,0a2.4,2.4 0 1 0 4.8,0a2.4,2.4 0 1 0 -4.8,0", "stop"],
+  ],
+  passed: [["M-7,-3Q0,6 7,-3", null, "stop"]],
+  lock: [
+    ["M-3,-1V-3.5A3,3 0 0 1 3,-3.5V-1", null, "stop"],
+    ["M-4.5,-1h9v7h-9z", "stop"],
+  ],
+  wrong: [["M-6,0a6,6 0 1 0 12,0a6,6 0 1 0 -12,0", null, "bad"]],
+  flag: [["M-5,6V-6L5,-3L-5,1", "stop-pale", "stop"]],
+};
+const CIRCLE = SIGNS.wrong[0][0];
+
+// What is in the legend of each form of drawing.
+function entriesOf(timeline, marks) {
+  const { form, groups } = timeline.picture;
+  const sign = (name) => (group) => {
+    for (const [d, fill, edge] of SIGNS[name])
+      svg(
+        "path",
+        { d, style: `fill:${fill ? `var(--qf-${fill})` : "none"}`, "stroke-width": 1.8, ...inEdge(edge) },
+        group,
+      );
+  };
+  const cell = (name, fill, isDotted) => (group) => {
+    const box = svg("g", { class: name }, group);
+    svg("rect", { x: -6.5, y: -6.5, width: 13, height: 13, rx: 2, fill }, box);
+    if (isDotted) svg("circle", { r: 2.6, class: "qf-glyph-plain" }, box);
+  };
+  const held = (group) => svg("path", { d: CIRCLE, fill: marks.held, ...inEdge("stop") }, group);
+  const path = (d, looks) => (group) => svg("path", { d, ...looks }, group);
+  const again = hasAgain(timeline) ? [[path(AGAIN, { class: "qf-again" }), "redelivered"]] : [];
+  if (form === "strip")
+    return [
+      [sign("completion"), "completion"],
+      [held, "held completion"],
+      [sign("flag"), "a sync, as long as it waits"],
+    ];
+  if (form === "conveyor")
+    return [
+      [sign("eye"), "where a consumer looks"],
+      [sign("passed"), "passed over"],
+      [sign("lock"), "the number of its group's owner"],
+      [path(CIRCLE, { class: "qf-legend-place" }), "at that consumer, still on the queue"],
+      [sign("wrong"), "removed before it was added"],
+      ...again,
+    ];
+  const shapes = groups.slice(0, 10).map((name, index) => [name, index + 1]);
+  shapes.sort(([one], [other]) => one.localeCompare(other, "en", { numeric: true }));
+  return [
+    [cell("qf-cell qf-cell-free", "none"), "free"],
+    [cell("qf-cell qf-cell-full", "none", true), "outstanding"],
+    [cell("qf-cell qf-cell-held", marks.held), "completion held"],
+    [(group) => svg("rect", { x: -5.5, y: -5.5, width: 11, height: 11, rx: 2, class: "qf-sent" }, group), "on its way"],
+    [sign("waits"), "waits to be sent"],
+    [cell("qf-entry qf-entry-full", "none"), "on the queue"],
+    [cell("qf-taken", marks.taken), "at a consumer, too"],
+    [sign("completion"), "completion"],
+    [sign("accept"), "accept"],
+    ...again,
+    ...shapes.map(([name, number]) => [path(shapeOf(number), { fill: colorOf(number), class: "qf-glyph" }), name]),
+  ];
+}
+
+const inEdge = (colour) => (colour ? { stroke: `var(--qf-${colour})` } : {});
+
+// Legend: what patterns, marks, signs and shapes mean; returned is how far down its last line is.
 function buildLegend(root, timeline, y, geometry, marks) {
   const group = svg("g", { class: "qf-legend", transform: `translate(8,${y})` }, root);
   let [x, line] = [0, 0];
-  const item = (draw, label) => {
+  for (const [draw, label] of entriesOf(timeline, marks)) {
     const width = 37 + textWidth(label);
     if (x + width > geometry.width - 16) [x, line] = [0, line + 18];
-    draw(x, line);
+    draw(svg("g", { transform: `translate(${x + 6.5},${line - 4.5})` }, group));
     svg("text", { x: x + 19, y: line }, group, label);
     x += width;
-  };
-  const cell =
-    (name, fill, state = "") =>
-    (at, down) => {
-      const box = svg("g", { class: name }, group);
-      svg("rect", { x: at, y: down - 11, width: 13, height: 13, rx: 2, fill }, box);
-      if (state) svg("circle", { cx: at + 6.5, cy: down - 4.5, r: 2.6, class: "qf-glyph-plain" }, box);
-    };
-  item(cell("qf-cell qf-cell-free", "none"), "free");
-  item(cell("qf-cell qf-cell-full", "none", "full"), "outstanding");
-  item(cell("qf-cell qf-cell-held", marks.held), "held: its completion is withheld");
-  item(
-    (at, down) => svg("rect", { x: at + 1, y: down - 10, width: 11, height: 11, rx: 2, class: "qf-sent" }, group),
-    "on its way, not counted yet",
-  );
-  item(cell("qf-entry qf-entry-full", "none"), "waiting on the queue");
-  item(cell("qf-taken", marks.taken), "at a consumer, still on the queue");
-  if (hasAgain(timeline)) {
-    item(
-      (at, down) => svg("path", { d: AGAIN, class: "qf-again", transform: `translate(${at + 6},${down - 5})` }, group),
-      "redelivered",
-    );
   }
-  const names = timeline.picture.groups.map((name, index) => [name, index + 1]).slice(0, 10);
-  names.sort(([one], [other]) => one.localeCompare(other, "en", { numeric: true }));
-  const glyph = (number) => (at, down) =>
-    svg(
-      "path",
-      { d: shapeOf(number), fill: colorOf(number), class: "qf-glyph", transform: `translate(${at + 7},${down - 4.5})` },
-      group,
-    );
-  for (const [name, number] of names) item(glyph(number), name);
   return line;
 }
 

@@ -131,8 +131,8 @@ export class WhyPanel {
     this.light(0, null);
   }
 
-  // Beside what was asked about: on the right if there is room, else on the left, else below or above; always within
-  // the scene.
+  // Beside what was asked about: on the right if there is room, else on the left, else below or above; within the
+  // scene, if it does not cover it there.
   settle() {
     const { card, near, root } = this;
     const [wide, tall] = [card.offsetWidth, card.offsetHeight];
@@ -144,12 +144,10 @@ export class WhyPanel {
         : isBeside
           ? near.left - 10 - wide
           : clamp((near.left + near.right - wide) / 2, 8, Math.max(8, most));
-    const top = isBeside
-      ? (near.top + near.bottom - tall) / 2
-      : near.bottom + 10 <= deep
-        ? near.bottom + 10
-        : near.top - 10 - tall;
-    set(card, { style: `left:${Math.round(left)}px;top:${Math.round(clamp(top, 8, Math.max(8, deep)))}px` });
+    const isAbove = near.bottom + 10 > deep && near.top - 10 - tall >= 8;
+    const besides = clamp((near.top + near.bottom - tall) / 2, 8, Math.max(8, deep));
+    const top = isBeside ? besides : isAbove ? near.top - 10 - tall : near.bottom + 10;
+    set(card, { style: `left:${Math.round(left)}px;top:${Math.round(top)}px` });
   }
 
   // Say why there is no answer; one that comes later takes its place.
