@@ -7,12 +7,14 @@ the marks that are under way, and by nothing else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import pytest
-from ledger_of_events import counts_by_frame
+from ledger_of_events import Counts, counts_by_frame
+from test_motion import saved
 from test_scripts import evaluate, node
 
 from qflow.labs import (
@@ -26,8 +28,9 @@ from qflow.labs import (
     recorded_picture,
 )
 from qflow.labs.picture import Comparison, Picture, pictures_of
+from qflow.labs.topology import Topology
 
-__all__ = ["node"]
+__all__ = ["node", "saved"]
 
 TOUR = {"stop": 40, "resume": 10, "limit": 60, "capacity": 10, "prefetch": 4, "rate": 100, "service": 0.04}
 LABS: dict[str, Callable[[], Picture | Comparison]] = {
@@ -52,19 +55,88 @@ def pictures(name: str) -> list[Picture]:
 
 @pytest.mark.parametrize("name", LABS)
 def test_a_picture_at_rest_counts_what_the_trace_says(name):
+    said = 0
     for picture in pictures(name):
         # Of a recording of 16,000 steps every fifth.
         step = 1 + 4 * (picture.frames.count > 10_000)
         rested, truth = evaluate(picture, f"rested(timelines[0], {step})"), counts_by_frame(picture)[::step]
         assert len(rested) == len(truth)
         for seen, true in zip(rested, truth, strict=True):
-            marks, frame = seen.pop("marks"), seen.pop("frame")
+            marks, frame, words = (seen.pop(name) for name in ("marks", "frame", "words"))
             if picture.drawing.get("form") == "conveyor":
                 # It has no cards of producers, nor a gate.
                 assert seen["consumer"] == true["consumer"], frame
                 continue
             assert seen == true, frame
             assert marks.get("held", 0) == sum(held for _, held in true["queue"]), frame
+            said += check_words(picture.frames.topology, words, true)
+    is_on = any(picture.frames.transitions for picture in pictures(name))
+    assert said > 20 or not is_on, "few of its numbers were said"
+
+
+def check_words(topology: Topology, words: list[str], true: Counts) -> int:
+    """Check the numbers in the words of a step; return how many there were."""
+    step, outlook = words
+    depths = {spot.name: depth for spot, (depth, _) in zip(topology.queues, true["queue"], strict=True)}
+    found = re.findall(r"(\d+) on ([\w.-]+)(?:, more than (\d+))?: flow control turns ON", step)
+    left = re.findall(r"(\d+) left on ([\w.-]+): flow control turns OFF", step)
+    for number, queue, *stop in [*found, *left]:
+        assert int(number) == depths[queue] and all(int(number) > int(one or 0) for one in stop), step
+    room = {
+        spot.name: spot.capacity - one[1]
+        for spot, one in zip(topology.producers, true["producer"], strict=True)
+    }
+    may_send = re.findall(r"(\S+) may send (\d+) more", outlook)
+    waits = re.findall(r"(\S+) waits until", outlook)
+    assert all(room[name] == int(number) > 0 for name, number in may_send), outlook
+    assert all(room[name] == 0 for name in waits), outlook
+    return len(found) + len(left) + len(may_send) + len(waits)
+
+
+READ = """() => [...document.querySelectorAll(".qf-view")].map((view) => {
+    const members = (kind, read) => [...view.querySelectorAll(`.qf-${kind}`)].map((part) => {
+        const words = part.querySelector(":scope > .qf-count, .qf-cell-count, .qf-depth")?.textContent.match(/\\d+/g) ?? [];
+        return [words.map(Number), ...read((what) => part.querySelectorAll(what).length, part)];
+    });
+    const gate = (part) => Number(part.querySelector(".qf-gate-number, .qf-gate-word")?.textContent || 0);
+    const entries = ".qf-entry-full, .qf-entry-held, .qf-entry-taken";
+    const sent = ".qf-cell-full, .qf-cell-held";
+    return {
+        producer: members("producer", (count) => [count(sent), count(".qf-cell-held"), count(".qf-cell")]),
+        queue: members("queue", (count, part) =>
+            [count(entries), count(".qf-entry-held"), gate(part), count(".qf-depth")]),
+        consumer: members("consumer", (count) => [count(".qf-slot-full"), count(".qf-slot")]),
+    };
+})"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", [name for name in LABS if name != "groups"])
+def test_what_is_written_is_drawn_and_is_what_the_trace_says(saved, name):
+    """At a few steps, in the browser: the numbers on cards and tanks beside the cells that are filled."""
+    shown = LABS[name]()
+    saved.open(shown)
+    truths = [counts_by_frame(picture) for picture in pictures(name)]
+    for share in (0.08, 0.2, 0.45, 0.7, 0.95):
+        first = pictures(name)[0]
+        time = int(share * first.run.end)
+        saved.scene("scene.player.show(scene.player.track.at(value));", time)
+        for picture, truth, seen in zip(pictures(name), truths, saved.page.evaluate(READ), strict=True):
+            true = truth[picture.frames.index_at(time)]
+            for (words, taken, held, cells), (_, outstanding, is_held) in zip(
+                seen["producer"], true["producer"], strict=True
+            ):
+                assert words[0] == outstanding
+                assert not cells or (taken, held) == (outstanding, is_held)
+            for (words, entries, held, gate, is_fluid), (depth, is_held) in zip(
+                seen["queue"], true["queue"], strict=True
+            ):
+                assert (words or [0])[0] == depth
+                assert is_fluid or (entries, held) == (depth, is_held)
+                assert gate in (0, is_held)
+            for (words, taken, slots), (holds, _) in zip(seen["consumer"], true["consumer"], strict=True):
+                assert (words or [0])[0] == holds
+                assert not slots or taken == holds
 
 
 @pytest.mark.parametrize(("name", "speed"), [("tour", 0.1), ("a small window", 1.0), ("capacity", 0.1)])

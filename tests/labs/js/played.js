@@ -3,6 +3,7 @@
 import { Conveyor } from "../../../qflow/labs/static/conveyor.js";
 import { Motion } from "../../../qflow/labs/static/motion.js";
 import { Track } from "../../../qflow/labs/static/track.js";
+import { outlookSentence, stepSentence } from "../../../qflow/labs/static/words.js";
 
 const spot = () => [0, 0, 8];
 const path = { getAttribute: () => "", getTotalLength: () => 1, getPointAtLength: () => ({ x: 0, y: 0 }) };
@@ -63,7 +64,7 @@ function begun(timeline, speed) {
   return { track, pace, motion };
 }
 
-// What is counted at each step, where the picture rests there, and how many marks of held completions are drawn.
+// What is counted and said at each step, where the picture rests there, and how many held completions are drawn.
 export function rested(timeline, step = 1) {
   const { track, pace, motion } = begun(timeline, 0.1);
   return Array.from({ length: Math.ceil(timeline.count / step) }, (_, at) => {
@@ -72,7 +73,9 @@ export function rested(timeline, step = 1) {
     const now = { clock, pace, air: { landed: clock, landing: 6 * pace, horizon: clock } };
     const marks = recorder();
     motion.paint(marks.brush, now, frame);
-    return { frame, ...numbersOf(motion.count(now, frame)), marks: marks.put };
+    const counted = motion.count(now, frame);
+    const words = [stepSentence(timeline, frame), outlookSentence(timeline, frame, counted)];
+    return { frame, ...numbersOf(counted), words, marks: marks.put };
   });
 }
 
