@@ -132,11 +132,11 @@ export class Hand {
   followGrip(element) {
     const card = element.parentElement.querySelector(".qf-card");
     const [wide, high] = ["width", "height"].map((name) => Number(card.getAttribute(name)));
-    const tall = element.querySelector(".qf-grip").getBBox().height;
+    const grip = element.querySelector(".qf-grip").getBBox();
     const { x, y } = new DOMPoint(...this.held.hand).matrixTransform(element.parentElement.getScreenCTM().inverse());
-    set(element, {
-      transform: `translate(${clamp(x - 3, 7, wide - 13)},${clamp(y - tall / 2, 7, Math.max(7, high - tall - 2))})`,
-    });
+    const [left, right] = [2 + grip.width / 2, wide - 2 - grip.width / 2];
+    const top = clamp(y - grip.height / 2, 2, Math.max(2, high - grip.height - 2));
+    set(element, { transform: `translate(${clamp(x, left, right) - 3},${top - grip.y})` });
   }
 
   // The next question waits for the picture that answers the last, or else a hand that moves on would never see one;

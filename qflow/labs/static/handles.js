@@ -35,10 +35,10 @@ export function askRest(model, setting, value, heard) {
 export function buildGrip(group, timeline, settings, spot, value, { end: [atEnd, y, tall], pull }) {
   const handle = handleOf(timeline, ...settings.flatMap((setting) => [setting, `${setting}-${spot.name}`]));
   if (!handle) return;
-  // Inside its card, whatever room its cells take.
-  const x = Math.min(atEnd, Number(group.querySelector(".qf-card").getAttribute("width")) - 13);
-  const grip = svg("g", { transform: `translate(${x},${y})` }, group);
   const [wide, high] = timeline.isPhone ? [30, Math.max(30, tall + 6)] : [16, tall + 6];
+  // Inside its card, whatever room its cells take.
+  const x = Math.min(atEnd, Number(group.querySelector(".qf-card").getAttribute("width")) - 5 - wide / 2);
+  const grip = svg("g", { transform: `translate(${x},${y})` }, group);
   svg("rect", { x: 3 - wide / 2, y: (tall - high) / 2, width: wide, height: high, rx: 8, class: "qf-grip" }, grip);
   svg("path", { d: `M1,${tall / 2 - 5}v10M5,${tall / 2 - 5}v10`, class: "qf-grip-lines" }, grip);
   svg("title", {}, grip, `${settings[0]} ${value}: drag, or use the arrow keys`);
