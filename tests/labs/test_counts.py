@@ -95,7 +95,8 @@ def check_words(topology: Topology, words: list[str], true: Counts) -> int:
 
 READ = """() => [...document.querySelectorAll(".qf-view")].map((view) => {
     const members = (kind, read) => [...view.querySelectorAll(`.qf-${kind}`)].map((part) => {
-        const words = part.querySelector(":scope > .qf-count, .qf-cell-count, .qf-depth")?.textContent.match(/\\d+/g) ?? [];
+        const said = part.querySelector(":scope > .qf-count, .qf-cell-count, .qf-depth");
+        const words = said?.textContent.match(/\\d+/g) ?? [];
         return [words.map(Number), ...read((what) => part.querySelectorAll(what).length, part)];
     });
     const gate = (part) => Number(part.querySelector(".qf-gate-number, .qf-gate-word")?.textContent || 0);
