@@ -219,7 +219,7 @@ qf.trace_lab(recordings / "capacity-165.csv.gz")
 # is predicted:
 
 # %% id="what-if"
-same = qf.predict(workload, log, compare_models=False, replays=9)
+same = qf.predict(workload, log, replays=9)
 same
 
 # %% [markdown] id="how-sure-text"
@@ -295,7 +295,7 @@ assert sum(inside) >= 0.75 * 3 * len(rows)
 
 # %% id="infer"
 wrong = workload.with_queue("orders", {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200})
-read = qf.predict(wrong, log, infer=True, compare_models=False, replays=1)
+read = qf.predict(wrong, log, infer=True, replays=1)
 print(*read["inferred"]["sentences"], sep="\n")
 
 # %% [markdown] id="what-if-other-text"
@@ -303,7 +303,7 @@ print(*read["inferred"]["sentences"], sep="\n")
 
 # %% id="what-if-other"
 lower = qf.Settings(queues={"orders": {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200}})
-other = qf.predict(workload, log, lower, compare_models=False, replays=3)
+other = qf.predict(workload, log, lower, replays=3)
 other
 
 # %% [markdown] id="what-if-then"
@@ -371,7 +371,7 @@ print(
 # the least demand that fits the log and the most, and if they differ the answer is a bound:
 
 # %% id="bound"
-bound = qf.predict(eager, qf.ClientLog("two demands", recorded), higher, compare_models=False, replays=4)
+bound = qf.predict(eager, qf.ClientLog("two demands", recorded), higher, replays=4)
 print(*[line for line in bound.text().splitlines() if "at least" in line], sep="\n")
 
 # %% id="bound-check" jupyter={"source_hidden": true}

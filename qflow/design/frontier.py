@@ -654,7 +654,7 @@ def _all_rows(
     """Return the rows of all choices, in their order, and whether Ctrl-C left any of them out."""
     first, rest = tried(grid[0]), grid[1:]
     if progress is not None:
-        progress(1)
+        progress(1, len(grid))
     sent = max((row.costs.transfers // row.costs.scale for row in first), default=0)
     processes = 1 if sent * len(grid) < ALONE else None
     found: dict[int, list[FrontierRow]] = {}
@@ -664,7 +664,7 @@ def _all_rows(
             for done, (place, rows) in enumerate(results, 2):
                 found[place] = rows
                 if progress is not None:
-                    progress(done)
+                    progress(done, len(grid))
     except KeyboardInterrupt:
         if not any((first, *found.values())):
             raise

@@ -313,36 +313,44 @@ def recommend(
     if not tried.runs:
         # Ctrl-C: what the choice cost, at scale.
         tried.take_as_it_is([of_part[0] for of_part in ranked])
-    traffic, made, runs = traffic_of(workload), tried.made, tried.runs
+    as_declared = _costs(message_limit, tried.scale_for(ENOUGH), (), declared, workload)
+    return _recommendation(tried, before, rows, as_declared, bounds or {}, is_whole=is_whole)
+
+
+def _recommendation(
+    tried: _Tried,
+    before: Mapping[str, Verdict],
+    rows: list[FrontierRow],
+    declared: Costs,
+    bounds: Mapping[str, Demand],
+    *,
+    is_whole: bool,
+) -> Recommendation:
+    """Return the settings that simulations left, judged by the bound once more."""
+    workload, made, runs = tried.workload, tried.made, tried.runs
+    traffic, verdicts = traffic_of(workload), judge_workload(made)
     chosen = {queue: row for row in tried.rows for queue in row.arguments}
-    verdicts = judge_workload(made)
     for queue in chosen:
         if verdicts[queue].can_overflow:
             raise DesignError(f"queue {queue!r}: {verdicts[queue].reasons[0]}")
-    as_declared = _costs(message_limit, tried.scale_for(ENOUGH), (), declared, workload)
+    kept = [queue for queue in workload.queues if queue not in chosen]
+    consumers = zip(workload.consumers, made.consumers, strict=True)
     return Recommendation(
         made,
         {queue: chosen[queue] for queue in workload.queues if queue in chosen},
         _with_seen(verdicts, traffic, runs),
-        _with_seen(before, traffic, [as_declared]),
+        _with_seen(before, traffic, [declared]),
         rows,
-        as_declared,
+        declared,
         runs[0],
-        {
-            queue: _why_kept(queue, verdicts[queue], bool(traffic[queue]))
-            for queue in workload.queues
-            if queue not in chosen
-        },
+        {queue: _why_kept(queue, verdicts[queue], bool(traffic[queue])) for queue in kept},
         _ranges(runs),
         find_unrouted(workload, traffic),
-        tuple(Outcome.of(goal, runs) for goal in goals),
+        tuple(Outcome.of(goal, runs) for goal in tried.goals),
         runs,
-        {
-            old.name: (old.prefetch, new.prefetch)
-            for old, new in zip(workload.consumers, made.consumers, strict=True)
-        },
+        {old.name: (old.prefetch, new.prefetch) for old, new in consumers},
         is_whole,
-        bounds or {},
+        bounds,
     )
 
 
@@ -376,7 +384,7 @@ def _search(
     best: dict[Part, FrontierRow] = {}
     fresh, tried, is_whole = list(dict.fromkeys(row.choice for row in begin)), set[Choice](), True
     for _ in range(_ROUNDS):
-        shown = progress and partial(_show_search, progress, len(fresh))
+        shown = progress and partial(_show_search, progress)
         found, is_whole = trials.rows(fresh, shown)
         tried.update(fresh)
         better: dict[Part, FrontierRow] = {}
@@ -390,8 +398,8 @@ def _search(
     return list(best.values()) or list(begin), is_whole
 
 
-def _show_search(progress: Progress, count: int, done: int) -> None:
-    progress(done, count, "searching around the choice")
+def _show_search(progress: Progress, done: int, total: int | None = None, part: str = "") -> None:
+    progress(done, total, part or "searching around the choice")
 
 
 def _use(goals: Sequence[Goal], row: FrontierRow) -> float:
@@ -412,8 +420,8 @@ class _Tried:
         *,
         is_long: bool,
     ) -> None:
-        self._workload, self._limits, self._limit = workload, limits, message_limit
-        self._goals, self._progress, self._declared = goals, progress, declared
+        self.workload, self._limits, self._limit = workload, limits, message_limit
+        self.goals, self._progress, self._declared = goals, progress, declared
         self._is_long = is_long
         self.scale = self.scale_for(JUDGED if is_long else MOST)
         sent = sum(expected_messages(producer, workload.duration) for producer in workload.producers)
@@ -422,26 +430,26 @@ class _Tried:
 
     def scale_for(self, messages: int) -> int:
         """Return the divisor with which the workload sends ``messages``; 1 if the user gave their number."""
-        return scale_of(self._workload, self._limits, messages) if self._limit is None else 1
+        return scale_of(self.workload, self._limits, messages) if self._limit is None else 1
 
     @property
     def is_enough(self) -> bool:
         """Whether all goals hold."""
-        return all(Outcome.of(goal, self.runs).verdict == "holds" for goal in self._goals)
+        return all(Outcome.of(goal, self.runs).verdict == "holds" for goal in self.goals)
 
     @property
     def is_missed(self) -> bool:
         """Whether the worst run breaks a goal."""
-        return _worst_of(self._goals, self.runs) >= 1
+        return _worst_of(self.goals, self.runs) >= 1
 
     def simulate_ranked(self, rows: Sequence[FrontierRow]) -> bool:
         """Simulate the best choices, the next ones if they fail; return False if Ctrl-C ended it."""
         parts = dict.fromkeys(row.part for row in rows)
-        ranked = [_rank([row for row in rows if row.part == part], self._goals) for part in parts]
+        ranked = [_rank([row for row in rows if row.part == part], self.goals) for part in parts]
         for place in range(max(map(len, ranked))):
             found = [of_part[min(place, len(of_part) - 1)] for of_part in ranked]
             # The next choice is tried only while the goals do not hold, and if its own costs keep them.
-            if place and (self.is_enough or worst_use(self._goals, found[0].costs) >= 1):
+            if place and (self.is_enough or worst_use(self.goals, found[0].costs) >= 1):
                 break
             if not self.simulate(found):
                 return False
@@ -449,7 +457,7 @@ class _Tried:
 
     def simulate(self, rows: Sequence[FrontierRow]) -> bool:
         """Simulate a choice for each part, and keep it if it is the best; return False after Ctrl-C."""
-        made = _apply(self._workload, rows)
+        made = _apply(self.workload, rows)
         try:
             self._keep(made, rows, self._play(made, rows))
             # With less prefetch fewer messages wait in a window.  One run decides whether that is better,
@@ -464,7 +472,7 @@ class _Tried:
     def take_as_it_is(self, rows: Sequence[FrontierRow]) -> None:
         """Take a choice after one run, at the scale of those that are tried."""
         self.scale = self.scale_for(ENOUGH)
-        made = _apply(self._workload, rows)
+        made = _apply(self.workload, rows)
         self._keep(made, rows, self._play(made, rows, 1))
 
     def _play(self, made: Workload, rows: Sequence[FrontierRow], count: int = 0) -> list[Costs]:
@@ -484,7 +492,7 @@ class _Tried:
         return [runs[place] for place in range(count)]
 
     def _keep(self, made: Workload, rows: Sequence[FrontierRow], runs: list[Costs]) -> None:
-        use, kept = _worst_of(self._goals, runs), _worst_of(self._goals, self.runs)
+        use, kept = _worst_of(self.goals, runs), _worst_of(self.goals, self.runs)
         # The same settings with another prefetch are better already.
         if not self.runs or use < kept or (list(rows) == self.rows and use == kept):
             self.made, self.rows, self.runs = made, list(rows), runs

@@ -142,7 +142,7 @@ def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Char
 def _predicted_depth(report: Prediction, queue: str | None) -> Chart:
     """Return a chart of a predicted depth: a band of what most replays have, and the one that is shown."""
     # Who draws no prediction waits for no import of them: each lab's first picture would.
-    from qflow.prediction.summary import in_words
+    from qflow.prediction.report import in_words
 
     queues = report["queues"]
     if queue is not None and queue not in queues:

@@ -359,8 +359,8 @@ def _play(
 def _thresholds(clean: CleanLog, audited: Audit, workload: Workload) -> list[str]:
     """Return the thresholds that the log shows, where those of the workload are disproved or unknown."""
     from qflow.logs.client_log import ClientLog
+    from qflow.logs.inferred_thresholds import contradiction_of, infer_thresholds
     from qflow.logs.log_file import LogError
-    from qflow.prediction.inferred_thresholds import contradiction_of, infer_thresholds
     from qflow.workload.model import is_unseen
 
     if not contradiction_of(audited.findings) and not any(map(is_unseen, workload.queues.values())):

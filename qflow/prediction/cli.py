@@ -75,7 +75,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Predict, and print the report; or score a receipt."""
     from qflow.logs.workload_file import unseen_capacities
-    from qflow.prediction.predict import report_text
+    from qflow.prediction.report import report_text
     from qflow.prediction.summary import receipt_of
     from qflow.workload import Workload
     from qflow.workload.cli import look_over

@@ -35,6 +35,7 @@ from qflow.prediction.evidence import (
     Sends,
     catches_up,
     demand_of,
+    from_origin,
     likely_due,
     read_sends,
     seen_rows,
@@ -109,19 +110,24 @@ def unknown_demand(log: ClientLog, workload: Workload) -> dict[str, Demand]:
 
 
 class LogModel:
-    """The evidence of a log, gathered once; :meth:`extraction` returns a workload for it."""
+    """The evidence of a log, gathered once; :meth:`extraction` returns a workload for it.
+
+    Its ``log`` and ``workload`` are those given, with times since the log's clock began; ``end`` is the
+    duration in microseconds.
+    """
 
     def __init__(self, log: ClientLog, workload: Workload, detail: str = "full") -> None:
         require(detail in DETAILS, "extract", "detail", detail, " or ".join(map(repr, DETAILS)))
-        self._workload, self._end = workload, round(workload.duration * SECOND)
+        log, workload, self.span = from_origin(log, workload)
+        self.log, self.workload, self.end = log, workload, round(workload.duration * SECOND)
         rows = seen_rows(log, workload)
         own = {producer.name: rows.get(producer.name, []) for producer in workload.producers}
-        self._sends = {name: read_sends(rows, self._end) for name, rows in own.items()}
+        self._sends = {name: read_sends(rows, self.end) for name, rows in own.items()}
         self.catches_up = {name: catches_up(sends.sent) for name, sends in self._sends.items()}
         self.demands: dict[str, Demand] = {}
         for producer in workload.producers:
             name, stated = producer.name, producer.demand
-            found = demand_of(own[name], self._sends[name], self._end)
+            found = demand_of(own[name], self._sends[name], self.end)
             allowed = f"at least the {found.at_least:.4g} messages/s that it sent"
             # A stated demand is often a rounded one: 100 messages/s for 101 that were sent is accepted.
             is_right = stated is None or stated >= _ROUNDING * found.at_least
@@ -164,7 +170,7 @@ class LogModel:
         require(bound in BOUNDS, "extract", "bound", bound, " or ".join(map(repr, BOUNDS)))
         model = model or self.model
         producers = []
-        for producer in self._workload.producers:
+        for producer in self.workload.producers:
             times = self._times(producer, model, bound)
             producer = _as_recorded(producer, self._sends[producer.name].sent, model, times)
             if producer.window == "ideal" and not producer.session:
@@ -172,14 +178,14 @@ class LogModel:
                 # costs from the waits that its window causes, and the engine simulates those waits itself.
                 producer = replace(producer, network=self._networks[producer.name])
             producers.append(producer)
-        extracted = self._workload.replace(producers=tuple(producers), consumers=self._consumers)
+        extracted = self.workload.replace(producers=tuple(producers), consumers=self._consumers)
         return Extraction(extracted, model, self.demands, self.catches_up)
 
     def _times(self, producer: Producer, model: str, bound: str) -> list[int]:
         """Return the due times of a producer's messages, or its think times, in microseconds."""
         sends, demand = self._sends[producer.name], self.demands[producer.name]
         if demand.is_stated:
-            times = _stated_times(producer, self._end)
+            times = _stated_times(producer, self.end)
         elif model == "closed" and not self.catches_up[producer.name]:
             return _think_times(sends.sent)
         elif model == "closed" or demand.is_known:

@@ -10,36 +10,35 @@ of the mean depth, 3 points of the share of time ON, 10 % of the stops (or 2), 3
 - How a completion's work grows (:func:`qflow.prediction.costs.growth`).  With its median alone
   ``capacity-165`` has 6 stops, and 1 was recorded; the clients of ``overflow-despite-flow-control`` under the
   settings of ``bytes-and-count`` miss the mean depth.
-- The pace of each client over time (:func:`_client_pace`), from the episodes in which a producer that a
-  stopped queue has released catches up.  With the median of all instead, ``groups-skewed`` misses the share
-  of time ON; two queues of ``fleet`` miss stops and mean depth.
 - The ticks of the broker's system (:func:`_is_ticking`, CN-29): delays of acknowledgements end at them, so
   what several clients settle or send comes to the broker at the same instant (CN-30).  Without it
   ``groups-release`` has 23 stops, and 28 to 30 were recorded.
 - How late clients wake up (:func:`wakes`), and later where several are woken at once.  Without it no session
   of ``fanout-wide`` ends, and ``bytes-and-count-low`` has twice its stops.
-- Where a log shows no ticks, the credit delays of each consumer over time (:func:`_course`).
 - The same of all consumers together, for one that shows too few of its own (:class:`AckDelay`).  Without it a
   queue of ``fleet`` misses the mean depth.
-- The load of the machine, which lengthens the way to the broker (:func:`_machine_load`).  Without it two
-  queues of ``fleet`` miss throughput and mean depth.
+
+- When credit came late: later than ticks explain (:func:`_interruptions`); where a log shows no ticks, each
+  delay (:func:`_course`).  Replays move them (CN-31).  Without it
+  other runs of ``fanout-one-slow`` and ``bytes-and-count`` lie in 72 of 100 intervals, with it in 82.
+
+How the machine's load lengthens the way to the broker, and the pace of each producer over time, were part of
+this until no draws of recorded programs were used any more; without them as many values are held.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise, zip_longest
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from math import cos, fsum, hypot, pi, sin
-from statistics import mean, median, quantiles
+from statistics import median, quantiles
 from typing import NamedTuple
 
-from qflow.logs.client_log import round_trips
 from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import (
-    ANSWERED,
     FEW,
     MANY,
     CreditReturn,
@@ -52,13 +51,10 @@ from qflow.prediction.costs import (
 )
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
-from qflow.workload.network import TICK, Course, Network, Steps
+from qflow.workload.network import TICK, Network, Steps
 
 _HELD = 15_000
 """Microseconds: a wait that lasts longer than that was for what a consumer would settle."""
-
-_STOPPED = 100_000
-"""Microseconds: a block that lasts longer than that was a stopped queue's."""
 
 
 def add_spell(
@@ -70,160 +66,13 @@ def add_spell(
     steps += [(since, value), (until, usual)]
 
 
-# When work took longer
-
-
-@dataclass(slots=True)
-class _Episode:
-    """A time in which a released producer works without a pause, in microseconds."""
-
-    begin: int
-    end: int
-    # With all interruptions; and of waiting for the broker.
-    worked: float = 0.0
-    waited: float = 0.0
-    sends: int = 0
-    # For each completion learned of, how many messages had been sent before.
-    reports: list[int] = field(default_factory=list)
-
-    @property
-    def is_conclusive(self) -> bool:
-        """Whether it has enough work, and more of it than of waiting for held messages."""
-        return self.sends + len(self.reports) >= FEW and self.waited <= self.worked
-
-
-def _episodes(rows: Sequence[LogRow], round_trip: float = 0.0) -> list[_Episode]:
-    """Return the times in which a producer catches up after a stopped queue released it."""
-    found: list[_Episode] = []
-    episode: _Episode | None = None
-    before = LogRow(0, "", "", "", "", 0, "")
-    sent = 0
-    for row in rows:
-        gap = row.ts_us - before.ts_us
-        is_answer = row.event in ("complete", "unblock")
-        if before.event in ("block", "unblock") and is_answer and gap >= _STOPPED:
-            episode = _Episode(row.ts_us, row.ts_us)
-            found.append(episode)
-        elif row.event == "transfer" and gap >= ANSWERED and before.event != "unblock":
-            # It waited for its next message to fall due, so it has caught up.
-            episode = None
-        elif episode is not None:
-            waited = 0.0
-            if is_answer and before.event != "complete":
-                waited = gap if gap >= ANSWERED else min(gap, round_trip)
-            episode.end = row.ts_us
-            episode.waited += waited
-            episode.worked += gap - waited
-            if row.event == "transfer":
-                episode.sends += 1
-            elif row.event == "complete":
-                episode.reports.append(sent)
-        sent += row.event == "transfer"
-        before = row
-    return found
-
-
-_SLOWEST = 100.0
-"""A machine that is slower than that does not work at all."""
-
-
-def _pace_factors(work: Work, rows: Sequence[LogRow]) -> list[tuple[_Episode, float]]:
-    """Return the conclusive episodes of a producer, each with its factor of slowness."""
-    found: list[tuple[_Episode, float]] = []
-    for episode in _episodes(rows, work.round_trip):
-        usual = episode.sends * work.send_cost + sum(map(work.report_cost.of, episode.reports))
-        factor = round(min(_SLOWEST, episode.worked / usual), 3) if usual > 0 else 0.0
-        if episode.is_conclusive and factor > 0:
-            found.append((episode, factor))
-    return found
-
-
-_ENOUGH_EPISODES = 10
-"""Episodes of all producers that are enough for a median; each that is missing counts as a factor of 1."""
-
-_NEAR = 2_000_000
-"""Microseconds before and after an episode for which its factor holds, as long as no other is nearer."""
-
-
-def _usual_pace(factors: Iterable[float]) -> float:
-    """Return the median of the factors of all producers' episodes."""
-    found = list(factors)
-    return round(median(found + [1.0] * (_ENOUGH_EPISODES - len(found))), 3)
-
-
-def _client_pace(own: Sequence[tuple[_Episode, float]], usual: float) -> Steps:
-    """Return one client's factor of slowness over time."""
-    steps: list[tuple[float, float]] = [(0.0, usual)]
-    last = -_NEAR
-    for episode, factor in own:
-        since = max(0, episode.begin - _NEAR, (last + episode.begin) // 2)
-        last = episode.end
-        add_spell(steps, since / SECOND, (last + _NEAR) / SECOND, factor, usual)
-    return tuple(steps)
-
-
 # The way between a client and the broker
 
-_WINDOW = 250_000
-"""Microseconds over which what all clients show of their machine is taken together."""
 
-_LONELY = 1_000_000
-"""Microseconds: a transfer that takes longer than that to complete is held by a queue."""
-
-_EXTRA = 1_000
-"""Microseconds: less than that is no load, but chance."""
-
-Load = tuple[tuple[float, float], ...]
-"""From which second on the way takes how many microseconds longer."""
-
-
-def _machine_load(by_client: Mapping[str, Sequence[LogRow]]) -> Load:
-    """Return the latency that the machine's other work adds, over time."""
-    # All clients share the machine, so all their lone round trips show it: in each quarter of a second the
-    # median of what they take longer than they usually do.
-    extra: list[tuple[int, float]] = []
-    for rows in by_client.values():
-        trips = [(time, trip) for time, _, trip in round_trips(rows) if trip < _LONELY]
-        if len(trips) >= FEW:
-            usual = median(trip for _, trip in trips)
-            extra += [(time, (trip - usual) / 2) for time, trip in trips]
-    return tuple((since / SECOND, value) for since, value in _loaded_windows(sorted(extra)))
-
-
-def _loaded_windows(extra: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
-    """Return the steps of added latency; nothing for the usual one at the start.
-
-    >>> slow = [(300_000 + n, 4000.0) for n in range(3)]
-    >>> _loaded_windows([(0, 10.0), *slow, *[(900_000 + n, 5.0) for n in range(3)]])
-    [(250000, 4000.0), (500000, 0.0)]
-    """
-    steps: list[tuple[float, float]] = []
-    for window, items in groupby(extra, lambda item: item[0] // _WINDOW):
-        values = [value for _, value in items]
-        found = median(values) if len(values) >= 3 else 0.0
-        if found >= _EXTRA:
-            add_spell(steps, window * _WINDOW, (window + 1) * _WINDOW, round(found, 1), 0.0)
-    return steps
-
-
-def _latencies(load: Load, usual: float) -> Steps:
-    """Return a client's latencies over time in seconds, given its usual one."""
-    return tuple((since, usual + extra / SECOND) for since, extra in load)
-
-
-def _producer_network(
-    work: Work, system: AckDelay, load: Load = (), pace: Steps = (), wakes: tuple[float, ...] = ()
-) -> Network:
+def _producer_network(work: Work, system: AckDelay, wakes: tuple[float, ...] = ()) -> Network:
     """Return the network of a producer: the costs of its sends and completions."""
-    network = work.network()
-    return replace(
-        network,
-        ack_delay=system.shortest / SECOND,
-        tick=system.tick / SECOND,
-        wakes=wakes,
-        latencies=_latencies(load, network.latency),
-        pace=pace,
-    )
+    delay, tick = system.shortest / SECOND, system.tick / SECOND
+    return replace(work.network(), ack_delay=delay, tick=tick, wakes=wakes)
 
 
 def _release_times(rows: Sequence[LogRow]) -> list[int]:
@@ -273,12 +122,6 @@ def _few_of(late: Sequence[int]) -> tuple[float, ...]:
 
 # The credit of a consumer
 
-_TOGETHER = 5
-"""Delays in one window that show the system's, not one consumer's."""
-
-_UNUSUAL = 1.25
-"""How many times the usual delay is more than chance."""
-
 _TOGETHER_AT_TICKS, _MORE_TOGETHER = 0.65, 0.1
 """How near the ends of delays lie to each other if they come at ticks, and how much nearer than begins.
 
@@ -303,8 +146,6 @@ class AckDelay(NamedTuple):
     lateness: float = 0.0
     wakes: tuple[float, ...] = ()
     crowded: tuple[float, ...] = ()
-    # Since when delays take longer, or as usual again: a busy machine lets the broker wait.
-    course: tuple[tuple[int, float], ...] = ()
 
     @classmethod
     def of(cls, returns: Iterable[Sequence[CreditReturn]], woken: Sequence[int] = ()) -> AckDelay:
@@ -334,10 +175,8 @@ class AckDelay(NamedTuple):
                 max(0.0, lateness - median(late)),
                 _few_of(late),
                 _few_of(crowded) if len(crowded) >= FEW else (),
-                tuple(_slow_windows(together, usual)),
             )
-        usual = typical([item.delay for item in together])
-        return cls(shortest, usual, course=tuple(_slow_windows(together, usual)))
+        return cls(shortest, typical([item.delay for item in together]))
 
 
 def _is_ticking(returns: Sequence[CreditReturn]) -> bool:
@@ -353,90 +192,45 @@ def _together(times: Sequence[float]) -> float:
     return hypot(fsum(map(cos, turns)), fsum(map(sin, turns))) / len(turns)
 
 
-def _slow_windows(returns: Sequence[CreditReturn], usual: float) -> Iterator[tuple[int, float]]:
-    """Yield the begins of spells of long delays, and of the usual delay after them.
-
-    >>> returns = [CreditReturn(600_000 + n, 90_000) for n in range(5)] + [CreditReturn(2_000_000, 90_000)]
-    >>> list(_slow_windows(returns, 42_000))
-    [(500000, 90000.0), (750000, 42000)]
-    """
-    for window, items in groupby(returns, lambda item: item.since // _WINDOW):
-        delays = [item.delay for item in items]
-        if len(delays) >= _TOGETHER and mean(delays) > _UNUSUAL * usual:
-            yield window * _WINDOW, float(mean(delays))
-            yield (window + 1) * _WINDOW, usual
-
-
-def _consumer_network(
-    returns: Sequence[CreditReturn], system: AckDelay, load: Load = (), latency: float = 0.0
-) -> Network:
+def _consumer_network(returns: Sequence[CreditReturn], system: AckDelay, latency: float = 0.0) -> Network:
     """Return the network of a consumer: the way of its settlements to the broker."""
     if (len(returns) >= FEW and not is_delayed(returns)) or not system.usual:
-        return Network(latency=latency, latencies=_latencies(load, latency))
+        return Network(latency=latency)
+    slow = noticeable(returns) if len(returns) >= FEW else []
     if system.tick:
-        return _ticking_network(returns, system, load)
-    if len(returns) < FEW:
-        shortest, usual = system.shortest, system.usual
-        course: Steps = tuple((time / SECOND, delay / SECOND) for time, delay in system.course)
-    else:
-        slow = noticeable(returns)
-        usual = typical([item.delay for item in slow]) if len(slow) >= MANY else system.usual
-        shortest = quantiles([item.delay for item in slow], n=10)[0]
-        course = _course(_without_load(slow, load, shortest), usual)
-    ack_delays = ((0.0, usual / SECOND), *course)
-    return Network(ack_delay=shortest / SECOND, ack_delays=ack_delays, latencies=_latencies(load, 0.0))
+        usual = system.lateness / SECOND
+        return Network(
+            ack_delay=system.shortest / SECOND,
+            latencies=((0.0, usual), *_interruptions(slow, system, usual)),
+            tick=system.tick / SECOND,
+            wakes=system.wakes,
+            crowded=system.crowded,
+        )
+    delays = [item.delay for item in slow]
+    shortest = quantiles(delays, n=10)[0] if slow else system.shortest
+    usual = (typical(delays) if len(slow) >= MANY else system.usual) / SECOND
+    return Network(ack_delay=shortest / SECOND, ack_delays=((0.0, usual), *_course(slow, usual)))
 
 
-def _ticking_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load) -> Network:
-    """Return the network of a consumer whose broker's system has timers that expire at ticks."""
-    course = system.course
-    if len(returns) >= FEW:
-        course = tuple(_interruptions(_without_load(noticeable(returns), load, system.shortest), system))
-    late = tuple(
-        (since / SECOND, system.lateness + max(0.0, delay - system.usual)) for since, delay in course
-    )
-    latencies = _sum(((0.0, system.lateness), *late), load)
-    return Network(
-        ack_delay=system.shortest / SECOND,
-        latencies=_latencies(latencies, 0.0),
-        tick=system.tick / SECOND,
-        wakes=system.wakes,
-        crowded=system.crowded,
-    )
-
-
-def _sum(one: Steps, other: Steps) -> Steps:
-    """Return the sum of two courses."""
-    first, second = Course(0, one), Course(0, other)
-    times = sorted({since for since, _ in (*one, *other)})
-    return tuple((time, first.at(round(time * SECOND)) + second.at(round(time * SECOND))) for time in times)
-
-
-def _interruptions(returns: Sequence[CreditReturn], system: AckDelay) -> Iterator[tuple[int, float]]:
-    """Yield begins and ends of spells in which delays are longer than ticks explain."""
+def _interruptions(returns: Sequence[CreditReturn], system: AckDelay, usual: float) -> Steps:
+    """Return the spells in which delays are longer than ticks explain, as latencies in seconds."""
     most = system.usual + system.tick
-    for item, after in zip_longest(returns, returns[1:]):
-        if item.delay > most:
-            yield item.since, item.delay
-            end = item.since + 2 * round(item.delay)
-            yield min(end, after.since) if after else end, 0.0
-
-
-def _without_load(returns: Sequence[CreditReturn], load: Load, shortest: float) -> list[CreditReturn]:
-    """Return delays less the load, which lengthens the way there and back."""
-    extra = Course(0.0, load)
-    return [item._replace(delay=max(shortest, item.delay - 2 * extra.at(item.since))) for item in returns]
+    steps: list[tuple[float, float]] = []
+    for since, delay, _ in (item for item in returns if item.delay > most):
+        value = usual + (delay - system.usual) / SECOND
+        add_spell(steps, since / SECOND, (since + 2 * delay) / SECOND, value, usual)
+    return tuple(steps)
 
 
 def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
     """Return delays as steps, in seconds; each holds for twice its length, then the usual one does.
 
-    >>> _course([CreditReturn(0, 40_000), CreditReturn(500_000, 90_000)], 42_000)
+    >>> _course([CreditReturn(0, 40_000), CreditReturn(500_000, 90_000)], 0.042)
     ((0.0, 0.04), (0.08, 0.042), (0.5, 0.09), (0.68, 0.042))
     """
     steps: list[tuple[float, float]] = []
     for since, delay, _ in returns:
-        add_spell(steps, since / SECOND, (since + 2 * delay) / SECOND, delay / SECOND, usual / SECOND)
+        add_spell(steps, since / SECOND, (since + 2 * delay) / SECOND, delay / SECOND, usual)
     return tuple(steps)
 
 
@@ -450,20 +244,15 @@ def full_networks(
     deliveries: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Network]:
     """Return the network of each client, with all terms."""
-    load = _machine_load(rows)
     woken = sorted(time for own in rows.values() for time in _release_times(own))
     delay = AckDelay.of(returns.values(), woken)
     costs = works(rows)
-    factors = {name: _pace_factors(work, rows[name]) for name, work in costs.items()}
-    usual = _usual_pace(factor for found in factors.values() for _, factor in found)
     return {
-        name: _producer_network(
-            work, delay, load, _client_pace(factors[name], usual), wakes(rows[name], delay.tick, woken)
-        )
+        name: _producer_network(work, delay, wakes(rows[name], delay.tick, woken))
         for name, work in costs.items()
     } | {
         consumer.name: _consumer_network(
-            returns[consumer.name], delay, load, delivery_latency(deliveries[consumer.name], costs)
+            returns[consumer.name], delay, delivery_latency(deliveries[consumer.name], costs)
         )
         for consumer in workload.consumers
     }

@@ -2,8 +2,10 @@
 
 A log holds what was sent, not what a producer wanted to send.  The two are the same as long as its window has
 room.  While the window is full the next message waits, and nothing in the log says since when: the demand is
-*censored*.  Three things can still be read.
+*censored*.  Four things can still be read.
 
+- **The clock.**  Of a log that begins late either the clock does or the clients do.  The broker's regular
+  reports tell (:class:`LogSpan`); without them the clients are taken to start late, and the report says so.
 - **Full windows.**  Logs with ``block`` and ``unblock`` rows state them.  In any other log a window is full
   while as many transfers are outstanding as its capacity allows, and its producer was waiting if it sends as
   soon as one of them completes (:func:`seen_rows` adds the missing rows for all that reads a log).
@@ -21,10 +23,10 @@ guess; only the user can say (``--demand``), or a spell of the log without block
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from math import expm1, inf
-from statistics import mean
+from statistics import mean, median
 from typing import Any, NamedTuple
 
 from qflow.logs.client_log import ClientLog, rows_by_client
@@ -56,6 +58,54 @@ _LOGGED_LATE = 1.2
 
 _STILL_WAITING = 3
 """Usual gaps after which a window that is full at the log's end holds a message back."""
+
+
+# The clock
+
+
+class LogSpan(NamedTuple):
+    """The times of a log: of its first and last row, and where its clock begins; microseconds."""
+
+    first: int
+    last: int
+    origin: int = 0
+
+    @classmethod
+    def of(cls, log: ClientLog) -> LogSpan:
+        """Return the span of a log.
+
+        >>> times = (300_000, 350_000, 400_000)
+        >>> reports = [LogRow(time, "broker", "stats", "q", "", 0, "") for time in times]
+        >>> LogSpan.of(ClientLog("late clock", reports))
+        LogSpan(first=300000, last=400000, origin=300000)
+        """
+        if not log.rows:
+            return cls(0, 0)
+        first, last = max(0, log.rows[0].ts_us), max(0, log.rows[-1].ts_us)
+        # Clients may start late, but a broker that is asked at regular times is asked from the beginning.
+        reports = list(dict.fromkeys(row.ts_us for row in log.rows if row.event == "stats"))
+        gaps = [after - before for before, after in pairwise(reports)]
+        is_late = bool(gaps) and first == reports[0] > 2 * median(gaps)
+        return cls(first, last, first if is_late else 0)
+
+    def as_json(self) -> dict[str, float]:
+        """Return the times in seconds, the first and the last since the origin, ready for JSON."""
+        times = self.first - self.origin, self.last - self.origin, self.origin
+        return {name: time / SECOND for name, time in zip(self._fields, times, strict=True)}
+
+
+def from_origin(log: ClientLog, workload: Workload) -> tuple[ClientLog, Workload, LogSpan]:
+    """Return a log whose clock begins at 0, with its workload, and the span that it had."""
+    span = LogSpan.of(log)
+    if not 0 < span.origin < workload.duration * SECOND:
+        return log, workload, span._replace(origin=0)
+    rows = [row._replace(ts_us=row.ts_us - span.origin) for row in log.rows]
+    starts = {item.name: max(0.0, item.start - span.origin / SECOND) for item in workload.consumers}
+    workload = workload.replace(
+        duration=workload.duration - span.origin / SECOND,
+        consumers=tuple(replace(item, start=starts[item.name]) for item in workload.consumers),
+    )
+    return replace(log, rows=rows), workload, span
 
 
 # Full windows

@@ -3,8 +3,7 @@
 One flow: the evidence of the log (:mod:`qflow.prediction.evidence`) makes a model of its clients
 (:mod:`qflow.prediction.client_model`), which is run under the settings as often as chance asks for
 (:mod:`qflow.prediction.replays`) and summed up (:mod:`qflow.prediction.summary`).  The report has each
-measure of each queue and client as recorded, as predicted, and the difference.  The other producer model is
-run too, as no log can show for certain which one holds.
+measure of each queue and client as recorded, as predicted, and the difference.
 """
 
 from __future__ import annotations
@@ -15,47 +14,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qflow import __version__
-from qflow.broker.flow_limit import FlowThresholds
-from qflow.broker.settings import Argument, QueueSettings
+from qflow.broker.settings import Argument
 from qflow.logs.audit import audit
 from qflow.logs.client_log import ClientLog
+from qflow.logs.inferred_thresholds import contradiction_of, infer_thresholds
 from qflow.logs.workload_file import workload_json
 from qflow.prediction.client_model import LogModel
-from qflow.prediction.inferred_thresholds import contradiction_of, infer_thresholds
 from qflow.prediction.replays import (
-    Answer,
+    Replayer,
     ReplayTask,
-    Sections,
-    account,
-    count_in_a_round,
     longest_silence,
     polls_of,
     recorded_sections,
-    replay_model,
     replay_once,
 )
-from qflow.prediction.summary import (
-    branch_words,
-    branches,
-    course_interval,
-    deaths,
-    demand_words,
-    in_words,
-    intervals,
-    kinds_of,
-    why_near_critical,
-)
+from qflow.prediction.report import report_text
+from qflow.prediction.summary import SECTIONS, find_misfits, summary_of
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
-from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import is_whole, require
-from qflow.workload.measures import Measures, measure_text, measures_text, unit_of
-from qflow.workload.model import MODELS, Workload
+from qflow.workload.model import Workload
 from qflow.workload.stage import pause_collector
 
 _MOST_REPLAYS = 1_000
-
-_SECTIONS = ("queues", "producers", "consumers")
 
 
 # What is changed
@@ -189,7 +170,7 @@ class Prediction(Tabular, dict[str, Any]):
                 less.get(measure),
                 *entry.get("interval", {}).get(measure, (None, None)),
             )
-            for section in _SECTIONS
+            for section in SECTIONS
             for name, entry in self[section].items()
             for recorded, less in [(entry["recorded"] or {}, entry["difference"] or {})]
             for measure, value in entry["predicted"].items()
@@ -214,7 +195,6 @@ def predict(
     infer: bool = False,
     detail: str = "full",
     demand: Mapping[str, float] | None = None,
-    compare_models: bool = True,
     replays: int | None = None,
     seed: int = 0,
     processes: int | None = None,
@@ -229,12 +209,11 @@ def predict(
         model ({"open", "closed"} or None): What producers do while they are blocked: "open" ones keep a
             schedule and catch up, "closed" ones think after each message.  None for what the log shows.
         infer: Whether to read the recorded thresholds from the log, in place of those that the workload
-            states (:mod:`qflow.prediction.inferred_thresholds`); settings come on top of them.
+            states (:mod:`qflow.logs.inferred_thresholds`); settings come on top of them.
         detail ({"constants", "full"}): Which of the clients' costs are estimated: constants
             (:mod:`qflow.prediction.costs`), or also how they vary (:mod:`qflow.prediction.disturbances`).
         demand: Producer name to the messages a second that it is known to want to send, on average.  The log
             of a blocked producer does not show that.
-        compare_models: Whether to run the other model too and say how far the two differ.
         replays: How many times to run it, each time with another chance; shown is one of those that ended as
             most did.  None for 19, or fewer of a very long log; up to three times as many where a session
             ends in some of them and not in others.
@@ -248,7 +227,9 @@ def predict(
         measures ``recorded`` (or None), ``predicted``, and the ``difference``.  For each queue and producer
         ``interval`` holds 80 of 100 recordings (empty after a single replay), and ``kinds`` tells of each
         measure whether that is an "interval" or, as the log does not show the demand, a "bound": its ends are
-        those of the least and the most demand that fit the log.  For each queue ``near_critical`` is the
+        those of the least and the most demand that fit the log.  Where replays of the recorded settings do
+        not come to what the log shows, ``misfit`` says so: no interval is stated, and kinds are "unknown".
+        For each queue ``near_critical`` is the
         reason for a wide interval, ``near_limit`` the share of replays that came within 5 % of a limit that
         ends a session, ``course`` its depth over time (:func:`qflow.labs.depth_chart` draws it) and
         ``thresholds`` the levels beside it.  For each producer ``dies`` is the share of replays in which its
@@ -256,9 +237,10 @@ def predict(
         can go (:mod:`qflow.prediction.summary`).  ``demand`` tells of each producer whether its demand is
         ``known``, how many messages a second it is ``at_least``, and ``why``; ``is_bound`` whether any
         measure is a bound; ``longest_silence`` for how many seconds the broker reported nothing; ``model``
-        which one is used, ``models_differ`` by how much the other differs; ``replays`` how many there were
-        and how they ended; ``contradiction`` which thresholds of the workload the log disproves, ``inferred``
-        those read from the log instead; ``inputs`` all that it is made from.
+        which one is used; ``replays`` how many there were and how they ended; ``log`` from which second to
+        which the log has rows, and at which its clock begins; ``contradiction`` which thresholds of the
+        workload the log disproves, ``inferred`` those read from the log instead; ``inputs`` all that it is
+        made from.
 
     Raises:
         WorkloadError: If the settings name something that is not there, or a value is not allowed.
@@ -284,66 +266,37 @@ def predict(
     # number below doubtful, so the report begins with them.
     findings = inferred.after if inferred else audit(log, workload).findings
     settings = settings or Settings()
-    changed = settings.apply(workload)
+    # The broker's refusal of the settings comes before any work.
+    settings.apply(workload)
     # The evidence is many small objects that live to the end, as a run's events are.
     with pause_collector():
         behind = LogModel(log, workload, detail)
-    kind = behind.extraction(model).model
-    end = round(workload.duration * SECOND)
+    workload, kind = behind.workload, behind.extraction(model).model
     # Replays are measured at the times of the broker's recorded reports: a depth that is sampled twenty times
     # a second has a lower peak than one taken at every event.
-    polls = polls_of(log, end)
-    answer = replay_model(behind, settings.apply, kind, polls, replays, seed, processes, progress)
-    report: dict[str, Any] = {
-        "workload": workload.name,
-        "contradiction": contradiction_of(findings),
-        "inputs": _inputs_of(changed, log, seed),
-        "inferred": inferred.as_json() if inferred else None,
-        "seconds": workload.duration,
-        "model": kind,
-        "detail": detail,
-        "model_chosen": "as asked" if model else "from the log: " + _why(behind),
-        "demand": {name: found.as_json() for name, found in behind.demands.items()},
-        "is_bound": bool(answer.bounds),
-        "longest_silence": longest_silence(polls),
-        "settings": settings.as_json(),
-        **_compare(answer.shown.sections, recorded_sections(workload, log, end)),
-        "errors": dict(answer.shown.errors),
-        "replays": account(answer.runs),
-        "branches": branches(answer.runs),
-    }
-    _add_intervals(report, changed, answer)
-    if compare_models:
-        (other,) = (name for name in MODELS if name != kind)
-        others_workload = settings.apply(behind.extraction(other).workload)
-        # The other model gets the chance of the replay shown, so that the difference is the model's alone.
-        of = replays or count_in_a_round(answer.runs[0])
-        task = ReplayTask(others_workload, end, answer.runs.index(answer.shown), of, seed)
-        others = replay_once(task, f"{other} model", progress)
-        report["models_differ"] = {"other": other, **_models_differ(others.sections, answer.shown.sections)}
-    return Prediction(report)
-
-
-def _add_intervals(report: dict[str, Any], workload: Workload, answer: Answer) -> None:
-    """Add the intervals of queues and producers, depths over time, and how often each session ended."""
-    for section in ("queues", "producers"):
-        found = intervals(answer, section)
-        for name, entry in report[section].items():
-            entry["interval"] = found[name]
-            entry["kinds"] = kinds_of(answer, section, name)
-    runs = answer.runs
-    for name, entry in report["queues"].items():
-        entry["course"] = course_interval(runs, answer.shown, name, workload.duration)
-        entry["thresholds"] = _thresholds(workload, name)
-        entry["near_critical"] = None
-        # The ends of a bound are far apart because the demand is unknown. That is no chance.
-        if not answer.bounds:
-            entry["near_critical"] = why_near_critical(
-                workload, name, entry["predicted"], entry["interval"], runs
-            )
-        entry["near_limit"] = sum(name in run.near for run in runs) / len(runs)
-    for name, entry in report["producers"].items():
-        entry.update(deaths(runs, name))
+    polls = polls_of(behind.log, behind.end)
+    answer = Replayer(polls, replays, seed, processes, progress).answer(behind, settings.apply, kind)
+    recorded = recorded_sections(workload, behind.log, behind.end)
+    likely = behind.extraction(kind).workload
+    own = answer.runs if settings.apply(likely) == likely else [replay_once(ReplayTask(likely, 0, 1, seed))]
+    return Prediction(
+        {
+            "workload": workload.name,
+            "contradiction": contradiction_of(findings),
+            "inputs": _inputs_of(settings.apply(workload), log, seed),
+            "inferred": inferred.as_json() if inferred else None,
+            "seconds": workload.duration,
+            "log": behind.span.as_json(),
+            "model": kind,
+            "detail": detail,
+            "model_chosen": "as asked" if model else "from the log: " + _why(behind),
+            "demand": {name: found.as_json() for name, found in behind.demands.items()},
+            "is_bound": bool(answer.bounds),
+            "longest_silence": longest_silence(polls),
+            "settings": settings.as_json(),
+            **summary_of(answer, recorded, settings.apply(workload), find_misfits(own, recorded, behind)),
+        }
+    )
 
 
 def _inputs_of(workload: Workload, log: ClientLog, seed: int) -> dict[str, Any]:
@@ -357,122 +310,8 @@ def _inputs_of(workload: Workload, log: ClientLog, seed: int) -> dict[str, Any]:
     return {"version": __version__, "workload": workload_json(workload), "log": own, "seed": seed}
 
 
-def _thresholds(workload: Workload, queue: str) -> dict[str, int]:
-    """Return the limit, stop and resume of a queue in messages; 0 for none."""
-    settings = QueueSettings.from_arguments(workload.queues[queue])
-    found = FlowThresholds.of(queue, settings, workload.options)
-    return {
-        "limit": settings.max_count,
-        "stop": found.stop_count if found else 0,
-        # A resume level without a stop is ignored by the broker (FC-02).
-        "resume": found.resume_count if found and found.stop_count else 0,
-    }
-
-
-def _compare(predicted: Sections, recorded: Sections) -> dict[str, Any]:
-    """Return the predicted measures beside the recorded ones, with the difference."""
-    return {
-        section: {
-            name: {
-                "recorded": recorded[section].get(name),
-                "predicted": measures,
-                "difference": _less(measures, recorded[section].get(name)),
-            }
-            for name, measures in predicted[section].items()
-        }
-        for section in _SECTIONS
-    }
-
-
-def _models_differ(others: Sections, used: Sections) -> dict[str, Any]:
-    return {
-        section: {name: _less(measures, used[section][name]) for name, measures in others[section].items()}
-        for section in _SECTIONS
-    }
-
-
-def _less(measures: Measures, other: Measures | None) -> Measures | None:
-    if other is None:
-        return None
-    pairs = ((name, value, other.get(name)) for name, value in measures.items())
-    return {name: None if value is None or less is None else value - less for name, value, less in pairs}
-
-
 def _why(behind: LogModel) -> str:
     answers = [answer for answer in behind.catches_up.values() if answer is not None]
     if not answers:
         return "no producer was blocked for long"
     return f"{sum(answers)} of {len(answers)} blocked producers sent overdue messages after a block"
-
-
-_LONG_SILENCE = 1.0
-"""Seconds; real brokers are asked many times a second."""
-
-
-def report_text(report: Mapping[str, Any]) -> str:
-    """Return a report of :func:`qflow.prediction.predict` as plain text."""
-    lines = []
-    if report["contradiction"]:
-        advice = "" if report["inferred"] else "; --infer reads others from the log"
-        lines.append(
-            f"the log contradicts the thresholds of the workload, on which what follows rests: "
-            f"{report['contradiction']}{advice}"
-        )
-    lines += (report["inferred"] or {}).get("sentences", [])
-    lines += [
-        f"{report['workload']}: {report['seconds']:g} s, {report['model']} model ({report['model_chosen']})"
-    ]
-    lines += demand_words(report)
-    silence = report["longest_silence"] or 0
-    if silence >= _LONG_SILENCE:
-        lines.append(
-            f"the broker reported nothing for up to {silence:.1f} s: recorded depths are rough there"
-        )
-    left_out = report["settings"]["left_out"]
-    if left_out:
-        lines.append(f"left as they are, for only one of the two files has them: {', '.join(left_out)}")
-    for section in _SECTIONS:
-        for name, entry in report[section].items():
-            title = f"{section.removesuffix('s')} {name}"
-            lines.append(f"{title:<24}{'recorded':>12}{'predicted':>12}{'difference':>12}")
-            lines += _rows(entry)
-    lines += [f"{client} ended by {error}" for client, error in report["errors"].items()]
-    lines += _replays_text(report)
-    if "models_differ" in report:
-        lines.append(_difference(report["models_differ"]))
-    return "\n".join(lines)
-
-
-def _replays_text(report: Mapping[str, Any]) -> list[str]:
-    """Return the spread of a prediction as lines; none of a single replay."""
-    number = report["replays"]["number"]
-    if number == 1:
-        return []
-    lines = [f"{number} replays, each with another chance; shown is one of the most frequent end:"]
-    for outcome in report["replays"]["outcomes"]:
-        who = " and ".join(outcome["ended"])
-        lines.append(
-            f"  in {outcome['replays']} of {number} {who + ' ended' if who else 'every session lived'}"
-        )
-    parts = [f"  {line}" for line in branch_words(report["branches"])]
-    return lines + [f"  {line}" for line in in_words(report)] + parts
-
-
-def _rows(entry: Mapping[str, Any]) -> list[str]:
-    recorded, difference, kinds = entry["recorded"] or {}, entry["difference"] or {}, entry.get("kinds", {})
-    rows = []
-    for key, value in entry["predicted"].items():
-        words = [*map(measure_text, (recorded.get(key), value, difference.get(key)))]
-        # The replay shown has one of the demands that fit the log, so its difference would mean nothing.
-        if kinds.get(key) == "bound":
-            words[1:] = [f">= {measure_text(entry['interval'].get(key, [value])[0])}", "-"]
-        rows.append(f"  {key:<22}{''.join(f'{word:>12}' for word in words)}  {unit_of(key)}".rstrip())
-    return rows
-
-
-def _difference(differ: Mapping[str, Any]) -> str:
-    parts = [
-        f"{name}: " + measures_text({measure: measures[measure] for measure in ("mean_depth", "share_on")})
-        for name, measures in differ["queues"].items()
-    ]
-    return f"The {differ['other']} model differs by: " + "; ".join(parts)

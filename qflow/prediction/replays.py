@@ -12,8 +12,8 @@ the one in the middle is shown (:func:`_most_likely`), and the spread of all say
 only there are more, as its share of few is luck (:func:`_is_sure`).
 
 Where the log gives a lower bound of demand only, and the settings are not the recorded ones, half of the
-replays have the least demand that fits the log and half the most (:func:`replay_model`).  If these agree, the
-missing demand does not matter; if not, the answer is a bound.
+replays have the least demand that fits the log and half the most (:meth:`Replayer.answer`).  If these agree,
+the missing demand does not matter; if not, the answer is a bound.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from qflow.workload.measures import (
 )
 from qflow.workload.model import Client, Consumer, Producer, Workload
 from qflow.workload.network import Steps
-from qflow.workload.simulate import Run, simulate, simulate_in_slices
+from qflow.workload.simulate import Run, simulate_in_slices
 from qflow.workload.stage import GRACE, pause_collector
 
 Sections = Mapping[str, Mapping[str, Measures]]
@@ -318,8 +318,7 @@ def vary_chance(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0
     chance = Random(f"{seed} {place}")
     turn = (place / of + chance.random() * bool(seed or place >= of)) % 1
     pace = exp(PACE * _deviation("pace", place, of, seed, chance))
-    seconds = ceil(workload.duration)
-    moves = _moves(seconds, exp(BUSY * _deviation("busy", place, of, seed, chance)), chance)
+    moves = _moves(ceil(workload.duration), exp(BUSY * _deviation("busy", place, of, seed, chance)), chance)
     producers = [_vary_demand(producer, turn) for producer in workload.producers]
     consumers = [_vary_services(consumer, turn, pace) for consumer in workload.consumers]
     return workload.replace(
@@ -331,13 +330,14 @@ def vary_chance(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0
 PACE = 0.4
 """By how much the machine's pace differs between two recordings of the same clients: the root mean square of
 the logarithm of their ratio, over all pairs of the recordings that were repeated.  The work of a completion
-shows 0.46, of a send 0.37, what a service takes beyond its draw 0.35, how late clients wake up 0.35.  A log
-is one draw and what is predicted another: about their mean each differs less, by the root of 2.  Of one day
-it is 0.3, of two days, and machines, 0.5 (the calibration page has the table)."""
+shows 0.46, of a send 0.37, how late clients wake up 0.35.  A log is one draw and what is predicted another:
+about their mean each differs less, by the root of 2.  Of one day it is 0.3, of two days, and machines, 0.5
+(the calibration page has the table)."""
+
 
 BUSY = 1.0
 """The same of how often consumers are interrupted: how many delays of credit end later than at their tick
-(0.91), and how many services take 2 ms longer than their draw (1.29)."""
+(0.91), and how many services take 2 ms longer than usual (1.29)."""
 
 _Moves = Mapping[int, Sequence[int]]
 """For each second of a log, the seconds of a replay into which its interruptions come."""
@@ -471,38 +471,76 @@ def _near_limits(run: Run) -> tuple[str, ...]:
 # Running
 
 
+@dataclass(frozen=True, slots=True)
+class Replayer:
+    """Makes the replays of one question: how many, with which chance, measured at which times.
+
+    Parameters:
+        polls: When the broker reported its queues (:func:`polls_of`).
+        number: How many replays; None for :data:`REPLAYS`, fewer of a long log, more where sessions end.
+        seed: Of chance.
+        processes: Over how many processes to divide them; None for all cores, if they take long.
+        progress: Called with seconds of virtual time done, of how many, and what is done.
+    """
+
+    polls: Polls = field(default_factory=dict)
+    number: int | None = None
+    seed: int = 0
+    processes: int | None = None
+    progress: Progress | None = None
+
+    def answer(
+        self, model: LogModel, change: Callable[[Workload], Workload], kind: str | None = None
+    ) -> Answer:
+        """Return the replays of a log's workload under other settings, with all demands that fit."""
+        likely = model.extraction(kind).workload
+        changed = change(likely)
+        if changed == likely or not model.unknown(kind):
+            runs = self.replays(changed, self.number)
+            return Answer(runs, _most_likely(runs))
+        most, least = (
+            self.replays(change(model.extraction(kind, bound).workload), number, parts=2)
+            for bound, number in zip(("most", "least"), _halves(self.number), strict=True)
+        )
+        if _is_alike(least, most):
+            return Answer(most + least, _most_likely(most))
+        return Answer(least + most, _most_likely(least), (least, most))
+
+    def replays(self, workload: Workload, number: int | None, parts: int = 1) -> list[MeasuredReplay]:
+        """Return replays of a workload, a part of the usual number if asked; long ones on all cores."""
+        task = ReplayTask(workload, 0, 1, self.seed, self.polls)
+        first = replay_once(task, self.progress)
+        of = number or -(-_count_in_a_round(first) // parts)
+        processes = 1 if first.events * of < ALONE else self.processes
+        runs = self._add(task._replace(of=of), [first], of, processes)
+        while number is None and len(runs) < ROUNDS * of and not _is_sure(runs):
+            runs = self._add(task._replace(of=of), runs, len(runs) + of, processes)
+        return runs
+
+    def _add(
+        self, task: ReplayTask, runs: Sequence[MeasuredReplay], number: int, processes: int | None
+    ) -> list[MeasuredReplay]:
+        """Return replays with further ones, up to a number."""
+        tasks = [task._replace(place=place) for place in range(len(runs), number)]
+        seconds = round(task.workload.duration)
+        found: dict[int, MeasuredReplay] = {}
+        with closing(run_many(replay_once, tasks, processes=processes)) as results:
+            for place, replay in results:
+                found[place] = replay
+                if self.progress is not None:
+                    done = len(runs) + len(found)
+                    self.progress(done * seconds, number * seconds, f"predicting, {number} replays")
+        return [*runs, *(found[place] for place in range(len(tasks)))]
+
+
 class ReplayTask(NamedTuple):
-    """One replay to make: workload, end and chance."""
+    """One replay to make: a workload and its chance."""
 
     workload: Workload
-    end: int
     place: int
     of: int
     seed: int
     polls: Polls = {}
-
-
-def _replay_workload(
-    workload: Workload,
-    end: int,
-    polls: Polls | None = None,
-    number: int | None = None,
-    seed: int = 0,
-    processes: int | None = None,
-    progress: Progress | None = None,
-    what: str = "",
-    parts: int = 1,
-) -> list[MeasuredReplay]:
-    """Return the replays of a workload, a part of the usual number if asked; long ones on all cores."""
-    task = ReplayTask(workload, end, 0, 1, seed, polls or {})
-    first = replay_once(task, what, progress)
-    of = number or -(-count_in_a_round(first) // parts)
-    if first.events * of < ALONE:
-        processes = 1
-    runs = _add_replays(task._replace(of=of), [first], of, processes, progress)
-    while number is None and len(runs) < ROUNDS * of and not _is_sure(runs):
-        runs = _add_replays(task._replace(of=of), runs, len(runs) + of, processes, progress)
-    return runs
 
 
 class Answer(NamedTuple):
@@ -514,35 +552,9 @@ class Answer(NamedTuple):
     bounds: tuple[list[MeasuredReplay], ...] = ()
 
 
-def replay_model(
-    model: LogModel,
-    change: Callable[[Workload], Workload],
-    kind: str | None = None,
-    polls: Polls | None = None,
-    number: int | None = None,
-    seed: int = 0,
-    processes: int | None = None,
-    progress: Progress | None = None,
-) -> Answer:
-    """Return the replays of a log's workload under other settings, with all demands that fit."""
-    what = f"{kind or model.model} model"
-
-    def replay(workload: Workload, number: int | None, parts: int = 1) -> list[MeasuredReplay]:
-        end = round(workload.duration * SECOND)
-        return _replay_workload(workload, end, polls, number, seed, processes, progress, what, parts)
-
-    likely = model.extraction(kind).workload
-    changed = change(likely)
-    if changed == likely or not model.unknown(kind):
-        runs = replay(changed, number)
-        return Answer(runs, _most_likely(runs))
-    most, least = (
-        replay(change(model.extraction(kind, bound).workload), number and max(1, (number + more) // 2), 2)
-        for bound, more in (("most", 1), ("least", 0))
-    )
-    if _is_alike(least, most):
-        return Answer(most + least, _most_likely(most))
-    return Answer(least + most, _most_likely(least), (least, most))
+def _halves(number: int | None) -> tuple[int | None, int | None]:
+    """Return how many replays the most and the least demand have; None for the usual number."""
+    return (None, None) if number is None else ((number + 1) // 2, max(1, number // 2))
 
 
 _ALIKE = 2
@@ -563,61 +575,37 @@ def _is_alike(one: Sequence[MeasuredReplay], other: Sequence[MeasuredReplay]) ->
     return {run.ended for run in one} == {run.ended for run in other}
 
 
-def count_in_a_round(first: MeasuredReplay) -> int:
+def _count_in_a_round(first: MeasuredReplay) -> int:
     """Return the number of replays in a round, which is all unless a session ends in some only."""
     return max(FEWEST, min(REPLAYS, PATIENCE // max(1, first.events)))
 
 
-def _add_replays(
-    task: ReplayTask,
-    runs: Sequence[MeasuredReplay],
-    number: int,
-    processes: int | None,
-    progress: Progress | None,
-) -> list[MeasuredReplay]:
-    """Return replays with further ones, up to a number."""
-    tasks = [task._replace(place=place) for place in range(len(runs), number)]
-    seconds = round(task.workload.duration)
-    found: dict[int, MeasuredReplay] = {}
-    with closing(run_many(replay_once, tasks, processes=processes)) as results:
-        for place, replay in results:
-            found[place] = replay
-            if progress is not None:
-                done = len(runs) + len(found)
-                progress(done * seconds, number * seconds, f"predicting, {number} replays")
-    return [*runs, *(found[place] for place in range(len(tasks)))]
-
-
 @pause_collector()
-def replay_once(task: ReplayTask, what: str = "", progress: Progress | None = None) -> MeasuredReplay:
+def replay_once(task: ReplayTask, progress: Progress | None = None) -> MeasuredReplay:
     """Run a workload with one chance, and measure it."""
     workload = vary_chance(task.workload, task.place, task.of, task.seed)
-    run = _simulate(workload, what, progress)
-    errors = {name: str(error) for name, error in run.errors.items()}
-    filled: dict[str, float] = {}
-    sections = _predicted_sections(run, workload, task.end, filled)
-    deaths = of_kinds(run.events, ("exception",)) if errors else ()
-    ended_at = {event.session: event.time / SECOND for event in deaths}
-    # The reports come at other instants, too.
-    later = POLL * (task.place % task.of) // task.of
-    polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
-    reported = _as_reported(run.events, polls, task.end)
-    courses = _course_of(run.events, workload.queues, task.end)
-    return MeasuredReplay(
-        sections, errors, _near_limits(run), len(run.events), ended_at, filled, reported, courses
-    )
-
-
-def _simulate(workload: Workload, what: str, progress: Progress | None) -> Run:
-    if progress is None:
-        return simulate(workload)
-    report, seconds = progress, round(workload.duration + GRACE / SECOND)
+    end, seconds = round(workload.duration * SECOND), round(workload.duration + GRACE / SECOND)
     run, is_whole = simulate_in_slices(
-        workload, lambda time, _: report(time // SECOND, seconds, f"predicting, {what}")
+        workload, lambda time, _: progress and progress(time // SECOND, seconds, "predicting, one replay")
     )
     if not is_whole:
         raise KeyboardInterrupt
-    return run
+    filled: dict[str, float] = {}
+    sections = _predicted_sections(run, workload, end, filled)
+    deaths = of_kinds(run.events, ("exception",)) if run.errors else ()
+    # The reports come at other instants, too.
+    later = POLL * (task.place % task.of) // task.of
+    polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
+    return MeasuredReplay(
+        sections,
+        {name: str(error) for name, error in run.errors.items()},
+        _near_limits(run),
+        len(run.events),
+        {event.session: event.time / SECOND for event in deaths},
+        filled,
+        _as_reported(run.events, polls, end),
+        _course_of(run.events, workload.queues, end),
+    )
 
 
 # What is shown of them
@@ -634,15 +622,8 @@ def _most_likely(replays: Sequence[MeasuredReplay]) -> MeasuredReplay:
 
 
 def account(replays: Sequence[MeasuredReplay]) -> dict[str, object]:
-    """Return the number of replays, their outcomes, their measures and the spread of these."""
+    """Return the number of replays, their outcomes, and the measures of queues in each."""
     outcomes = Counter(replay.ended for replay in replays).most_common()
-    spread: dict[str, dict[str, list[float | int] | None]] = {}
-    for name, measures in replays[0].sections["queues"].items():
-        spread[name] = {}
-        for key in measures:
-            values = [replay.sections["queues"][name][key] for replay in replays]
-            known = [value for value in values if value is not None]
-            spread[name][key] = [min(known), max(known)] if known else None
     return {
         "number": len(replays),
         "outcomes": [{"ended": list(ended), "replays": number} for ended, number in outcomes],
@@ -650,5 +631,4 @@ def account(replays: Sequence[MeasuredReplay]) -> dict[str, object]:
             name: {measure: [replay.measure(name, measure) for replay in replays] for measure in measures}
             for name, measures in replays[0].sections["queues"].items()
         },
-        "spread": spread,
     }

@@ -36,9 +36,12 @@ from math import ceil, floor, inf
 from statistics import linear_regression, median
 from typing import Any
 
+from qflow.broker.flow_limit import FlowThresholds
+from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import ClientLog
 from qflow.logs.components import routes_of
-from qflow.prediction.replays import CHANCE, FEWEST, Answer, MeasuredReplay, recorded_sections
+from qflow.prediction.client_model import LogModel
+from qflow.prediction.replays import CHANCE, FEWEST, Answer, MeasuredReplay, account, recorded_sections
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import require
 from qflow.workload.measures import Measures, measure_text
@@ -54,6 +57,103 @@ _ALIKE = 0.1
 """Rates that differ by less than this share are alike: a queue between them fills and empties by chance."""
 
 Interval = list[float]
+
+SECTIONS = ("queues", "producers", "consumers")
+
+
+def summary_of(
+    answer: Answer,
+    recorded: Mapping[str, Mapping[str, Measures]],
+    workload: Workload,
+    misfits: Mapping[tuple[str, str], str],
+) -> dict[str, Any]:
+    """Return each measure as recorded and as predicted, its interval, and how sure the replays are."""
+    found: dict[str, Any] = {section: {} for section in SECTIONS}
+    for section, measures in answer.shown.sections.items():
+        known = intervals(answer, section)
+        for name, predicted in measures.items():
+            before = recorded[section].get(name)
+            entry: dict[str, Any] = {
+                "recorded": before,
+                "predicted": predicted,
+                "difference": _less(predicted, before),
+            }
+            if section != "consumers":
+                entry |= {"interval": known[name], "kinds": kinds_of(answer, section, name)}
+            entry["misfit"] = misfits.get((section, name))
+            if entry["misfit"]:
+                entry |= {"interval": {}, "kinds": dict.fromkeys(predicted, "unknown")}
+            found[section][name] = entry
+    runs = answer.runs
+    for name, entry in found["queues"].items():
+        entry["course"] = course_interval(runs, answer.shown, name, workload.duration)
+        entry["thresholds"] = _thresholds(workload, name)
+        # The ends of a bound are far apart because the demand is unknown. That is no chance.
+        entry["near_critical"] = (
+            None
+            if answer.bounds
+            else why_near_critical(workload, name, entry["predicted"], entry["interval"], runs)
+        )
+        entry["near_limit"] = sum(name in run.near for run in runs) / len(runs)
+    for name, entry in found["producers"].items():
+        entry.update(deaths(runs, name))
+    errors = dict(answer.shown.errors)
+    return found | {"errors": errors, "replays": account(runs), "branches": branches(runs)}
+
+
+_MISFIT, _FEW = 0.2, 10
+"""A model does not explain a log if it carries that share fewer or more messages, and that many at least."""
+
+
+def find_misfits(
+    replays: Sequence[MeasuredReplay], recorded: Mapping[str, Mapping[str, Measures]], behind: LogModel
+) -> dict[tuple[str, str], str]:
+    """Return the queues and producers of which replays of the recorded settings miss the log, in words."""
+    # What decides there is not in the model, such as which of several consumers gets a group that is free:
+    # no interval over its replays means anything.  Where sessions end, other instants explain a difference.
+    if any(replay.errors for replay in replays) or any(row.event == "error" for row in behind.log.rows):
+        return {}
+    found: dict[tuple[str, str], str] = {}
+    rates = [_rates(replay.sections, behind.workload) for replay in replays]
+    for place, rate in _rates(recorded, behind.workload).items():
+        replayed = median(own[place] for own in rates)
+        if abs(rate - replayed) > max(_MISFIT * max(rate, replayed), _FEW / behind.workload.duration):
+            found[place] = (
+                f"{replayed:.4g} messages/s in replays of the recorded settings, {rate:.4g} in the log"
+            )
+    readers = {item.name: found.get(("queues", item.queue), "") for item in behind.workload.consumers}
+    return found | {("consumers", name): why for name, why in readers.items() if why}
+
+
+def _rates(
+    sections: Mapping[str, Mapping[str, Measures]], workload: Workload
+) -> dict[tuple[str, str], float]:
+    """Return messages a second that producers sent, and that consumers accepted from each queue."""
+    consumers = [item for item in workload.consumers if item.name in sections["consumers"]]
+    found = {("queues", item.queue): 0.0 for item in consumers}
+    for item in consumers:
+        found["queues", item.queue] += sections["consumers"][item.name]["throughput"] or 0
+    sent = {("producers", name): one["throughput"] or 0.0 for name, one in sections["producers"].items()}
+    return found | sent
+
+
+def _less(measures: Measures, other: Measures | None) -> Measures | None:
+    if other is None:
+        return None
+    pairs = ((name, value, other.get(name)) for name, value in measures.items())
+    return {name: None if value is None or less is None else value - less for name, value, less in pairs}
+
+
+def _thresholds(workload: Workload, queue: str) -> dict[str, int]:
+    """Return the limit, stop and resume of a queue in messages; 0 for none."""
+    settings = QueueSettings.from_arguments(workload.queues[queue])
+    found = FlowThresholds.of(queue, settings, workload.options)
+    return {
+        "limit": settings.max_count,
+        "stop": found.stop_count if found else 0,
+        # A resume level without a stop is ignored by the broker (FC-02).
+        "resume": found.resume_count if found and found.stop_count else 0,
+    }
 
 
 def interval(measure: str, values: Sequence[float], cover: float = _COVER) -> Interval:
@@ -83,7 +183,9 @@ def intervals(answer: Answer, section: str) -> dict[str, dict[str, Interval]]:
             ]
             # With bounds there are two sets of replays, of the least and of the most demand: each gives a
             # span, and the bound is their union.
-            spans = [interval(measure, own) for own in values if own and len(answer.runs) > 1]
+            # Where sessions end in some replays only, the least and the most of all are the bound.
+            cover = 1.0 if answer.bounds and len({run.ended for run in answer.runs}) > 1 else _COVER
+            spans = [interval(measure, own, cover) for own in values if own and len(answer.runs) > 1]
             if spans:
                 low, high = min(low for low, _ in spans), max(high for _, high in spans)
                 # The value shown is of the middle replay of the most frequent end, which need not be in the
@@ -189,8 +291,6 @@ def _arrival_rate(producer: Producer, duration: float) -> float:
 _TOGETHER = 1.1
 """Limit on the time of the last death of a branch, as a multiple of that of the first."""
 
-_SHOWN = 4
-
 
 def branches(replays: Sequence[MeasuredReplay]) -> list[dict[str, Any]]:
     """Return the branches, the most frequent first; none where all replays end alike."""
@@ -272,114 +372,15 @@ def _branch_of(found: Sequence[Mapping[str, Any]], ended: Mapping[str, float]) -
     return min(alike, key=distance, default=None)
 
 
-# In words
-
-
-def branch_words(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the most frequent branches as sentences."""
-    lines = []
-    for branch in found[:_SHOWN]:
-        lines.append(f"{_ended_words(branch['when']['ended'])} ({100 * branch['share']:.0f} %):")
-        lines += [f"  queue {name}: {_queue_words(measures)}" for name, measures in branch["queues"].items()]
-    more = len(found) - _SHOWN
-    return lines + [f"… and {more} rarer branches; --json prints them all"] * (more > 0)
-
-
-def _ended_words(ended: Mapping[str, Interval]) -> str:
+def ended_words(ended: Mapping[str, Interval]) -> str:
     """Return the deaths of sessions in words.
 
-    >>> _ended_words({}), _ended_words({"p1": [7.0, 7.12]})
+    >>> ended_words({}), ended_words({"p1": [7.0, 7.12]})
     ('every session lives', 'p1 dies at 7 to 7.12 s')
     """
     spans = [(name, *(f"{time:.3g}" for time in span)) for name, span in ended.items()]
     parts = [f"{name} dies at {low}{f' to {high}' * (low != high)} s" for name, low, high in spans]
     return " and ".join(parts) or "every session lives"
-
-
-def in_words(report: Mapping[str, Any]) -> list[str]:
-    """Return the intervals and the chance of deaths, as sentences."""
-    lines: list[str] = []
-    number = report["replays"]["number"]
-    for name, entry in report["queues"].items():
-        found = entry.get("interval") or {}
-        if found:
-            is_bound = "bound" in entry["kinds"].values()
-            lines.append(f"queue {name}: {(_bound_words if is_bound else _queue_words)(found)}")
-        if entry.get("near_critical"):
-            lines.append(f"queue {name} is near-critical in {entry['near_critical']}")
-        if entry.get("near_limit"):
-            lines.append(
-                f"queue {name} comes within 5 % of its limit in {round(entry['near_limit'] * number)} of "
-                f"{number} replays: a few messages more at once end a session"
-            )
-    for name, entry in report["producers"].items():
-        found = entry.get("interval") or {}
-        if "bound" in entry["kinds"].values() and found:
-            low, high = found["blocked_share"]
-            lines.append(f"producer {name}: blocked {_at_least_share(low, high)}")
-        if entry.get("dies"):
-            first, last = entry["dies_at"]
-            times = f"{first:.3g}" if first == last else f"{first:.3g} to {last:.3g}"
-            lines.append(
-                f"producer {name}: its session dies in {round(entry['dies'] * number)} of {number} replays, "
-                f"after {times} s"
-            )
-    return lines
-
-
-def demand_words(report: Mapping[str, Any]) -> list[str]:
-    """Return the demands that the log does not show, and a way to settle them, as sentences."""
-    lines = []
-    for name, demand in report["demand"].items():
-        if not demand["known"]:
-            lines.append(
-                f"demand of {name}: at least {demand['at_least']:.4g} messages/s; {demand['why']}: the log "
-                "does not show what it wanted to send meanwhile (censored demand)"
-            )
-    if lines and report["is_bound"]:
-        names = " ".join(f"--demand {name}=N/s" for name, one in report["demand"].items() if not one["known"])
-        lines.append(
-            f"what follows is a bound, for the demand decides: {names} settles it, or a log with a spell "
-            "without blocking"
-        )
-    return lines
-
-
-def _queue_words(found: Mapping[str, Interval]) -> str:
-    """Return the intervals of a queue in words."""
-    parts = [_part(measure, found[measure]) for measure in CHANCE if measure in found]
-    return ", ".join(part for part in parts if part)
-
-
-def _bound_words(found: Mapping[str, Interval]) -> str:
-    """Return the bounds of a queue in words.
-
-    >>> print(_bound_words({"mean_depth": [12.0, 44.0], "share_on": [0.25, 0.9], "throughput": [30.0, 31.0]}))
-    on average at least 12 messages (at most 44), ON at least 25 % of the time (at most 90 %), 30 to 31 ...
-    """
-    low, high = found["mean_depth"]
-    parts = [f"on average at least {low:.4g} messages (at most {high:.4g})"]
-    parts.append(f"ON {_at_least_share(*found['share_on'])}")
-    rest = [
-        _part(measure, found[measure]) for measure in ("flowStoppedCount", "throughput") if measure in found
-    ]
-    return ", ".join([*parts, *filter(None, rest)])
-
-
-def _at_least_share(low: float, high: float) -> str:
-    return f"at least {100 * low:.3g} % of the time (at most {100 * high:.3g} %)"
-
-
-def _part(measure: str, found: Interval) -> str:
-    low, high = found
-    if measure == "share_on":
-        return "never ON" if high == 0 else f"ON between {100 * low:.3g} and {100 * high:.3g} % of the time"
-    if measure == "flowStoppedCount":
-        return "" if high == 0 else f"{low:.0f} to {high:.0f} stops"
-    unit = (
-        "on average between {} and {} messages" if measure == "mean_depth" else "{} to {} accepted a second"
-    )
-    return unit.format(f"{low:.4g}", f"{high:.4g}")
 
 
 # Receipts
@@ -459,9 +460,9 @@ def score_text(found: Mapping[str, Any]) -> str:
     lines.append(f"{sum(one['inside'] for one in measures)} of {len(measures)} lie inside; 80 of 100 are to")
     if branch is not None:
         held = sum(one["in_branch"] for one in measures)
-        which, share = _ended_words(branch["when"]["ended"]), 100 * branch["share"]
+        which, share = ended_words(branch["when"]["ended"]), 100 * branch["share"]
         if not _is_of_branch(branch, found["ended"]):
-            came = _ended_words({name: [second, second] for name, second in found["ended"].items()})
+            came = ended_words({name: [second, second] for name, second in found["ended"].items()})
             which = f"{came}, as in no replay; nearest to that: {which}"
         lines.append(
             f"what came: {which} (predicted: {share:.0f} %); {held} of {len(measures)} lie inside of that"

@@ -46,7 +46,7 @@ def tables() -> dict[str, object]:
     run = qf.simulate(SHOPS)
     log = qf.ClientLog.load(RECORDED)
     workload = qf.Workload.load(RECORDED.parent / "overflow-despite-flow-control.json")
-    prediction = qf.predict(workload, log, compare_models=False, replays=1)
+    prediction = qf.predict(workload, log, replays=1)
     doctored = qf.ClientLog("doctored", [row for row in log.rows if row.event != "transfer"])
     design = qf.recommend(SHOPS, keep_capacities=True)
     broker = qf.Broker()

@@ -14,7 +14,7 @@ from recordings import RECORDINGS
 
 from qflow.logs import ClientLog
 from qflow.prediction import Settings, predict
-from qflow.prediction.predict import report_text
+from qflow.prediction.report import report_text
 from qflow.workload import Workload
 
 FOREIGN = RECORDINGS / "foreign"
@@ -62,7 +62,7 @@ def answer(name, setting, replays=None):
     workload = Workload.load(FOREIGN / f"{name}.json")
     settings = None if setting == "recorded" else Settings.of(Workload.load(FOREIGN / file), workload)
     log = ClientLog.load(FOREIGN / f"{name}.csv.gz")
-    return predict(workload, log, settings, compare_models=False, replays=replays)
+    return predict(workload, log, settings, replays=replays)
 
 
 def values(name, setting, report):

@@ -28,18 +28,17 @@ from test_extract import logged
 from qflow.labs.charts import _chart, _draw_sampled
 from qflow.logs.client_log import ClientLog
 from qflow.prediction.client_model import extract
-from qflow.prediction.costs import USUAL
 from qflow.prediction.predict import Settings, predict
 from qflow.prediction.replays import (
     BUSY,
     CHANCE,
     PACE,
-    _replay_workload,
+    Replayer,
     polls_of,
     recorded_sections,
     vary_chance,
 )
-from qflow.prediction.summary import _ended_words, _is_wide, interval, receipt_of, score
+from qflow.prediction.summary import _is_wide, ended_words, interval, receipt_of, score
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
 
@@ -188,7 +187,7 @@ def _add_recorded(found: Found, case: Case, replays: int | None) -> None:
     _, target = load(case.target, case.truths[0])
     workload = workload.replace(duration=target.duration)
     settings = Settings.of(target, workload) if case.target != case.source else None
-    report = predict(workload, log, settings, compare_models=False, replays=replays)
+    report = predict(workload, log, settings, replays=replays)
     simple = dict(_with_fewer_costs(workload, log, settings))
     died: set[str] = set()
     for run in case.truths:
@@ -212,7 +211,7 @@ def _came(case: Case, found: Mapping[str, Any]) -> Iterator[Came]:
     widths = [(high - low) / recorded for (low, high), recorded in spans if recorded]
     held = sum(one["in_branch"] for one in measures)
     which = f"{case.target}, from {case.source} {case.run}"
-    when = _ended_words(branch["when"]["ended"])
+    when = ended_words(branch["when"]["ended"])
     yield Came(which, when, branch["share"], held, len(measures), median(widths))
 
 
@@ -233,7 +232,7 @@ def _with_fewer_costs(
     )
     for costs, world in zip(COSTS[1:], (free, constants, full), strict=True):
         changed = (settings or Settings()).apply(world)
-        (run,) = _replay_workload(changed, end, polls_of(log, end), 1)
+        (run,) = Replayer(polls_of(log, end), 1).replays(changed, 1)
         yield costs, run.measure
 
 
@@ -272,8 +271,8 @@ def _made(name: str, replays: int | None) -> Iterator[Pair]:
     log, program = load(name, 1)
     world = extract(log, program, "open").workload
     one, other = (logged(vary_chance(world, place, 7), program) for place in (1, 3))
-    report = predict(program, one, compare_models=False, replays=replays)
-    truth = predict(program, other, compare_models=False, replays=1)
+    report = predict(program, one, replays=replays)
+    truth = predict(program, other, replays=1)
     truths = {queue: entry["predicted"] for queue, entry in truth["queues"].items()}
     return _pairs(f"{name}, made", report, truths)
 
@@ -282,7 +281,6 @@ def machine(workload: Workload) -> dict[str, float]:
     """Return what a workload, extracted from a log, shows of the machine: its pace, and its other work."""
     producers = [item.network for item in workload.producers if item.network is not None]
     consumers = [item.network for item in workload.consumers if item.network is not None]
-    overheads = [item.overhead for item in workload.consumers if item.overhead]
     late = [
         sum(value > min(way for _, way in item.latencies) for _, value in item.latencies)
         for item in consumers
@@ -291,13 +289,8 @@ def machine(workload: Workload) -> dict[str, float]:
     found = {
         "sending a message": [item.send_cost for item in producers],
         "learning of a completion": [item.report_time(MIDDLE) / SECOND for item in producers],
-        LONGER: [mean(factor for _, factor in item.pace) for item in producers if item.pace],
-        "a service, beyond its draw": [median(times) for times in overheads],
         "waking up late": [mean(item.wakes) for item in consumers if item.wakes],
-        "delays of credit that end late": [number / workload.duration for number in late],
-        "services that take 2 ms longer": [
-            sum(time > USUAL / SECOND for time in times) / len(times) for times in overheads
-        ],
+        OFTEN: [number / workload.duration for number in late],
     }
     return {what: mean(values) for what, values in found.items() if values and any(values)}
 
@@ -305,10 +298,7 @@ def machine(workload: Workload) -> dict[str, float]:
 MIDDLE = 2_000
 """Messages sent: after that many a completion's work, which grows, is compared."""
 
-LONGER = "work that takes longer while others work"
-"""A factor, in episodes (:func:`qflow.prediction.disturbances._client_pace`); replays have the log's own."""
-
-OFTEN = ("delays of credit that end late", "services that take 2 ms longer")
+OFTEN = "delays of credit that end late"
 """What is a number of interruptions, not a time."""
 
 
@@ -324,7 +314,7 @@ def differences(machines: Sequence[Sequence[Mapping[str, float]]]) -> list[str]:
         factors = [
             f"{exp(sqrt(mean(squares))):.2f}" if squares else "-" for squares in (*pairs, pairs[0] + pairs[1])
         ]
-        varied = 0 if what == LONGER else BUSY if what in OFTEN else PACE
+        varied = BUSY if what == OFTEN else PACE
         lines.append(f"| {what} | {' | '.join(factors)} | {exp(varied):.2f} |")
     return lines
 

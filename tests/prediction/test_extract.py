@@ -8,15 +8,7 @@ from recordings import load
 from qflow.logs import ClientLog, LogRow
 from qflow.prediction.client_model import BOUNDS, LogModel, extract
 from qflow.prediction.costs import CreditReturn, Pieces, Work, works_of
-from qflow.prediction.disturbances import (
-    AckDelay,
-    _client_pace,
-    _consumer_network,
-    _Episode,
-    _episodes,
-    _producer_network,
-    _usual_pace,
-)
+from qflow.prediction.disturbances import AckDelay, _consumer_network, _producer_network
 from qflow.prediction.evidence import catches_up, likely_due, read_sends
 from qflow.prediction.replays import _rows_of_run
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
@@ -225,13 +217,6 @@ def test_recorded_times_are_used_again_when_they_run_out():
 # What the machine's other work adds
 
 
-def test_a_session_that_ends_while_it_waits_has_not_worked_meanwhile():
-    events = [("transfer", 0), ("block", 10), ("complete", 500_000), ("unblock", 500_020)]
-    events += [("transfer", 500_060), ("block", 500_080), ("unblock", 700_000), ("error", 700_020)]
-    rows = [LogRow(time, "p", event, "q", "", 1, "") for event, time in events]
-    assert [episode.worked for episode in _episodes(rows, [0, 5])] == [80, 20]
-
-
 def test_what_one_client_does_not_tell_the_others_do():
     quick, slow, silent = [CreditReturn(0, 300)] * 30, [CreditReturn(0, 44_000)] * 30, []
     system = AckDelay.of([quick, slow, silent])
@@ -239,11 +224,6 @@ def test_what_one_client_does_not_tell_the_others_do():
     assert _consumer_network(quick, system).ack_delay == 0
     assert _consumer_network(silent, system) == _consumer_network(slow[:5], system)
     assert _consumer_network(silent, system).ack_delay == 0.044
-
-
-def test_a_client_is_slow_near_its_slow_episodes_and_as_all_are_away_from_them():
-    slow = [(_Episode(20_000_000, 21_000_000), 9.0)]
-    assert _client_pace(slow, _usual_pace([1.5] * 30 + [9.0])) == ((0.0, 1.5), (18.0, 9.0), (23.0, 1.5))
 
 
 def test_both_models_come_from_one_look_at_the_log():

@@ -76,7 +76,7 @@ def judge(seed, folder):
     file, log, run = users_files(setup, folder, guess=1.3, seed=seed, blocks=seed % 2 == 0)
     workload, log = Workload.load(file), ClientLog.load(log)
     other = Workload.from_json(users_workload(changed(setup, **how)))
-    report = predict(workload, log, Settings.of(other, workload), compare_models=False, replays=FEW)
+    report = predict(workload, log, Settings.of(other, workload), replays=FEW)
     measured = truth(setup, **how)["queues"]
     found = []
     for queue, measures in measured.items():

@@ -5,9 +5,9 @@ from recordings import beginning
 from test_extract import logged, small
 
 from qflow.logs import ClientLog, audit
+from qflow.logs.inferred_thresholds import contradiction_of, infer_thresholds
 from qflow.prediction import predict
-from qflow.prediction.inferred_thresholds import contradiction_of, infer_thresholds
-from qflow.prediction.predict import report_text
+from qflow.prediction.report import report_text
 
 WRONG = {
     "qpid.flow_stop_count": 12,
@@ -76,11 +76,11 @@ def test_what_the_log_disproves_is_said_before_any_number():
     workload = small().replace(duration=3)
     log, wrong = logged(workload), workload.with_queue("q", WRONG)
     assert contradiction_of(audit(log, workload).findings) == ""
-    first = report_text(predict(wrong, log, replays=1, compare_models=False)).splitlines()[0]
+    first = report_text(predict(wrong, log, replays=1)).splitlines()[0]
     assert first.startswith("the log contradicts the thresholds of the workload, on which what follows rests")
     assert "completed while held" in first
     assert "--infer" in first
-    inferred = predict(wrong, log, infer=True, replays=1, compare_models=False)
+    inferred = predict(wrong, log, infer=True, replays=1)
     assert inferred["contradiction"] == ""
     assert report_text(inferred).startswith("read from held completions: with q 60/30 messages")
     assert inferred["queues"]["q"]["predicted"]["max_depth"] > 60

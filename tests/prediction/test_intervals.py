@@ -13,9 +13,15 @@ from qflow.logs import ClientLog, LogRow
 from qflow.prediction import Settings, predict, receipt_of, replays, score
 from qflow.prediction.costs import CreditReturn
 from qflow.prediction.disturbances import _is_ticking
-from qflow.prediction.predict import report_text
 from qflow.prediction.replays import MeasuredReplay, recorded_sections
-from qflow.prediction.summary import _branch_of, branches, interval, score_text, why_near_critical
+from qflow.prediction.summary import (
+    _branch_of,
+    branches,
+    interval,
+    report_text,
+    score_text,
+    why_near_critical,
+)
 from qflow.workload import Consumer, Network, Producer, Workload
 
 SECONDS = 10
@@ -25,7 +31,7 @@ SECONDS = 10
 def predicted(name, run=1, seconds=SECONDS, **how):
     """The prediction of the first seconds of a recording."""
     log, workload = beginning(name, seconds, run)
-    return predict(workload, log, compare_models=False, **how)
+    return predict(workload, log, **how)
 
 
 def recorded(name, run=1, seconds=SECONDS):
@@ -115,7 +121,7 @@ def test_the_same_seed_gives_the_same_over_any_number_of_processes(monkeypatch):
 
     @cache
     def report(seed, processes):
-        return predict(*small(), compare_models=False, replays=4, seed=seed, processes=processes)
+        return predict(*small(), replays=4, seed=seed, processes=processes)
 
     assert report(0, 1) == report(0, 2) == report(0, 3)
     assert report(1, 1) == report(1, 2)
@@ -124,7 +130,7 @@ def test_the_same_seed_gives_the_same_over_any_number_of_processes(monkeypatch):
 
 @cache
 def nine_replays():
-    return predict(*small(), compare_models=False, replays=9)
+    return predict(*small(), replays=9)
 
 
 def test_what_is_shown_lies_in_its_interval():
@@ -161,7 +167,7 @@ def test_the_depth_over_time_is_a_band_around_what_is_shown():
 
 
 def test_a_single_replay_has_neither_interval_nor_band():
-    report = predict(*small(), compare_models=False, replays=1)
+    report = predict(*small(), replays=1)
     assert report["replays"]["number"] == 1
     assert report["replays"]["outcomes"] == [{"ended": [], "replays": 1}]
     assert report["queues"]["q"]["interval"] == {}

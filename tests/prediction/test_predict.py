@@ -1,6 +1,5 @@
 """Predictions: beside the real broker's recordings, and beside simulations whose truth is known."""
 
-import json
 from functools import cache
 
 import pytest
@@ -9,8 +8,8 @@ from test_extract import logged
 
 from qflow.logs import ClientLog, LogRow
 from qflow.prediction import Settings, predict
-from qflow.prediction.predict import report_text
 from qflow.prediction.replays import CHANCE, producer_measures
+from qflow.prediction.report import report_text
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.measures import queue_measures
 from qflow.workload.network import Network
@@ -34,7 +33,7 @@ WITHIN = {
 def report_of(name, is_whole=False):
     """The prediction of a recording, or its beginning, under its own settings, once for all tests."""
     log, workload = load(name) if is_whole else beginning(name, WITHIN[name])
-    return predict(workload, log, compare_models=name == "slow-consumer", replays=1)
+    return predict(workload, log, replays=1)
 
 
 def assert_close(recorded, predicted):
@@ -75,7 +74,7 @@ the broker reported hardly once a second: neither what was recorded then nor wha
 @pytest.mark.thorough
 def test_the_queues_of_a_fleet_are_predicted_but_for_those_that_were_hardly_reported():
     log = ClientLog.load(WORKLOADS / "fleet.parquet")
-    report = predict(Workload.load(WORKLOADS / "fleet.json"), log, compare_models=False, replays=1)
+    report = predict(Workload.load(WORKLOADS / "fleet.json"), log, replays=1)
     assert report["longest_silence"] > 2
     assert "the broker reported nothing for up to 3.5 s" in report_text(report)
     for name, entry in report["queues"].items():
@@ -106,18 +105,10 @@ def test_a_producer_that_a_full_queue_threw_out_is_thrown_out():
     assert entry["predicted"]["share_on"] == pytest.approx(entry["recorded"]["share_on"], abs=0.01)
 
 
-def test_the_models_differ_and_the_report_says_by_how_much():
-    report = report_of("slow-consumer")
-    differ = report["models_differ"]
-    assert differ["other"] == "closed"
-    assert set(differ["queues"]["orders"]) == MEASURES
-    assert "models_differ" in json.loads(json.dumps(report))
-
-
 def test_more_head_room_means_fewer_stops():
     log, workload = beginning("slow-consumer", WITHIN["slow-consumer"])
     settings = Settings({"orders": {"qpid.flow_resume_count": 100}}, capacity={"p1": 20})
-    report = predict(workload, log, settings, compare_models=False, replays=1)
+    report = predict(workload, log, settings, replays=1)
     predicted = report["queues"]["orders"]["predicted"]
     assert predicted["flowStoppedCount"] < report["queues"]["orders"]["recorded"]["flowStoppedCount"]
     assert predicted["max_depth"] <= 920
@@ -173,7 +164,7 @@ MORE_CHANGES = {
 def outcome(change):
     """What the clients do under other settings, by a log of their doing so."""
     changed = CHANGES[change].apply(truth())
-    return predict(changed, logged(changed), compare_models=False, replays=1)
+    return predict(changed, logged(changed), replays=1)
 
 
 def assert_contained(report, direct):
@@ -187,7 +178,7 @@ def assert_contained(report, direct):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_truth_lies_within_bounds_where_the_log_shows_no_demand(change):
-    report = predict(truth(seed=50), true_log(), CHANGES[change], compare_models=False, replays=4)
+    report = predict(truth(seed=50), true_log(), CHANGES[change], replays=4)
     assert_contained(report, outcome(change)["queues"]["q"]["predicted"])
     demand = report["demand"]
     assert demand["p1"]["known"] is False and demand["p1"]["at_least"] <= 150
@@ -203,7 +194,6 @@ def test_a_stated_demand_gives_intervals_around_the_truth(change):
         true_log(),
         CHANGES[change],
         demand={"p1": 150, "p2": 100},
-        compare_models=False,
         replays=5,
     )
     assert not report["is_bound"] and report["demand"]["p1"]["why"] == "as stated"
@@ -241,7 +231,7 @@ def test_settings_of_every_kind_are_predicted_within_the_limits(change):
 
 def assert_right(workload, log, settings):
     """Predict a queue under other settings, and simulate it under them."""
-    report = predict(workload, log, settings, compare_models=False, replays=2)
+    report = predict(workload, log, settings, replays=2)
     changed = settings.apply(workload)
     direct = queue_measures(simulate(changed).events, changed, changed.duration * 1_000_000)["q"]
     assert_contained(report, direct)
@@ -300,12 +290,8 @@ def test_a_prediction_tells_how_far_it_is_and_is_the_same():
     workload = workload.replace(duration=2)
     report = predict(workload, true_log(), replays=2, progress=lambda *item: told.append(item))
     assert report == predict(workload, true_log(), replays=2)
-    assert told[-1] == (12, 12, "predicting, closed model")
-    assert {part for _, _, part in told} == {
-        "predicting, open model",
-        "predicting, 2 replays",
-        "predicting, closed model",
-    }
+    assert told[-1] == (4, 4, "predicting, 2 replays")
+    assert {part for _, _, part in told} == {"predicting, one replay", "predicting, 2 replays"}
 
 
 def test_an_interrupted_prediction_is_none():

@@ -10,7 +10,7 @@ from recordings import paths
 
 from qflow.design import cli as design_cli
 from qflow.prediction import cli
-from qflow.prediction.predict import report_text
+from qflow.prediction.report import report_text
 from qflow.workload import cli as run_cli
 
 
@@ -120,7 +120,7 @@ def test_slow_predictions_show_progress(monkeypatch, capsys, beginning):
     assert room_command(cli, "predict", *beginning, "--replays", "1") == 0
     error = capsys.readouterr().err
     assert "reading the evidence in capacity-165.csv" in error
-    assert "predicting, closed model: " in error
+    assert "predicting, one replay: " in error
     assert " of 15 s" in error
 
 

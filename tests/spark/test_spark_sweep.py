@@ -99,7 +99,7 @@ def test_replays_say_between_what_the_measures_of_queues_lie():
     rows = beginning_of("fleet/q10", 3)
     workload, log = _component_log("fleet/q10", rows)
     found = list(_measure_component("fleet/q10", rows, [HALF], replays=3))
-    report = predict(workload, log, HALF.of(workload), compare_models=False, replays=3)
+    report = predict(workload, log, HALF.of(workload), replays=3)
     by_measure = {tuple(row[2:5]): row[5:9] for row in found}
     for measure, (low, high) in report["queues"]["q10"]["interval"].items():
         assert by_measure["queues", "q10", measure][2:] == (low, high)

@@ -89,7 +89,7 @@ def test_the_death_of_a_session_is_the_death_of_all_its_producers(tmp_path, caps
 
 def test_a_prediction_of_what_was_simulated_is_what_was_simulated(sent):
     """On a shared session no costs of a network are looked for; what is left is exact."""
-    report = predict(SHARED, recorded(SHARED), compare_models=False, replays=3)
+    report = predict(SHARED, recorded(SHARED), replays=3)
     for name, values in report["producers"].items():
         assert values["recorded"]["throughput"] > 100
         assert values["difference"]["throughput"] == 0, name
