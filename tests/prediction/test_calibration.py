@@ -289,6 +289,7 @@ def machine(workload: Workload) -> dict[str, float]:
     found = {
         "sending a message": [item.send_cost for item in producers],
         "learning of a completion": [item.report_time(MIDDLE) / SECOND for item in producers],
+        LONGER: [mean(factor for _, factor in item.pace) for item in producers if item.pace],
         "waking up late": [mean(item.wakes) for item in consumers if item.wakes],
         OFTEN: [number / workload.duration for number in late],
     }
@@ -297,6 +298,9 @@ def machine(workload: Workload) -> dict[str, float]:
 
 MIDDLE = 2_000
 """Messages sent: after that many a completion's work, which grows, is compared."""
+
+LONGER = "work that takes longer while others work"
+"""A factor, in episodes (:func:`qflow.prediction.disturbances._usual_pace`); replays have the log's own."""
 
 OFTEN = "delays of credit that end late"
 """What is a number of interruptions, not a time."""
@@ -314,7 +318,7 @@ def differences(machines: Sequence[Sequence[Mapping[str, float]]]) -> list[str]:
         factors = [
             f"{exp(sqrt(mean(squares))):.2f}" if squares else "-" for squares in (*pairs, pairs[0] + pairs[1])
         ]
-        varied = BUSY if what == OFTEN else PACE
+        varied = 0 if what == LONGER else BUSY if what == OFTEN else PACE
         lines.append(f"| {what} | {' | '.join(factors)} | {exp(varied):.2f} |")
     return lines
 

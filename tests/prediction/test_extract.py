@@ -8,7 +8,13 @@ from recordings import load
 from qflow.logs import ClientLog, LogRow
 from qflow.prediction.client_model import BOUNDS, LogModel, extract
 from qflow.prediction.costs import CreditReturn, Pieces, Work, works_of
-from qflow.prediction.disturbances import AckDelay, _consumer_network, _producer_network
+from qflow.prediction.disturbances import (
+    AckDelay,
+    _consumer_network,
+    _episodes,
+    _producer_network,
+    _usual_pace,
+)
 from qflow.prediction.evidence import catches_up, likely_due, read_sends
 from qflow.prediction.replays import _rows_of_run
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
@@ -196,7 +202,9 @@ def test_late_messages_fell_due_evenly_if_their_producer_caught_up():
 def test_a_log_that_tells_nothing_of_costs():
     nothing = AckDelay.of([[]])
     assert _consumer_network([], nothing) == Network()
-    assert _producer_network(Work([], Pieces([], []), Pieces([], []), 0.0), nothing) == Network()
+    assert _producer_network(Work([], Pieces([], []), Pieces([], []), 0.0), nothing) == Network(
+        pace=((0.0, 1.0),)
+    )
     assert catches_up(read_sends([], 1).sent) is None
     assert works_of([]) == []
 
@@ -215,6 +223,18 @@ def test_recorded_times_are_used_again_when_they_run_out():
 
 
 # What the machine's other work adds
+
+
+def test_a_session_that_ends_while_it_waits_has_not_worked_meanwhile():
+    events = [("transfer", 0), ("block", 10), ("complete", 500_000), ("unblock", 500_020)]
+    events += [("transfer", 500_060), ("block", 500_080), ("unblock", 700_000), ("error", 700_020)]
+    rows = [LogRow(time, "p", event, "q", "", 1, "") for event, time in events]
+    assert [episode.worked for episode in _episodes(rows, [0, 5])] == [80, 20]
+
+
+def test_producers_are_as_slow_as_the_median_of_all_episodes():
+    assert _usual_pace([1.5] * 30 + [9.0]) == 1.5
+    assert _usual_pace([1.5] * 3) == 1.0
 
 
 def test_what_one_client_does_not_tell_the_others_do():

@@ -1,12 +1,13 @@
 """Predictions from logs of strangers: within the truth's range, or told as a bound; and never refuted."""
 
 import pytest
-from foreign_logs import answer, cases, coverage_lines, says_censored, truth_of, values
+from foreign_logs import FOREIGN, answer, cases, coverage_lines, says_censored, truth_of, values
 from foreign_workloads import changed, draw, truth, users_files, users_workload, with_delays
 
 from qflow.logs import ClientLog
 from qflow.prediction import Settings, predict
 from qflow.prediction.evidence import seen_rows
+from qflow.prediction.report import report_text
 from qflow.workload import Workload
 from qflow.workload.measures import producer_measures
 
@@ -56,6 +57,25 @@ def test_full_windows_are_seen_without_block_rows(name):
         assert least - 1e-3 <= entry["recorded"]["blocked_share"] <= most + 1e-3
 
 
+def test_a_clock_that_begins_late_is_told_from_clients_that_start_late():
+    report = answer("foreign-30", "recorded", FEW)
+    assert report["seconds"] == 25 and report["log"]["origin"] == 0.3
+    assert "the log's clock begins at 0.3 s" in report_text(report)
+    assert answer("foreign-14", "recorded", FEW)["log"]["origin"] == 0
+
+
+@pytest.mark.parametrize(("since", "until", "said"), [
+    (0, 12_000_000, "the log ends at 12 s of 20 s: what was wanted then is not known"),
+    (3_000_000, 20_000_000, "s, taken for a late start: shares are of all 20 s"),
+    (0, 20_000_000, ""),
+])  # fmt: skip
+def test_times_of_which_a_log_has_no_rows_are_said(since, until, said):
+    workload, log = Workload.load(FOREIGN / "foreign-01.json"), ClientLog.load(FOREIGN / "foreign-01.csv.gz")
+    rows = [row for row in log.rows if since <= row.ts_us < until]
+    text = report_text(predict(workload, ClientLog("a part", rows), replays=1))
+    assert said in text and ("the log ends" in text or "late start" in text) is bool(said)
+
+
 @pytest.mark.calibration
 def test_coverage_is_printed(capsys):
     with capsys.disabled():
@@ -80,6 +100,9 @@ def judge(seed, folder):
     measured = truth(setup, **how)["queues"]
     found = []
     for queue, measures in measured.items():
+        if report["queues"][queue]["misfit"]:
+            assert f"queue {queue} is not predicted: " in report_text(report)
+            continue
         for measure, (share, least) in _CHANCE.items():
             low, high = report["queues"][queue]["interval"][measure]
             slack = max(least, share * measures[measure])
@@ -97,6 +120,8 @@ def judge(seed, folder):
 def test_logs_of_an_independent_simulator_are_predicted(seeds, tmp_path):
     found = [one for seed in seeds for one in judge(seed, tmp_path)]
     wrong = [one for one in found if not one[0]]
+    # Of eight setups one may go unpredicted, of whom the report says so.
+    assert len(found) >= 3 * (len(seeds) - len(seeds) // 8)
     assert len(wrong) <= 0.05 * len(found), wrong
 
 

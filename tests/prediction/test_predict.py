@@ -1,6 +1,7 @@
 """Predictions: beside the real broker's recordings, and beside simulations whose truth is known."""
 
 from functools import cache
+from statistics import median
 
 import pytest
 from recordings import WORKLOADS, beginning, load
@@ -71,17 +72,30 @@ ROUGH = {"q04", "q16", "q18"}
 the broker reported hardly once a second: neither what was recorded then nor what is predicted is exact."""
 
 
-@pytest.mark.thorough
+@pytest.mark.release
 def test_the_queues_of_a_fleet_are_predicted_but_for_those_that_were_hardly_reported():
     log = ClientLog.load(WORKLOADS / "fleet.parquet")
-    report = predict(Workload.load(WORKLOADS / "fleet.json"), log, replays=1)
+    report = predict(Workload.load(WORKLOADS / "fleet.json"), log, replays=5)
     assert report["longest_silence"] > 2
     assert "the broker reported nothing for up to 3.5 s" in report_text(report)
+    wrong, widths = [], []
     for name, entry in report["queues"].items():
+        recorded = entry["recorded"]
         if name in ROUGH:
-            assert entry["recorded"]["mean_depth"] < 5
-            entry["recorded"]["mean_depth"] = entry["predicted"]["mean_depth"]
-        assert_close(entry["recorded"], entry["predicted"])
+            assert recorded["mean_depth"] < 5
+            continue
+        for measure, (share, least) in CHANCE.items():
+            # What was overdue, and in which order services came, is not in the log: one replay is one of
+            # many answers.  All of them tell, and the middle of them is near.
+            low, high = entry["interval"][measure]
+            slack = max(least, share * recorded[measure])
+            if not low - slack <= recorded[measure] <= high + slack:
+                wrong.append((name, measure, recorded[measure], low, high))
+        low, high = entry["interval"]["mean_depth"]
+        widths.append((high - low) / recorded["mean_depth"])
+    # Two of a hundred values, and intervals that say something.
+    assert len(wrong) <= 0.02 * len(CHANCE) * len(report["queues"]), wrong
+    assert median(widths) < 0.2, sorted(widths)
 
 
 @pytest.mark.parametrize("name", ["slow-consumer", "capacity-165"])
