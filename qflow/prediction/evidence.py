@@ -62,6 +62,12 @@ _STILL_WAITING = 3
 
 # The clock
 
+_MISSED = 1.1
+"""Usual gaps between reports after which a first report shows that the clock did not begin before it."""
+
+_SHORT, _SHORT_AT_LEAST = 0.05, 1_000_000
+"""A log ends early if that share of the duration is missing, and that many microseconds."""
+
 
 class LogSpan(NamedTuple):
     """The times of a log: of its first and last row, and where its clock begins; microseconds."""
@@ -85,13 +91,18 @@ class LogSpan(NamedTuple):
         # Clients may start late, but a broker that is asked at regular times is asked from the beginning.
         reports = list(dict.fromkeys(row.ts_us for row in log.rows if row.event == "stats"))
         gaps = [after - before for before, after in pairwise(reports)]
-        is_late = bool(gaps) and first == reports[0] > 2 * median(gaps)
+        is_late = bool(gaps) and first == reports[0] > _MISSED * median(gaps)
         return cls(first, last, first if is_late else 0)
 
-    def as_json(self) -> dict[str, float]:
+    def is_short(self, end: int) -> bool:
+        """Return whether the log ends well before an instant, counted from the origin."""
+        return end - (self.last - self.origin) >= max(_SHORT_AT_LEAST, _SHORT * end)
+
+    def as_json(self, end: int) -> dict[str, Any]:
         """Return the times in seconds, the first and the last since the origin, ready for JSON."""
         times = self.first - self.origin, self.last - self.origin, self.origin
-        return {name: time / SECOND for name, time in zip(self._fields, times, strict=True)}
+        found = {name: time / SECOND for name, time in zip(self._fields, times, strict=True)}
+        return found | {"is_short": self.is_short(end)}
 
 
 def from_origin(log: ClientLog, workload: Workload) -> tuple[ClientLog, Workload, LogSpan]:

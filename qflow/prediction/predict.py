@@ -286,7 +286,7 @@ def predict(
             "inputs": _inputs_of(settings.apply(workload), log, seed),
             "inferred": inferred.as_json() if inferred else None,
             "seconds": workload.duration,
-            "log": behind.span.as_json(),
+            "log": behind.span.as_json(behind.end),
             "model": kind,
             "detail": detail,
             "model_chosen": "as asked" if model else "from the log: " + _why(behind),

@@ -20,9 +20,6 @@ _SHOWN = 4
 _LONG_SILENCE = 1.0
 """Seconds; real brokers are asked many times a second."""
 
-_SHORT = 0.05
-"""Share of the duration that a log may lack at its end and be whole."""
-
 
 def report_text(report: Mapping[str, Any]) -> str:
     """Return a report of :func:`qflow.prediction.predict` as plain text."""
@@ -98,7 +95,7 @@ def _span_words(report: Mapping[str, Any]) -> list[str]:
             f"the log begins at {span['first']:.3g} s, taken for a late start: shares are of all "
             f"{seconds:g} s"
         )
-    if seconds - span["last"] >= max(_LONG_SILENCE, _SHORT * seconds):
+    if span["is_short"]:
         lines.append(
             f"the log ends at {span['last']:.3g} s of {seconds:g} s: what was wanted then is not known, "
             "and no message is predicted there; a duration as long as the log leaves that time out"
