@@ -97,8 +97,8 @@ def unknown_demand(log: ClientLog, workload: Workload) -> dict[str, Demand]:
 
     Returns:
         Producer name to the lower bound, ``at_least`` in messages a second, and ``why`` it is no more than
-        that.  Predictions for settings that relieve such a producer are bounds, and designs hold for that
-        demand at least.
+        that.  Predictions for settings that relieve such a producer are bounds
+        (:func:`qflow.prediction.summary.kinds_of`), and designs hold for that demand at least.
 
     >>> from qflow.logs import LogRow
     >>> rows = [LogRow(9, "p", "transfer", "q", "p-1", 100, ""), LogRow(10, "p", "block", "", "", 0, "")]
@@ -110,11 +110,10 @@ def unknown_demand(log: ClientLog, workload: Workload) -> dict[str, Demand]:
 
 
 class LogModel:
-    """The evidence of a log, gathered once; :meth:`extraction` returns a workload for it.
+    """The evidence of a log, gathered once; :meth:`extraction` returns a workload for it."""
 
-    Its ``log`` and ``workload`` are those given, with times since the log's clock began; ``end`` is the
-    duration in microseconds.
-    """
+    # Its ``log`` and ``workload`` are those given, with times since the log's clock began; ``end`` is the
+    # duration in microseconds.
 
     def __init__(self, log: ClientLog, workload: Workload, detail: str = "full") -> None:
         require(detail in DETAILS, "extract", "detail", detail, " or ".join(map(repr, DETAILS)))

@@ -28,7 +28,7 @@ from math import ceil, exp, sqrt
 from operator import itemgetter
 from random import Random
 from statistics import NormalDist, median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from qflow.broker.events import Event, of_kinds
 from qflow.broker.settings import QueueSettings
@@ -473,19 +473,14 @@ def _near_limits(run: Run) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Replayer:
-    """Makes the replays of one question: how many, with which chance, measured at which times.
+    """Makes the replays of one question: how many, with which chance, measured at which times."""
 
-    Parameters:
-        polls: When the broker reported its queues (:func:`polls_of`).
-        number: How many replays; None for :data:`REPLAYS`, fewer of a long log, more where sessions end.
-        seed: Of chance.
-        processes: Over how many processes to divide them; None for all cores, if they take long.
-        progress: Called with seconds of virtual time done, of how many, and what is done.
-    """
-
+    # When the broker reported its queues.
     polls: Polls = field(default_factory=dict)
+    # None for :data:`REPLAYS`, fewer of a long log, more where sessions end.
     number: int | None = None
     seed: int = 0
+    # None for all cores, if they take long.
     processes: int | None = None
     progress: Progress | None = None
 
@@ -531,6 +526,13 @@ class Replayer:
                     done = len(runs) + len(found)
                     self.progress(done * seconds, number * seconds, f"predicting, {number} replays")
         return [*runs, *(found[place] for place in range(len(tasks)))]
+
+
+def replay_model(
+    model: LogModel, change: Callable[[Workload], Workload], *, polls: Polls | None = None, **how: Any
+) -> Answer:
+    """Return the replays of a log's workload under other settings; ``how`` is of :class:`Replayer`."""
+    return Replayer(polls or {}, **how).answer(model, change)
 
 
 class ReplayTask(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qflow.prediction.replays import CHANCE
-from qflow.prediction.summary import SECTIONS, Interval, ended_words
+from qflow.prediction.summary import SECTIONS, Interval, demand_words, ended_words
 from qflow.workload.measures import measure_text, unit_of
 
 _SHOWN = 4
@@ -64,7 +64,7 @@ def _replays_text(report: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"  in {outcome['replays']} of {number} {who + ' ended' if who else 'every session lived'}"
         )
-    parts = [f"  {line}" for line in branch_words(report["branches"])]
+    parts = [f"  {line}" for line in _branch_words(report["branches"])]
     return lines + [f"  {line}" for line in in_words(report)] + parts
 
 
@@ -103,7 +103,7 @@ def _span_words(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def branch_words(found: Sequence[Mapping[str, Any]]) -> list[str]:
+def _branch_words(found: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the most frequent branches as sentences."""
     lines = []
     for branch in found[:_SHOWN]:
@@ -147,24 +147,6 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
                 f"producer {name}: its session dies in {round(entry['dies'] * number)} of {number} replays, "
                 f"after {times} s"
             )
-    return lines
-
-
-def demand_words(report: Mapping[str, Any]) -> list[str]:
-    """Return the demands that the log does not show, and a way to settle them, as sentences."""
-    lines = []
-    for name, demand in report["demand"].items():
-        if not demand["known"]:
-            lines.append(
-                f"demand of {name}: at least {demand['at_least']:.4g} messages/s; {demand['why']}: the log "
-                "does not show what it wanted to send meanwhile (censored demand)"
-            )
-    if lines and report["is_bound"]:
-        names = " ".join(f"--demand {name}=N/s" for name, one in report["demand"].items() if not one["known"])
-        lines.append(
-            f"what follows is a bound, for the demand decides: {names} settles it, or a log with a spell "
-            "without blocking"
-        )
     return lines
 
 

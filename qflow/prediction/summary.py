@@ -16,7 +16,7 @@ A measure is a **bound** in place of an interval where the log does not show the
 lower end is of the least demand that fits the log, its upper end of the most.
 
 A queue whose interval is wider than half the value is *near-critical*: no longer observation of the same kind
-makes such a prediction much better, because so little decides.  :func:`why_near_critical` gives the reason.
+makes such a prediction much better, because so little decides.  :func:`_why_near_critical` gives the reason.
 
 Where a session ends in some replays and lives in others, one interval over both says little: a queue whose
 producer died early is empty half of the time.  So replays are split into **branches**, by the sessions that
@@ -86,13 +86,13 @@ def summary_of(
             found[section][name] = entry
     runs = answer.runs
     for name, entry in found["queues"].items():
-        entry["course"] = course_interval(runs, answer.shown, name, workload.duration)
+        entry["course"] = _course_interval(runs, answer.shown, name, workload.duration)
         entry["thresholds"] = _thresholds(workload, name)
         # The ends of a bound are far apart because the demand is unknown. That is no chance.
         entry["near_critical"] = (
             None
             if answer.bounds
-            else why_near_critical(workload, name, entry["predicted"], entry["interval"], runs)
+            else _why_near_critical(workload, name, entry["predicted"], entry["interval"], runs)
         )
         entry["near_limit"] = sum(name in run.near for run in runs) / len(runs)
     for name, entry in found["producers"].items():
@@ -212,7 +212,25 @@ def kinds_of(answer: Answer, section: str, name: str) -> dict[str, str]:
     return found
 
 
-def course_interval(
+def demand_words(report: Mapping[str, Any]) -> list[str]:
+    """Return the demands that the log does not show, and a way to settle them, as sentences."""
+    lines = []
+    for name, demand in report["demand"].items():
+        if not demand["known"]:
+            lines.append(
+                f"demand of {name}: at least {demand['at_least']:.4g} messages/s; {demand['why']}: the log "
+                "does not show what it wanted to send meanwhile (censored demand)"
+            )
+    if lines and report["is_bound"]:
+        names = " ".join(f"--demand {name}=N/s" for name, one in report["demand"].items() if not one["known"])
+        lines.append(
+            f"what follows is a bound, for the demand decides: {names} settles it, or a log with a spell "
+            "without blocking"
+        )
+    return lines
+
+
+def _course_interval(
     replays: Sequence[MeasuredReplay], shown: MeasuredReplay, queue: str, seconds: float
 ) -> dict[str, list[float]]:
     """Return a queue's depth over time: the seconds, the depth in the replay shown, and its interval."""
@@ -248,7 +266,7 @@ def _is_wide(measure: str, value: float, found: Interval) -> bool:
     return width > value / 2 and width > 2 * CHANCE[measure][1]
 
 
-def why_near_critical(
+def _why_near_critical(
     workload: Workload,
     queue: str,
     predicted: Measures,

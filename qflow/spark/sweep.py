@@ -27,7 +27,7 @@ from qflow.logs.client_log import ClientLog
 from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow
 from qflow.prediction.client_model import LogModel, extract
 from qflow.prediction.predict import Settings
-from qflow.prediction.replays import Replayer, polls_of, recorded_sections
+from qflow.prediction.replays import polls_of, recorded_sections, replay_model
 from qflow.prediction.summary import Interval, deaths, intervals
 from qflow.progress import Progress
 from qflow.spark.lake import NO_END, in_order, read_lake, take_slices
@@ -51,6 +51,7 @@ from qflow.spark.tables import (
     to_batches,
 )
 from qflow.spark.workers import map_batches
+from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.measures import Measures
 from qflow.workload.model import Workload
@@ -243,16 +244,16 @@ def _measure_component(
             yield Measure(component, setting.name, note=rows.text())
         return
     workload, log = _component_log(component, rows)
-    behind = LogModel(log, workload)
-    log, workload, end = behind.log, behind.workload, behind.end
+    end = round(workload.duration * SECOND)
     died = {row.client for row in log.rows if row.event == "error"}
     recorded = _with_deaths(recorded_sections(workload, log, end), died)
-    # In one process: Spark keeps every core busy already, with a worker each.
-    replayer = Replayer(polls_of(log, end) if replays > 1 else {}, replays, processes=1)
+    behind = LogModel(log, workload)
+    polls = polls_of(log, end) if replays > 1 else None
     for setting in settings:
         try:
             change = setting.of(workload).apply
-            answer = replayer.answer(behind, change)
+            # In one process: Spark keeps every core busy already, with a worker each.
+            answer = replay_model(behind, change, polls=polls, number=replays, processes=1)
         except (AmqpException, WorkloadError) as error:
             # A setting that the broker refuses is a result, not a failure of the sweep.
             yield Measure(component, setting.name, note=f"refused: {error}")

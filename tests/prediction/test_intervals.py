@@ -16,11 +16,11 @@ from qflow.prediction.disturbances import _is_ticking
 from qflow.prediction.replays import MeasuredReplay, recorded_sections
 from qflow.prediction.summary import (
     _branch_of,
+    _why_near_critical,
     branches,
     interval,
     report_text,
     score_text,
-    why_near_critical,
 )
 from qflow.workload import Consumer, Network, Producer, Workload
 
@@ -205,7 +205,7 @@ def test_an_interval_lies_between_replays_of_the_same_rank(values, cover, low, h
 def test_a_near_critical_queue_has_a_reason(rate, throughput, words):
     workload = Workload("w", 10, {"q": {}}, producers=(Producer("p", ("", "q"), rate, 10, 100),))
     replay = MeasuredReplay({"queues": {"q": {"throughput": throughput}}}, {}, filled={"q": 1.0})
-    found = why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, [replay])
+    found = _why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, [replay])
     assert found == f"mean_depth: {words}"
 
 
@@ -213,7 +213,7 @@ def test_sessions_that_end_now_and_then_are_the_reason():
     workload = Workload("w", 10, {"q": {}}, producers=(Producer("p", ("", "q"), 100, 10, 100),))
     sections = {"queues": {"q": {"throughput": 5.0}}}
     replays = [MeasuredReplay(sections, errors) for errors in ({"p": "506"}, {}, {})]
-    found = why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, replays)
+    found = _why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, replays)
     assert found.endswith("sessions end in some replays and not in others: p's in 1 of 3")
 
 
