@@ -14,12 +14,12 @@ from qflow.prediction import Settings, predict, receipt_of, replays, score
 from qflow.prediction.costs import CreditReturn
 from qflow.prediction.disturbances import _is_ticking
 from qflow.prediction.replays import MeasuredReplay, recorded_sections
+from qflow.prediction.report import report_text
 from qflow.prediction.summary import (
     _branch_of,
     _why_near_critical,
     branches,
     interval,
-    report_text,
     score_text,
 )
 from qflow.workload import Consumer, Network, Producer, Workload
