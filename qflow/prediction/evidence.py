@@ -70,7 +70,7 @@ _SHORT, _SHORT_AT_LEAST = 0.05, 1_000_000
 
 
 class LogSpan(NamedTuple):
-    """The times of a log: of its first and last row, and where its clock begins; microseconds."""
+    """The first and last row of a log and the origin of its clock, in microseconds."""
 
     first: int
     last: int

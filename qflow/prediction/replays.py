@@ -555,7 +555,7 @@ class Answer(NamedTuple):
 
 
 def _halves(number: int | None) -> tuple[int | None, int | None]:
-    """Return how many replays the most and the least demand have; None for the usual number."""
+    """Return the numbers of replays with the most and the least demand; None for the usual number."""
     return (None, None) if number is None else ((number + 1) // 2, max(1, number // 2))
 
 

@@ -1,4 +1,4 @@
-"""Report: a prediction in words, with what its log cannot show said first.
+"""Report: a prediction in words, beginning with the limits of its log.
 
 The report begins with whatever makes the numbers below doubtful: thresholds that the log contradicts, times
 of which it has no rows, and demand that it does not show.  Then each queue and client has its measures as
