@@ -92,7 +92,7 @@ def test_each_run_that_the_page_holds_is_a_run_of_the_engine(door):
         assert run["claims"] == list(picture.claims)
     begun = dict(door["first"])
     cameras = [beat["camera"] for beat in begun.pop("story")]
-    assert cameras == ["whole", "gate", "queue", "held", "window", "whole"]
+    assert cameras == ["whole", "gate", "queue", "held", "window", "whole", "whole"]
     first = {**door["shared"], **door["runs"][str(door["settings"]["stop"])]["picture"]}
     assert len(unpacked(begun.pop("numbers"))) == first.pop("numbers")
     assert begun == first
