@@ -188,7 +188,7 @@ def tracebacks_of_ours(command: list[str], said: str) -> list[str]:
     heading = "\noutput of the run "
     own, _, quoted = said.partition(heading) if "check-client" in command else (said, "", "")
     blocks = re.findall(r"^Traceback .*\n(?:[ \t].*\n|\n)*", quoted, re.MULTILINE)
-    kit = re.compile(rf'File "(?:{re.escape(str(ROOT))}|.*[/\\]site-packages)[/\\]qflow[/\\]')
+    kit = re.compile(rf'File "(?:{re.escape(str(ROOT))}|.*[/\\]site-packages)[/\\]qflow\b')
     return [*re.findall("Traceback.*", own), *filter(kit.search, blocks)]
 
 
