@@ -107,8 +107,17 @@ async function showWho({ settings: begun, handles, runs, time }) {
       else await navigator.clipboard.writeText(link).then(() => write(target, "copied"));
     });
   };
-  render({ model, el: document.querySelector(".door") });
+  const door = document.querySelector(".door");
+  render({ model, el: door });
   judge(first);
+  // From where the hand has taken the time back to, the deed is seen once more, with the fatal message on its way.
+  const replay = ({ target }) => {
+    const { player } = target.closest(".qflow-scene").scene;
+    const [death] = player.track.timelines[0].picture.deaths;
+    const place = death && player.track.place(0, death[0]);
+    if (place > player.place && target.type === "range") player.playTo(place, () => {});
+  };
+  for (const name of ["change", "keyup"]) door.addEventListener(name, replay);
 }
 
 // What a link asks for, within what can be dragged.
