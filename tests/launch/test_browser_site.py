@@ -225,14 +225,14 @@ def test_what_a_page_says_of_its_labs_can_be_done_there(page, built, capsys):
         start = time.monotonic()
         lab.goto("about:blank")
         lab.goto(f"{page.server.url}/{name}")
-        bars = lab.locator(".qf-take")
+        bars = lab.locator(".qf-touch")
         bars.first.wait_for()
         assert "Shift+Enter" not in lab.locator("main").inner_text()
         assert lab.workers == [], "what is only read fetches no Python"
         for number in range(bars.count()):
             bar = bars.nth(number)
-            if bar.locator(".qf-take-over").is_visible():
-                bar.locator(".qf-take-over").click()
+            if bar.locator(".qf-touch-go").is_visible():
+                bar.locator(".qf-touch-go").click()
             live = bar.get_by_text("Live: the engine runs in this page")
             live.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
             use_lab(lab, bar.locator("xpath=preceding-sibling::div[contains(@class, 'qf-widgets')]"))

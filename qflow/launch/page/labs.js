@@ -26,9 +26,9 @@ for (const [id, cell] of Object.entries(cells)) {
 function placeOf(id, cell) {
   const home = document.getElementById(`cell-id=${id}`);
   const output = home.querySelector(".output");
-  const bar = html("p", { class: "beside qf-take" }, null);
+  const bar = html("p", { class: "beside qf-touch" }, null);
   const isLab = cell.kind === "lab";
-  const take = isLab && !isFolder ? button({ class: "qf-take-over" }, bar, "touch to take over", () => begin()) : null;
+  const take = isLab && !isFolder ? button({ class: "qf-touch-go" }, bar, "touch to take over", () => begin()) : null;
   const said = html("span", { role: "status" }, bar);
   const meter = html("progress", { max: 1, hidden: "", "aria-label": "How much of Python is here" }, bar);
   if (isLab) output.append(bar);
