@@ -173,10 +173,15 @@ def test_the_same_workload_gives_the_same_recommendation():
 
 def test_the_frontier_is_the_same_from_several_processes(monkeypatch):
     heard = []
-    alone = frontier(orders(), message_limit=60, progress=heard.append)
+
+    def hear(done, total, part=""):
+        heard.append((done, total))
+
+    alone = frontier(orders(), message_limit=60, progress=hear)
     monkeypatch.setattr(sys.modules["qflow.design.frontier"], "ALONE", 0)
-    assert frontier(orders(), message_limit=60, progress=heard.append) == alone
-    assert heard == 2 * list(range(1, len(heard) // 2 + 1))
+    assert frontier(orders(), message_limit=60, progress=hear) == alone
+    total = len(heard) // 2
+    assert heard == 2 * [(done, total) for done in range(1, total + 1)]
 
 
 def test_parts_are_joined_by_producers_and_by_sessions():
