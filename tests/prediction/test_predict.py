@@ -30,6 +30,10 @@ WITHIN = {
 ``-m release`` the whole recordings are looked at, and one that takes long."""
 
 
+WHOLE = ("slow-consumer", "capacity-165", "bytes-and-count", "ring", "fanout-one-slow")
+"""Recordings that one replay meets as a whole."""
+
+
 @cache
 def report_of(name, is_whole=False):
     """The prediction of a recording, or its beginning, under its own settings, once for all tests."""
@@ -52,7 +56,7 @@ def assert_close(recorded, predicted):
     ("name", "is_whole"),
     [
         *((name, False) for name in WITHIN),
-        *(pytest.param(name, True, marks=pytest.mark.thorough) for name in (*WITHIN, "fanout-one-slow")),
+        *(pytest.param(name, True, marks=pytest.mark.thorough) for name in WHOLE),
     ],
 )
 def test_the_recorded_settings_are_predicted(name, is_whole):
@@ -65,6 +69,18 @@ def test_the_recorded_settings_are_predicted(name, is_whole):
         assert entry["difference"]["max_depth"] == (
             entry["predicted"]["max_depth"] - entry["recorded"]["max_depth"]
         )
+
+
+@pytest.mark.thorough
+def test_all_of_groups_skewed_lies_in_narrow_intervals():
+    # One replay misses its share of time ON by 3.2 points: its producers' pace changes, and replays have
+    # the median of all.
+    log, workload = load("groups-skewed")
+    entry = predict(workload, log, replays=5)["queues"]["q"]
+    for measure, most in {"mean_depth": 0.02, "share_on": 0.25, "throughput": 0.02}.items():
+        low, high = entry["interval"][measure]
+        recorded = entry["recorded"][measure]
+        assert low <= recorded <= high <= low + most * recorded
 
 
 ROUGH = {"q04", "q16", "q18"}
