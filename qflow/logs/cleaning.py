@@ -59,6 +59,8 @@ class _Sorter:
     # offsets: Microseconds by which clients' clocks are ahead, which are taken off their times.
     # shift: Microseconds to take off all times.
     # is_certain: Whether the order of rows within one instant is the clients' own.
+    # has_order: Whether the rows come in any order; if not, each instant is put in the order of its columns,
+    #     so that the same rows give the same result however a table holds them.
     # duplicates (int): How many rows were dropped because another one is equal in all columns.
 
     def __init__(
@@ -68,8 +70,10 @@ class _Sorter:
         shift: int = 0,
         *,
         is_certain: bool = True,
+        has_order: bool = True,
     ) -> None:
         self.duplicates = 0
+        self._has_order = has_order
         self._window, self._offsets, self._shift = window, dict(offsets or {}), shift
         self._is_certain = is_certain
         self._waiting: list[LogRow] = []
@@ -117,6 +121,8 @@ class _Sorter:
                 done += 1
             instant = list(dict.fromkeys(rows[place:done]))
             self.duplicates += done - place - len(instant)
+            if not self._has_order:
+                instant.sort()
             arranged += instant if self._is_certain and _is_caused(instant) else _by_cause(instant)
         return arranged + rows[done:]
 
@@ -548,6 +554,7 @@ class CleanLog:
 
     # bits: Returns the rows as the files have them, from the first one on.
     # skew: How the clocks are set; a number of microseconds is tolerated, and no clock is set.
+    # has_order: Whether the rows come in the order in which they were written; those of a table do not.
     # cleaning (Cleaning): What was done, after :meth:`look`.
     # tolerance (Tolerance): What is no finding in the clean rows, after :meth:`look`.
     # quarantine (Quarantine): Rows that make no sense, after :meth:`look`.
@@ -555,8 +562,10 @@ class CleanLog:
     # recognised (Recognised | None): The columns and the clock, if they are not the kit's own.
     # may_be_ahead (Mapping): Offsets of clocks that no early arrival proves, in microseconds by client.
 
-    def __init__(self, bits: Callable[[], Iterable[Bit]], skew: Skew = AUTO) -> None:
-        self._bits, self._skew = bits, skew
+    def __init__(
+        self, bits: Callable[[], Iterable[Bit]], skew: Skew = AUTO, *, has_order: bool = True
+    ) -> None:
+        self._bits, self._skew, self._has_order = bits, skew, has_order
         self.cleaning, self.tolerance, self.quarantine = Cleaning(), Tolerance(0), Quarantine()
         self.order = Order()
         self.may_be_ahead: Mapping[str, int] = {}
@@ -608,7 +617,7 @@ class CleanLog:
             doubt = holes.doubt(labels, unknown)
         skew = self._skew if isinstance(self._skew, int) else tolerance.skew
         self.tolerance = Tolerance(skew, tolerance.lag, doubt)
-        is_sorted = bool(order.late) and not self._is_numbered
+        is_sorted = bool(order.late) and self._has_order and not self._is_numbered
         self.cleaning = Cleaning(
             order.late if is_sorted else 0,
             order.latest_us if is_sorted else 0,
@@ -616,16 +625,15 @@ class CleanLog:
             self._offsets,
             len(quarantine),
             order.rows - self._duplicates,
-            max(
-                0, order.end - order.rows + self._duplicates - sum(problem.row > 0 for problem in quarantine)
-            ),
+            max(0, order.end - order.rows + self._duplicates - sum(row.row > 0 for row in quarantine))
+            * self._is_numbered,
             doubt,
         )
         return taker
 
     def with_clocks(self, offsets: Mapping[str, int]) -> CleanLog:
         """Return the same log with further clocks corrected, looked through."""
-        corrected = CleanLog(self._bits, {**self._offsets, **offsets})
+        corrected = CleanLog(self._bits, {**self._offsets, **offsets}, has_order=self._has_order)
         corrected.look(Nobody)
         return corrected
 
@@ -669,7 +677,8 @@ class CleanLog:
         offsets = self._offsets
         spread = max(0, 0, *offsets.values()) - min(0, 0, *offsets.values())
         window = 0 if self._is_numbered else self.order.latest_us + spread
-        sorter = _Sorter(window, offsets, self._shift, is_certain=not window)
+        is_certain = self._has_order and not window
+        sorter = _Sorter(window, offsets, self._shift, is_certain=is_certain, has_order=self._has_order)
         for bit in bits:
             yield bit.rows if bit.is_numbered else sorter.take(bit.rows)
         yield sorter.finish()
@@ -687,7 +696,7 @@ class CleanLog:
         return self._renumbered
 
 
-def clean_rows(rows: Sequence[LogRow], skew: Skew = AUTO) -> CleanLog:
+def clean_rows(rows: Sequence[LogRow], skew: Skew = AUTO, *, has_order: bool = True) -> CleanLog:
     """Return rows in memory as a clean log, looked through: of a whole log or of one component.
 
     >>> late = [LogRow(time, "p", "transfer", "q", f"p-{time}", 1, "") for time in (1, 3, 2)]
@@ -696,7 +705,7 @@ def clean_rows(rows: Sequence[LogRow], skew: Skew = AUTO) -> CleanLog:
     (['p-1', 'p-2', 'p-3'], 1)
     """
     whole = [Bit(list(range(len(rows))), list(rows), [])]
-    clean = CleanLog(lambda: whole, skew)
+    clean = CleanLog(lambda: whole, skew, has_order=has_order)
     clean.look(Nobody)
     return clean
 

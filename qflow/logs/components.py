@@ -144,13 +144,17 @@ class Splitter:
     def place(self, row: LogRow) -> tuple[str, LakeRow] | None:
         """Return a row with its component; None for a client or queue that the workload has not."""
         self._time = max(0, row.ts_us)
-        role, member = ("queue", row.queue) if row.event == "stats" else ("client", row.client)
-        component = self._components.get((self._source, role, member))
+        component = self.component_of(row.client, row.event, row.queue)
         if component is None:
             return None
         seq = self._next[component]
         self._next[component] = seq + 1
         return component, LakeRow.of(seq, row)
+
+    def component_of(self, client: str, event: str, queue: str) -> str | None:
+        """Return the component of a row by its client, of a report by its queue."""
+        role, member = ("queue", queue) if event == "stats" else ("client", client)
+        return self._components.get((self._source, role, member))
 
     def split(self, rows: Iterable[LogRow]) -> Iterator[tuple[str, LakeRow]]:
         """Yield the rows that have a component, the begin of all components first."""

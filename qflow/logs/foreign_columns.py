@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import ROUND_FLOOR, Decimal
@@ -131,6 +132,8 @@ class Clock:
     zone: str = ""
     # A time that a spreadsheet rounded, as it is in the file.
     rounded: str = ""
+    # Of times with a zone, the first one's offset, such as +01:00; empty for UTC.
+    offset: str = ""
 
     @classmethod
     def of(cls, values: Sequence[object], unit: str = "", zone: str = "") -> Clock:
@@ -158,7 +161,16 @@ class Clock:
         # The earliest of the first rows: one that is late would be negative. Not one that is FAR away, as a
         # single wrong date would then move the whole log by years.
         start = min(time for time in times if abs(time - base) <= FAR)
-        return cls(kind, start, is_epoch, not unit, zone, next(filter(None, map(_rounded, values)), ""))
+        rounded = next(filter(None, map(_rounded, values)), "")
+        return cls(
+            kind,
+            start,
+            is_epoch,
+            not unit,
+            zone,
+            rounded,
+            _offset_of(values) if kind == "iso with a zone" else "",
+        )
 
     def read(self, value: object, near: int | None = None) -> int:
         """Return a time in microseconds since the start; a local hour that comes twice is the nearer one."""
@@ -208,6 +220,16 @@ class Clock:
                 f"; warning: {self.rounded} is a rounded time, rows within its last digit are of one instant"
             )
         return text
+
+
+def _offset_of(values: Iterable[object]) -> str:
+    """Return the offset of the first time that has a zone, such as ``+01:00``; empty for UTC."""
+    for value in values:
+        with suppress(ValueError):
+            date = datetime.fromisoformat(str(value).strip())
+            if date.tzinfo:
+                return date.isoformat()[-6:] if date.utcoffset() else ""
+    return ""
 
 
 OWN_CLOCK = Clock("us", 0, is_epoch=False, is_guess=False)

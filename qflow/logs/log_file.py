@@ -204,16 +204,31 @@ def read_log(
     return _bits(files, reader, SEPARATORS.get(separator, separator))
 
 
+def read_table(
+    table: RawTable, columns: str | Mapping[str, str] | None = None, zone: str = ""
+) -> Iterator[Bit]:
+    """Yield the rows of a table that is open already, as :func:`read_log` yields those of a file."""
+    try:
+        reader = _Reader(None if columns is None else ColumnMap.of(columns), zone)
+    except ValueError as error:
+        raise LogError(str(error)) from None
+    yield from _bits_of(table, reader)
+
+
+def _bits_of(table: RawTable, reader: _Reader, file: str = "") -> Iterator[Bit]:
+    part = list(islice(table.rows, MOST_ROWS))
+    if table.header or not table.damage:
+        reader.begin(table, part, file)
+    while part:
+        yield reader.take(part)
+        part = list(islice(table.rows, MOST_ROWS))
+
+
 def _bits(files: Sequence[Path], reader: _Reader, separator: str) -> Iterator[Bit]:
     for file in files:
         try:
             with open_table(file, reader.choose_columns, separator) as table:
-                part = list(islice(table.rows, MOST_ROWS))
-                if table.header or not table.damage:
-                    reader.begin(table, part, file.name if len(files) > 1 else "")
-                while part:
-                    yield reader.take(part)
-                    part = list(islice(table.rows, MOST_ROWS))
+                yield from _bits_of(table, reader, file.name if len(files) > 1 else "")
         except BadRowError as bad:
             raise LogError(bad.args[1]) from None
         for reason in table.damage:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import operator
 import re
 import signal
 import sys
@@ -15,7 +16,7 @@ import threading
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.arguments import add_columns, add_json, add_several, whole_number
 from qflow.colour import paint_states
@@ -24,9 +25,12 @@ from qflow.wording import format_count
 from qflow.writing import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from qflow.spark.events_table import EventsTable
+    from qflow.spark.ingest import LakeReport
 
 
 def add_arguments(subparsers: Any) -> None:
@@ -60,9 +64,13 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
     )
     audit.add_argument("logs", nargs="*", metavar="LOG", help=".parquet, .csv, .csv.gz, or a folder of them")
     audit.add_argument(
-        "--workloads", metavar="DIR", help="where NAME.json is for the log NAME; default: beside"
+        "--workloads", metavar="DIR",
+        help="where NAME.json is for the log NAME; default: beside; of a table also FILE.json, for all",
+    )  # fmt: skip
+    audit.add_argument(
+        "--table", metavar="PLACE", help="one table of many components: a path, an address or a name"
     )
-    add_columns(audit)
+    _add_events(audit)
     audit.add_argument(
         "--lake", metavar="DIR", help="add the logs to the lake there; without LOG: audit the lake there"
     )
@@ -77,12 +85,34 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
     _add_number(audit, "--cut", cut + "default: 1000000", 1_000_000)
     audit.add_argument(
         "--fail-on",
+        type=conditions_of,
         default="many-rows",
         metavar="WHAT,…",
-        help="status 1 if there are findings, quarantined rows (rows), or over 5 %% of them (many-rows); "
-        "default: many-rows; '' for never",
+        help="status 1 if there are findings, quarantined rows (rows), or over 5 %% of them (many-rows), or "
+        "by a number: 'on_share > 20%%'; default: many-rows; '' for never",
+    )
+    audit.add_argument("--metrics", metavar="FILE", help="write the numbers as OpenMetrics text")
+    audit.add_argument(
+        "--quarantine", metavar="DIR", help="write the quarantined rows as a table, with reasons"
     )
     add_json(audit)
+
+
+def _add_events(parser: argparse.ArgumentParser) -> None:
+    """Add what says how rows of a table or of a source are read."""
+    component = "the column of a row's component, or the first group of a pattern; default: by client and "
+    add_columns(parser)
+    parser.add_argument(
+        "--zone", default="", help="zone of times without one, as Europe/Berlin; default: UTC"
+    )
+    parser.add_argument(
+        "--component",
+        default="",
+        metavar="COLUMN[:REGEX]",
+        help=component + "queue, as the workload has them",
+    )
+    parser.add_argument("--where", default="", metavar="SQL", help="which rows, as \"date = '2026-11-27'\"")
+    add_several(parser, "--option", "NAME=VALUE", "an option of Spark's reader")
 
 
 def _add_report(actions: Any, common: argparse.ArgumentParser) -> None:
@@ -120,10 +150,22 @@ def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
         "stream",
         parents=[common],
         help="audit a folder of events that grows",
-        description="Audit a folder of Parquet files with a lake's columns, as they come. Killed at any "
-        "moment, the same command goes on where it was.",
+        description="Audit a folder of Parquet files with a lake's columns, as they come; or, with --source, "
+        "events of any columns. Killed at any moment, the same command goes on where it was.",
     )
-    stream.add_argument("incoming", metavar="DIR", help="where files appear")
+    stream.add_argument("incoming", nargs="?", default="", metavar="DIR", help="where files appear")
+    stream.add_argument("--source", metavar="NAME", help="a source of Spark's: kafka, parquet, json")
+    stream.add_argument("--workloads", metavar="DIR", help="of a source: as for a table")
+    _add_events(stream)
+    stream.add_argument(
+        "--watermark",
+        type=_seconds,
+        default=60.0,
+        metavar="TIME",
+        help="how late a row may come; default: 1m",
+    )
+    silence = "silence after which a component has ended; default: 10m"
+    stream.add_argument("--idle", type=_seconds, default=600.0, metavar="TIME", help=silence)
     stream.add_argument("--out", required=True, metavar="DIR", help="results and checkpoint")
     stream.add_argument("--once", action="store_true", help="take what is there, then end")
     _add_number(stream, "--files", "files that one step takes at most")
@@ -157,6 +199,13 @@ def _day(text: str) -> str:
     with suppress(ValueError):
         return f"{datetime.strptime(text, '%Y-%m-%d'):%Y-%m-%d}"
     raise argparse.ArgumentTypeError(f"must be a day such as 2026-11-27, got {text!r}")
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"([0-9.]+)([smh])", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"must be a length of time such as 90s, 10m or 1h, got {text!r}")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
 
 
 _SHOWN = 10
@@ -201,6 +250,11 @@ def _cause_of(text: str) -> str:
     lines = [line.strip(" :\t") for line in text.splitlines()]
     raised = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
     words = [line for line in raised if not line.startswith(("org.", "java.", "Caused by"))]
+    if "PYTHON_VERSION_MISMATCH" in text or (words and words[-1].startswith("ModuleNotFoundError")):
+        advice = (
+            "workers run another Python than the driver: set PYSPARK_PYTHON, or spark.pyspark.python, to one"
+        )
+        return f"{words[-1] if words else 'PYTHON_VERSION_MISMATCH'}; {advice} with qflow and pyarrow"
     if words:
         # The project's own errors are sentences.
         return re.sub(r"^qflow\.[\w.]+: ", "", words[-1])
@@ -210,39 +264,63 @@ def _cause_of(text: str) -> str:
 def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
     import tempfile
 
-    from qflow.logs.cli import failures_of
-    from qflow.spark.ingest import make_lake
-    from qflow.spark.lake import read_row_counts, sum_row_counts, write_row_counts
     from qflow.spark.workers import TaskProgress
 
-    fails = failures_of(namespace.fail_on)
     with tempfile.TemporaryDirectory(prefix="qflow-lake-") as scratch:
         lake = namespace.lake or f"{scratch}/lake"
         report = None
-        if namespace.logs:
-            with TaskProgress(spark, "laying out"):
-                report = make_lake(
-                    spark, namespace.logs, lake, namespace.workloads, namespace.buckets, namespace.map,
-                    namespace.day, namespace.format,
-                )  # fmt: skip
-        counts = read_row_counts(lake)
-        if namespace.out:
-            write_row_counts(namespace.out, counts)
+        if namespace.logs or namespace.table:
+            with TaskProgress(spark, "reading"):
+                report = _add_to_lake(spark, lake, namespace)
         summary = _audit_lake(spark, lake, namespace)
-    cleaning = sum_row_counts(counts.values())
-    if counts:
-        summary["set_aside"], summary["headline"] = cleaning.quarantined, cleaning.headline()
+        if namespace.quarantine:
+            _write_quarantine(spark, lake, namespace)
     if report is not None:
-        summary.setdefault("set_aside", report.set_aside)
         summary["kept"] = report.kept
         summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:_SHOWN]]
-    print(json.dumps(summary) if namespace.json else paint_states(_summary_text(summary)))
-    there = {
-        "findings": "finding" in summary["results"],
-        "rows": bool(summary.get("set_aside")),
-        "many-rows": cleaning.is_partial,
-    }
-    return int(any(there[what] for what in fails))
+    metrics = summary["metrics"]
+    status = int(any(condition.holds(metrics) for condition in namespace.fail_on))
+    if namespace.metrics:
+        write_file(namespace.metrics, open_metrics(metrics))
+    if not namespace.json:
+        print(paint_states(_summary_text(summary)))
+        summary = {"status": status, **metrics}
+    print(json.dumps(summary))
+    return status
+
+
+def _add_to_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) -> LakeReport:
+    from qflow.spark.ingest import make_lake, make_lake_of_table
+
+    buckets, day, form = namespace.buckets, namespace.day, _own_format(namespace)
+    if not namespace.table:
+        return make_lake(
+            spark,
+            namespace.logs,
+            lake,
+            namespace.workloads,
+            buckets,
+            namespace.map,
+            day,
+            form,
+            namespace.zone,
+        )
+    table = _events_table(namespace, namespace.table, namespace.format)
+    return make_lake_of_table(spark, table, lake, buckets, day, form)
+
+
+def _own_format(namespace: argparse.Namespace) -> str:
+    """Return the format of lake and results: text holds no types."""
+    return "parquet" if namespace.format in ("csv", "json", "text", "xml") else str(namespace.format)
+
+
+def _write_quarantine(spark: SparkSession, lake: str, namespace: argparse.Namespace) -> None:
+    from qflow.spark.ingest import read_quarantine
+    from qflow.spark.tables import GrowingTable
+
+    form = _own_format(namespace)
+    rows = read_quarantine(GrowingTable(spark, lake, form))
+    GrowingTable(spark, namespace.quarantine, form).write(rows)
 
 
 def _audit_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) -> dict[str, Any]:
@@ -250,7 +328,7 @@ def _audit_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) -
     from qflow.spark.lake_audit import audit_large, audit_to
     from qflow.spark.workers import TaskProgress, peak_accumulator
 
-    form, cut = namespace.format, namespace.cut
+    form, cut = _own_format(namespace), namespace.cut
     rows = read_lake(spark, lake, form)
     peak = peak_accumulator(spark)
     with TaskProgress(spark, "auditing", peak=peak) as shown:
@@ -265,11 +343,15 @@ def _audit_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) -
 def _summary(results: DataFrame) -> dict[str, Any]:
     from qflow.logs.findings import finding_of
     from qflow.spark.questions import summarise
+    from qflow.spark.tables import RESULTS
 
-    found = summarise(results, _SHOWN)
+    found = summarise(results.select(*RESULTS), _SHOWN)
     return {
         "components": found.components,
         "results": found.kinds,
+        "metrics": found.metrics(),
+        "set_aside": found.facts["quarantined"],
+        "headline": found.cleaning.headline(),
         "offenders": [row.asDict() for row in found.offenders],
         "blame": [row.asDict() for row in found.blame],
         "findings": [
@@ -357,7 +439,8 @@ def _sweep_lines(rows: Sequence[Any], replays: int) -> Iterator[str]:
         where = f"{row.component} {row.setting}"
         if row.measure in ("share_on", "blocked_share"):
             sure = "" if row.low is None else f", between {row.low:.3f} and {row.high:.3f}"
-            yield f"{where}: {row.name} {row.measure} {row.predicted:.3f} of the time{sure}"
+            why = f"; {row.note}" if row.note else ""
+            yield f"{where}: {row.name} {row.measure} {row.predicted:.3f} of the time{sure}{why}"
         elif row.measure == "dies" and row.predicted:
             dead = round(row.predicted * replays)
             yield f"{where}: {row.name}'s session dies in {dead} of {replays} replays"
@@ -366,12 +449,16 @@ def _sweep_lines(rows: Sequence[Any], replays: int) -> Iterator[str]:
 
 
 def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
-    from qflow.spark.stream import audit_stream, read_results, read_stream, start
+    from qflow.spark.stream import audit_events, audit_stream, read_results, read_stream, start
 
-    stream = read_stream(spark, namespace.incoming, namespace.files)
     # All that there is comes at once then, and nothing after it.
     ends_count = namespace.once and namespace.files is None
-    results = audit_stream(stream, namespace.patience, namespace.wait, ends_count=ends_count)
+    if namespace.source:
+        events = _events_table(namespace, namespace.incoming, namespace.source)
+        results = audit_events(spark, events, namespace.watermark, namespace.idle, once=ends_count)
+    else:
+        stream = read_stream(spark, namespace.incoming, namespace.files)
+        results = audit_stream(stream, namespace.patience, namespace.wait, ends_count=ends_count)
     query = start(results, namespace.out, once=namespace.once, form=namespace.format)
     try:
         query.awaitTermination()
@@ -379,8 +466,19 @@ def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
         query.stop()
         print("interrupted; the same command goes on where it was", file=sys.stderr)
         return INTERRUPTED
-    print(f"{read_results(spark, namespace.out, namespace.format).count()} results in {namespace.out}")
+    late = sum(one.numRowsDroppedByWatermark for step in query.recentProgress for one in step.stateOperators)
+    told = f"; {format_count(late, 'row')} came after the watermark, and dropped" if late else ""
+    print(f"{read_results(spark, namespace.out, namespace.format).count()} results in {namespace.out}{told}")
     return 0
+
+
+def _events_table(namespace: argparse.Namespace, place: str, form: str) -> EventsTable:
+    from qflow.spark.events_table import EventsTable
+
+    return EventsTable(
+        place, namespace.workloads, form, namespace.map, namespace.component, namespace.zone, namespace.where,
+        dict(_pairs(namespace.option, "--option")),
+    )  # fmt: skip
 
 
 def _synth(spark: SparkSession, namespace: argparse.Namespace) -> int:
@@ -400,6 +498,10 @@ def _require_readable(namespace: argparse.Namespace) -> None:
     """Look before a session is started, which takes seconds."""
     read = {"audit": "lake", "report": "results", "sweep": "lake", "stream": "incoming"}.get(namespace.action)
     named = getattr(namespace, "logs", None) or [getattr(namespace, name) for name in [read] if name]
+    if getattr(namespace, "table", None) or getattr(namespace, "source", None):
+        if getattr(namespace, "logs", None) or not namespace.workloads:
+            raise RefusalError("a table or source: name no LOG beside it, and the workloads with --workloads")
+        return
     if named == [None]:
         raise RefusalError("name one log or more, or a lake with --lake")
     for path in named:
@@ -408,10 +510,94 @@ def _require_readable(namespace: argparse.Namespace) -> None:
 
 
 def _settings(given: list[str]) -> dict[str, str]:
-    settings = {}
+    settings = dict(_pairs(given, "--conf"))
+    for name in settings:
+        if not name.startswith("spark."):
+            raise RefusalError(f"--conf takes spark.NAME=VALUE, got {name!r}")
+    return settings
+
+
+def _pairs(given: list[str], option: str) -> Iterator[tuple[str, str]]:
     for word in given:
         name, equals, value = word.partition("=")
-        if not equals or not name.startswith("spark."):
-            raise RefusalError(f"--conf takes spark.NAME=VALUE, got {word!r}")
-        settings[name] = value
-    return settings
+        if not equals:
+            raise RefusalError(f"{option} takes NAME=VALUE, got {word!r}")
+        yield name, value
+
+
+# A step in a pipeline
+
+
+class Condition(NamedTuple):
+    """A condition on the numbers of an audit, by which a step fails."""
+
+    name: str
+    compare: str
+    limit: float
+
+    @classmethod
+    def of(cls, text: str) -> Condition:
+        """Read a condition, such as ``findings > 0`` or ``on_share > 20%``, or its name alone.
+
+        >>> Condition.of("on_share >= 20%")
+        Condition(name='on_share', compare='>=', limit=0.2)
+        """
+        named = {"rows": "quarantined > 0", "many-rows": "quarantined_share > 5%", "findings": "findings > 0"}
+        found = _CONDITION.fullmatch(named.get(text.strip(), text))
+        if found is None or found[1] not in _METRICS:
+            words = f"{', '.join(named)}, or NAME > NUMBER[%] of {', '.join(_METRICS)}"
+            raise argparse.ArgumentTypeError(f"must be some of {words}, got {text.strip()!r}")
+        return cls(found[1], found[2], float(found[3]) / (100 if found[4] else 1))
+
+    def holds(self, numbers: Mapping[str, float]) -> bool:
+        """Return whether it is true of some numbers."""
+        compare = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}[self.compare]
+        return bool(compare(numbers[self.name], self.limit))
+
+
+_CONDITION = re.compile(r"\s*(\w+)\s*([<>]=?)\s*([0-9.]+)\s*(%?)\s*")
+
+
+def conditions_of(text: str) -> list[Condition]:
+    """Return the conditions that ``--fail-on`` names."""
+    return [Condition.of(word) for word in text.split(",") if word.strip()]
+
+
+_METRICS = {
+    "components": "components with results",
+    "rows": "rows of the logs that were audited",
+    "quarantined": "rows that make no sense",
+    "quarantined_share": "their share of all rows",
+    "duplicates": "rows that a log had twice",
+    "missing": "rows that are missing by their own numbers",
+    "gaps": "spans of time of which rows are missing",
+    "unjudged": "messages not judged, as rows of them were quarantined",
+    "not_judged": "components without a workload that can start",
+    "blocks": "rows that say that a producer was blocked",
+    "findings": "contradictions between the logs and the rules",
+    "times_on": "times that a queue was ON",
+    "on_share": "largest share of its log's time for which a queue was ON",
+    "held": "transfers held",
+    "times_blocked": "times that a producer was blocked",
+}
+"""The numbers of an audit, by which a step fails and which ``--metrics`` writes, and what each is."""
+
+
+def open_metrics(numbers: Mapping[str, float]) -> str:
+    """Return numbers of an audit as OpenMetrics text, for a push gateway or a folder of text files.
+
+    >>> print(open_metrics({"findings": 2}), end="")
+    # HELP qflow_findings contradictions between the logs and the rules
+    # TYPE qflow_findings gauge
+    qflow_findings 2
+    # EOF
+    """
+    # Fifteen numbers without labels: a client library would add its own process to them.
+    lines = []
+    for name, value in numbers.items():
+        lines += [
+            f"# HELP qflow_{name} {_METRICS[name]}",
+            f"# TYPE qflow_{name} gauge",
+            f"qflow_{name} {value:.12g}",
+        ]
+    return "\n".join([*lines, "# EOF"]) + "\n"

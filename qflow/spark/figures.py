@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, tzinfo
 from html import escape
 from math import ceil, floor, log10
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from qflow.kit import RefusalError
 from qflow.labs.charts import Chart, plain
 from qflow.logs.findings import finding_of
 from qflow.spark import questions
-from qflow.spark.lake import read_row_counts, sum_row_counts
-from qflow.spark.lake_audit import results_with_keys
-from qflow.spark.tables import FORMAT, KEYS, RESULTS, missing_of
-from qflow.wording import format_count
+from qflow.spark.lake_audit import results_with_keys, without_logs
+from qflow.spark.tables import FORMAT, RESULTS
 from qflow.workload.agenda import SECOND
 
 if TYPE_CHECKING:
@@ -54,13 +54,55 @@ def _bars(
     return figure
 
 
-def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int) -> Chart:
+class DayClock(NamedTuple):
+    """The clock of a page: the instant of its second 0, and the zone in which instants are told."""
+
+    origin_us: int
+    zone: str = "UTC"
+
+    def text(self, second: float, form: str = "%H:%M:%S") -> str:
+        """Return an instant by its second.
+
+        >>> DayClock(1_764_237_600_000_000, "Europe/Berlin").text(90)
+        '11:01:30'
+        """
+        time = datetime.fromtimestamp(self.origin_us // SECOND, UTC) + timedelta(seconds=second)
+        return f"{time.astimezone(zone_of(self.zone)):{form}}"
+
+    def ticks(self, seconds: float) -> tuple[list[float], list[str]]:
+        """Return the places on an axis of that many seconds, and their words."""
+        lengths = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
+        length = next((one for one in lengths if seconds <= 8 * one), lengths[-1])
+        offset = datetime.fromisoformat(self.text(0, "%Y-%m-%dT%H:%M:%S%z")).utcoffset() or timedelta()
+        first = -(self.origin_us // SECOND + round(offset.total_seconds())) % length
+        places = [float(place) for place in range(first, int(seconds) + 1, length)]
+        form = "%H:%M:%S" if length < 60 else "%H:%M" if seconds <= 86_400 else "%d %b %H:%M"
+        return places, [self.text(place, form) for place in places]
+
+
+def zone_of(name: str) -> tzinfo:
+    """Return a time zone by its name, or by an offset such as ``+01:00``."""
+    if name[:1] in "+-":
+        return datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo or UTC
+    return ZoneInfo(name)
+
+
+def heat_map(
+    rows: Sequence[Any],
+    queues: Sequence[str],
+    seconds: int,
+    step: int,
+    clock: DayClock | None = None,
+    most: Any = None,
+) -> Chart:
     """Draw which queue was ON when: queues down, time across, darker for a larger share of the step.
 
     Parameters:
         rows: What :func:`qflow.spark.questions.on_over_time` gave, collected.
         queues: All queues, those that were never ON too.
         seconds, step: How long the log is, and one step.
+        clock: The clock of the log; None where it has no date.
+        most: What :func:`qflow.spark.questions.most_at_once` gave.
     """
     import plotly.graph_objects as go
 
@@ -82,25 +124,34 @@ def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int
     )
     # A shade is drawn around the second with which its step begins.
     title = "When each queue was ON; the darker, the larger the share of the time"
-    _lay_out(figure, title, "seconds", [-step / 2, (count - 0.5) * step], names)
-    return Chart(figure, tuple(_heat_claims(rows, len(queues), seconds, step)))
+    words = f"clock time, {clock.zone}" if clock else "seconds"
+    _lay_out(figure, title, words, [-step / 2, (count - 0.5) * step], names)
+    if clock:
+        places, ticks = clock.ticks(seconds)
+        figure.update_xaxes(tickvals=places, ticktext=ticks)
+    return Chart(figure, tuple(_heat_claims(rows, len(queues), seconds, clock, most)))
 
 
-def _heat_claims(rows: Sequence[Any], queues: int, seconds: int, step: int) -> Iterator[str]:
-    """Yield the map's claims in sentences: the number of spells, the longest one, and the busiest time."""
+def _heat_claims(
+    rows: Sequence[Any], queues: int, seconds: int, clock: DayClock | None, most: Any
+) -> Iterator[str]:
+    """Yield the map's claims in sentences: the queues ever ON, the longest one, and the most at once."""
+
+    def at(us: int) -> str:
+        return clock.text(us / SECOND) if clock else f"second {us / SECOND:.1f}"
+
     ever = sorted({row.queue for row in rows})
-    yield f"{len(ever)} of {queues} queues were ON at some time in {seconds} seconds."
+    span = f"between {at(0)} and {at(seconds * SECOND)}" if clock else f"in {seconds} seconds"
+    yield f"{len(ever)} of {queues} queues were ON at some time {span}."
     if not ever:
         return
     times = {queue: sum(row.on_us for row in rows if row.queue == queue) for queue in ever}
-    most = max(ever, key=lambda queue: (times[queue], queue))
-    yield f"{most} was ON longest: {times[most] / SECOND:.1f} s in all."
-    together = {at: len({row.queue for row in rows if row.step == at}) for at in range(-(-seconds // step))}
-    busiest = max(together, key=lambda at: (together[at], -at))
-    yield (
-        f"Most at a time, {together[busiest]} queues, were ON between seconds {busiest * step} and "
-        f"{(busiest + 1) * step}."
-    )
+    longest = max(ever, key=lambda queue: (times[queue], queue))
+    yield f"{longest} was ON longest: {times[longest] / SECOND:.1f} s in all."
+    if most is not None:
+        length = (most.end_us - most.begin_us) / SECOND
+        queues_were = "1 queue was" if most.number == 1 else f"{most.number} queues were"
+        yield f"At most {queues_were} ON at a time, first from {at(most.begin_us)} on, for {length:.1f} s."
 
 
 def offender_bars(rows: Sequence[Any], shown: int = 8) -> Chart:
@@ -250,6 +301,8 @@ class DayReport:
 
     title: str
     claims: tuple[str, ...]
+    logs: Sequence[tuple[str, str, str]]
+    """What reports say of logs: the name, its begin by the clock, its zone; the first of them."""
     worst: Sequence[Any]
     """The queues whose held transfers waited longest: rows of :func:`qflow.spark.questions.offenders`."""
     findings: Sequence[Any]
@@ -268,6 +321,9 @@ class DayReport:
 
     def _body(self) -> Iterator[str]:
         yield f"<ul>{''.join(f'<li>{escape(claim)}</li>' for claim in self.claims)}</ul>"
+        if self.logs:
+            yield "<h2>The logs</h2>"
+            yield _table(("log", "begins at", "zone"), self.logs, texts=3)
         if self.worst:
             yield "<h2>The queues that held transfers longest</h2>"
             rows = [
@@ -302,21 +358,15 @@ def report_day(
     spark: SparkSession, results: str | Path, day: str | None = None, form: str = FORMAT
 ) -> DayReport:
     """Return the report on a day of the results that an audit keeps; without a day, on the last one there."""
-    rows = results_with_keys(spark, results, form)
-    there = rows.select(*KEYS).distinct().collect()
-    days = sorted({row.day for row in there})
+    rows, unfinished = results_with_keys(spark, results, form)
+    days = sorted(row.day for row in rows.select("day").distinct().collect())
     day = day or days[-1]
     if day not in days:
         raise RefusalError(f"{results}: there are no results of {day}, but of {', '.join(days)}")
     report = report_on(rows.where(rows.day == day).select(*RESULTS), day)
-    counts = sum_row_counts(one for one in read_row_counts(results).values() if one.day == day)
-    if counts.quarantined:
-        words = counts.headline() or f"{format_count(counts.quarantined, 'row')} quarantined."
-        report = replace(report, claims=(words, *report.claims))
-    missing = missing_of(row.part for row in there if row.day == day)
-    if missing is None:
+    if day not in {of for of, _ in unfinished}:
         return report
-    words = f"The audit has not ended: {missing[0]} of {missing[1]} parts are missing."
+    words = "The audit has not ended: parts are missing; the command that makes it goes on where it was."
     return replace(report, claims=(words, *report.claims))
 
 
@@ -324,40 +374,51 @@ def report_on(results: DataFrame, of: str) -> DayReport:
     """Return the report on some results; `of` names their subject.
 
     Parameters:
-        results (DataFrame of RESULTS): As :func:`qflow.spark.audit` gives them.
+        results (DataFrame of RESULTS): As :func:`qflow.spark.audit` gives them; or as a table keeps them,
+            with the facts of the logs, by which the page has clock times.
     """
+    facts = questions.facts_of_logs(results).persist()
+    alone = without_logs(results)
     found = questions.summarise(results, _WORST)
-    worst, kinds = found.offenders, found.kinds
-    claims = (
-        f"Queues were ON {kinds.get('flow_on', 0):,} times, and held {kinds.get('held', 0):,} transfers.",
-        f"Producers were blocked {kinds.get('blocked', 0):,} times.",
-        f"{kinds.get('finding', 0):,} findings.",
-    )
-    charts = tuple(_charts(results, worst)) if worst else ()
-    return DayReport(f"Flow control: {of}", claims, worst, found.findings, charts)
+    charts = tuple(_charts(alone, found.offenders, facts)) if found.offenders else ()
+    dated = facts.where("origin_us IS NOT NULL").select("source", "origin_us", "zone").distinct()
+    logs = [
+        (row.source, DayClock(row.origin_us, row.zone).text(0, "%Y-%m-%d %H:%M:%S"), row.zone)
+        for row in dated.orderBy("origin_us", "source").limit(_WORST).collect()
+    ]
+    facts.unpersist()
+    claims = tuple(found.sentences())
+    return DayReport(f"Flow control: {of}", claims, logs, found.offenders, found.findings, charts)
 
 
-def _charts(results: DataFrame, worst: Sequence[Any]) -> Iterator[Chart]:
-    """Yield the charts of the worst queues."""
+def _charts(results: DataFrame, worst: Sequence[Any], facts: DataFrame) -> Iterator[Chart]:
+    """Yield the charts of the worst queues, by the day's clock if their logs have a date."""
     from pyspark.sql import functions as sf
 
     source, queue = sf.substring_index("component", "/", 1), sf.col("queue")
     chosen = sorted({(row.source, row.queue) for row in worst})
     few = results.where(sf.struct(source, queue).isin([sf.struct(*map(sf.lit, pair)) for pair in chosen]))
-    few = few.persist()
-    (last,) = few.agg(sf.max(sf.coalesce("end_us", "begin_us")).alias("us")).collect()
-    seconds = max(1, -(-last.us // SECOND))
+    ((first,),) = facts.agg(sf.min("origin_us")).collect()
+    timed = questions.on_clock(few, facts, first or 0).persist()
+    ends, dated = sf.coalesce("end_us", "begin_us"), sf.when(sf.col("origin_us").isNotNull(), sf.col("zone"))
+    ((begin, end, zones),) = timed.agg(sf.min("origin_us"), sf.max(ends), sf.collect_set(dated)).collect()
+    begin = None if begin is None else begin // SECOND * SECOND
+    # Of logs of several zones the page has the one that all share.
+    clock = None if begin is None else DayClock(begin, zones[0] if len(zones) == 1 else "UTC")
+    seconds = max(1, -(-(end - (begin or 0)) // SECOND))
     step = -(-seconds // _STEPS)
+    few = timed.withColumns({name: sf.col(name) - sf.lit(begin or 0) for name in ("begin_us", "end_us")})
     logs = {row.source for row in worst}
     names = {pair: pair[1] if len(logs) == 1 else "/".join(pair) for pair in chosen}
     on = questions.on_over_time(few, step * SECOND).collect()
+    most = questions.most_at_once(few)
     worst_first = [names[row.source, row.queue] for row in worst]
-    yield heat_map(_name_queues(on, names), worst_first, seconds, step)
+    yield heat_map(_name_queues(on, names), worst_first, seconds, step, clock, most)
     yield offender_bars(_name_queues(worst, names))
     held = questions.hold_times(few).collect()
     if held:
         yield hold_boxes(_name_queues(held, names))
-    few.unpersist()
+    timed.unpersist()
 
 
 def _name_queues(rows: Sequence[Any], names: dict[tuple[str, str], str]) -> list[Any]:

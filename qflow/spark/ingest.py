@@ -1,14 +1,16 @@
-"""Ingest: client logs and traces to rows of a lake, and a quarantine of the others.
+"""Ingest: client logs, traces and tables of events to rows of a lake, and a quarantine of the others.
 
-Every row is in one of the two.  A log is one task: no component reaches beyond its log, so the worker that
-reads a log also splits it (:class:`~qflow.logs.components.Splitter`).  A trace counts as a log, with the rows
-that its clients would have recorded, and brings its own workload.
+Every row is in one of the two.  A log is a file, or all rows of a table that one component recorded
+(:mod:`qflow.spark.events_table`).  One worker reads a log: no component reaches beyond it, so the worker also
+cleans it and splits it (:class:`~qflow.logs.components.Splitter`).  Small logs share a task.  A trace counts
+as a log, with the rows that its clients would have recorded, and brings its own workload.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,7 +26,6 @@ from qflow.logs.client_log import client_rows
 from qflow.logs.components import Splitter
 from qflow.logs.log_file import (
     BEGIN,
-    END,
     LOG_ENDINGS,
     OF_CONSUMERS,
     Bit,
@@ -35,16 +36,18 @@ from qflow.logs.log_file import (
     source_of,
 )
 from qflow.logs.workload_file import workload_of, workload_text
-from qflow.spark.lake import RowCount, count_events, write_lake, write_row_counts
+from qflow.spark.lake import pack, require_lake
 from qflow.spark.tables import (
     FORMAT,
     KEYS,
     LAKE,
     QUARANTINE,
     GrowingTable,
+    LogFacts,
     Schema,
+    absolute,
     digest_of,
-    missing_of,
+    shuffle_partitions,
     to_batches,
 )
 from qflow.spark.workers import map_batches
@@ -56,8 +59,16 @@ from qflow.workload.model import Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from qflow.spark.events_table import EventsTable
+
 Columns = str | Mapping[str, str] | None
 """What foreign columns mean, as for :func:`qflow.logs.log_file.read_log`; the same in all files."""
+
+SPLIT = Schema(LAKE | QUARANTINE)
+"""The columns of split logs: those of a lake's rows, then those of quarantined rows; one half is null."""
+
+Item = tuple[str, LakeRow] | QuarantinedRow
+"""A row of a lake with its component, or a quarantined row."""
 
 
 def _is_trace(path: str) -> bool:
@@ -92,8 +103,8 @@ def _has_scheme(path: str | Path) -> bool:
 def _log_files(paths: Iterable[str | Path], spark: SparkSession | None = None) -> dict[str, str]:
     """Return the log files that are named, or lie in the folders that are, with their size and time."""
     files: dict[str, str] = {}
-    for path in paths:
-        found = _list_by_spark(spark, str(path)) if spark and _has_scheme(path) else _list_files(Path(path))
+    for path in map(absolute, paths):
+        found = _list_by_spark(spark, path) if spark and _has_scheme(path) else _list_files(Path(path))
         if not found:
             raise RefusalError(
                 f"{path}: no client log is there; a log is a .parquet, .csv, .csv.gz or .jsonl file"
@@ -136,37 +147,48 @@ def _list_by_spark(spark: SparkSession, path: str) -> dict[str, str]:
     }
 
 
-_SPLIT = Schema(LAKE | QUARANTINE)
-"""The columns of a split log: those of a lake's rows, then those of quarantined rows; one half is null."""
-
-
-def _split_logs(
-    spark: SparkSession, files: Sequence[str], workloads: Mapping[str, Workload], columns: Columns
+def _split_files(
+    spark: SparkSession,
+    files: Mapping[str, str],
+    workloads: Mapping[str, Workload],
+    made_of: Mapping[str, str],
+    columns: Columns,
+    zone: str,
 ) -> DataFrame:
-    """Return the workers' reading of all files, as rows of _SPLIT."""
+    """Return the workers' reading of all files, as rows of SPLIT."""
 
-    def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
+    def split(file: str) -> Iterator[Any]:
+        source = source_of(file)
+        items = _split(file, workloads[source], columns, zone, made_of[source])
+        yield from to_batches((split_row(source, item) for item in items), SPLIT)
+
+    def split_some(batches: Iterator[Any]) -> Iterator[Any]:
+        for number in (number for batch in batches for number in batch.column("id").to_pylist()):
+            for file in shares[number]:
+                yield from split(file)
+
+    def split_brought(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
-            for number, path in enumerate(batch.column("file").to_pylist()):
+            for number, path in enumerate(batch.column("path").to_pylist()):
                 with _on_disk(path, batch.column("content")[number]) as file:
-                    source = source_of(file)
-                    items = _split(file, workloads[source], columns)
-                    yield from to_batches((_split_row(source, item) for item in items), _SPLIT)
+                    yield from split(file)
 
-    given = [(file, None) for file in files if not _has_scheme(file)]
-    # Without this, the local rows would be a few partitions, and a few workers would read all logs.
-    named = spark.createDataFrame(given, "file string, content binary").repartition(
-        max(1, min(len(given), 64))
-    )
+    near = {file: int((state or "0").split()[0]) for file, state in files.items() if not _has_scheme(file)}
     far = [file for file in files if _has_scheme(file)]
+    count = min(len(near), shuffle_partitions(spark))
+    shares: list[list[str]] = [[] for _ in range(count)]
+    for file, share in pack(near, count).items() if near else ():
+        shares[share].append(file)
+    frames = [map_batches(spark.range(0, count, 1, count), split_some, SPLIT)] if near else []
     if far:
         # Our readers open files, and no addresses: Spark brings such a log as bytes, to a worker's own disk.
-        brought = spark.read.format("binaryFile").load(far)
-        named = named.union(brought.selectExpr("path AS file", "content"))
-    return map_batches(named, batches_of, _SPLIT)
+        brought = spark.read.format("binaryFile").load(far).select("path", "content")
+        frames.append(map_batches(brought, split_brought, SPLIT))
+    return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
 
 
-def _split_row(source: str, item: tuple[str, LakeRow] | QuarantinedRow) -> tuple[Any, ...]:
+def split_row(source: str, item: Item) -> tuple[Any, ...]:
+    """Return a row of SPLIT."""
     if isinstance(item, QuarantinedRow):
         return (*[None] * len(LAKE), source, *item)
     return (item[0], *item[1], *[None] * len(QUARANTINE))
@@ -175,9 +197,6 @@ def _split_row(source: str, item: tuple[str, LakeRow] | QuarantinedRow) -> tuple
 @contextmanager
 def _on_disk(path: str, content: Any) -> Iterator[str]:
     """Give a file that Spark brought a place and its own name, for as long as it is read."""
-    if not content.is_valid:
-        yield path
-        return
     with tempfile.TemporaryDirectory(prefix="qflow-log-") as folder:
         file = Path(folder, path.rsplit("/", 1)[-1])
         file.write_bytes(content.as_buffer())
@@ -185,21 +204,47 @@ def _on_disk(path: str, content: Any) -> Iterator[str]:
 
 
 def _split(
-    path: str, workload: Workload, columns: Columns = None
-) -> Iterator[tuple[str, LakeRow] | QuarantinedRow]:
+    path: str, workload: Workload, columns: Columns = None, zone: str = "", made_of: str = ""
+) -> Iterator[Item]:
     """Yield a log's rows with their components, first to last, and the quarantined ones."""
-    clean = CleanLog(lambda: _bits(path, columns))
+    clean = CleanLog(lambda: _bits(path, columns, zone))
+    yield from split_clean(clean, workload, LogFacts(source_of(path), zone=zone, made_of=made_of))
+
+
+def split_clean(clean: CleanLog, workload: Workload, facts: LogFacts) -> Iterator[Item]:
+    """Yield the same of a log that has not been looked through yet; its facts go into the begins."""
     shown = clean.look(_Shown)
     clean = correct_clocks(clean, workload, _TRIAL_ROWS)
-    splitter = Splitter(source_of(path), workload, clean.tolerance, shown.pairs)
-    yield from splitter.begin()
+    source = facts.source.partition("/")[0]
+    pairs = {(client, queue) for client, event, queue in shown.rows if event in OF_CONSUMERS}
+    splitter = Splitter(source, workload, clean.tolerance, pairs)
+    strange = sum(count for kind, count in shown.rows.items() if splitter.component_of(*kind) is None)
+    cleaning, clock = clean.cleaning, clean.recognised and clean.recognised.clock
+    doubt = cleaning.doubt
+    clocked = LogFacts(
+        facts.source,
+        clean.start_us,
+        facts.zone or (clock and clock.offset) or "UTC",
+        facts.made_of,
+    )
+    counted = clocked._replace(
+        rows=cleaning.rows - strange,
+        quarantined=cleaning.quarantined + strange,
+        duplicates=cleaning.duplicates + facts.duplicates,
+        missing=cleaning.missing,
+        gaps=len(doubt.gaps),
+        unjudged=len(doubt.labels) + doubt.unread,
+        blocks=sum(count for (_, event, _), count in shown.rows.items() if event == "block"),
+    )
+    for number, (component, row) in enumerate(splitter.begin()):
+        yield component, row._replace(group=(clocked if number else counted).text())
     yield from clean.quarantine
-    for number, row in enumerate(chain.from_iterable(clean.parts()), 1):
-        yield splitter.place(row) or _set_aside(number, row)
+    for number, clean_row in enumerate(chain.from_iterable(clean.parts()), 1):
+        yield splitter.place(clean_row) or _set_aside(number, clean_row)
     yield from splitter.end()
-    missing = clean.cleaning.missing
-    if missing:
-        yield QuarantinedRow(0, "seq", f"{missing} events are missing between 0 and {clean.order.end - 1}")
+    if cleaning.missing:
+        words = f"{cleaning.missing} events are missing between 0 and {clean.order.end - 1}"
+        yield QuarantinedRow(0, "seq", words)
 
 
 _TRIAL_ROWS = 5_000
@@ -207,15 +252,14 @@ _TRIAL_ROWS = 5_000
 
 
 class _Shown:
-    """Takes the rows of a log; knows its consumers and their queues."""
+    """Takes the rows of a log; counts them by client, event and queue."""
 
     def __init__(self) -> None:
-        self.pairs = set[tuple[str, str]]()
+        self.rows = Counter[tuple[str, str, str]]()
 
     def take(self, row: LogRow) -> None:
         """Take a row."""
-        if row.event in OF_CONSUMERS:
-            self.pairs.add((row.client, row.queue))
+        self.rows[row[1:4]] += 1
 
 
 _STRANGER = "must be a client or queue of the workload, got "
@@ -227,11 +271,11 @@ def _set_aside(number: int, row: LogRow) -> QuarantinedRow:
     return QuarantinedRow(number, "client", reason, values[:500])
 
 
-def _bits(path: str, columns: Columns) -> Iterator[Bit]:
+def _bits(path: str, columns: Columns, zone: str = "") -> Iterator[Bit]:
     """Yield the rows of a log or a trace; an unreadable one yields a quarantined row 0."""
     try:
         if not _is_trace(path):
-            yield from read_log(path, columns)
+            yield from read_log(path, columns, zone=zone)
             return
         trace, quarantine = read_trace(path)
         rows = list(client_rows(trace.events(), trace.workload.producers if trace.workload else ()))
@@ -240,7 +284,7 @@ def _bits(path: str, columns: Columns) -> Iterator[Bit]:
         yield Bit([], [], [QuarantinedRow(0, "", " ".join(str(error).split())[:500])])
 
 
-_SHOWN = 1000
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -248,19 +292,18 @@ class LakeReport:
     """The result of adding logs to a lake."""
 
     folder: str
-    events: dict[str, int]
-    """Component to how many events it has."""
+    events: int
+    components: int
     set_aside: int
     quarantine: list[Any]
-    """The first thousand quarantined rows."""
+    """The first quarantined rows."""
     kept: list[str] = field(default_factory=list)
     """Logs already in the lake; they were not read again."""
 
     def __repr__(self) -> str:
-        total = sum(self.events.values())
         aside = "none was set aside" if not self.set_aside else f"{self.set_aside} were set aside"
         kept = f"; {len(self.kept)} logs were there already" if self.kept else ""
-        return f"{total} events of {len(self.events)} components; {aside}{kept}"
+        return f"{self.events} events of {self.components} components; {aside}{kept}"
 
 
 def make_lake(
@@ -272,87 +315,132 @@ def make_lake(
     columns: Columns = None,
     day: str | None = None,
     form: str = FORMAT,
+    zone: str = "",
 ) -> LakeReport:
     """Add client logs, and traces, which hold their workload themselves, to a lake.
 
-    A log that the lake has is not read again, and a killed run goes on with the logs that are missing.
+    A log that the lake has is not read again; what a killed run began, the same call makes whole.
 
     Parameters:
         logs: Files, or folders of files: paths, or addresses that Spark knows.
         folder: Where the lake is, or will be: a path, or an address that Spark knows.
         workloads: Folder of the workloads, ``NAME.json`` for the log ``NAME.parquet``; None: beside each log.
-        buckets: In how many parts each log is written, at most.
+        buckets: The number of files that the new rows are written to, at most.
         columns: What foreign columns of the logs mean, as for :func:`qflow.logs.log_file.read_log`.
         day: What day the logs are of, as ``2026-11-27``; None: today, in UTC.
         form: What the table is: ``parquet``, or a format that the session has, such as ``delta``.
+        zone: The time zone of times without one, such as ``Europe/Berlin``; empty for UTC.
 
     Raises:
         RefusalError: If a log has no workload, no row of any log is good, or the lake has another log of the
             same name; the sentence gives the first reason.
     """
+    from pyspark.sql import functions as sf
+
     files = _log_files(logs, spark)
     known = _load_workloads(spark, list(files), workloads)
     made_of = {
-        source: digest_of(source, state, workload_text(known[source]), columns, buckets)
+        source: digest_of(source, state, workload_text(known[source]), columns, zone)
         for source, state in zip(map(source_of, files), files.values(), strict=True)
     }
-    there = GrowingTable(spark, folder, form).load()
-    kept = _kept_logs(there, made_of, str(folder))
-    new = [file for file in files if source_of(file) not in kept]
-    counts = count_events(there) if there is not None and kept else {}
-    events = {component: count for component, count in counts.items() if component.split("/", 1)[0] in kept}
-    count, first = 0, []
-    if new:
-        day = day or f"{datetime.now(UTC):%Y-%m-%d}"
-        split = _split_logs(spark, new, {source_of(file): known[source_of(file)] for file in new}, columns)
-        # Rows and quarantine come from one reading of the logs; without this each question below would read
-        # again.
-        split.persist()
-        lake = split.where("reason IS NULL").select(*LAKE)
-        aside = split.where("reason IS NOT NULL").select(*QUARANTINE)
-        try:
-            first = aside.orderBy("source", "row").limit(_SHOWN).collect()
-            rows = _count_rows(split, map(source_of, new), day)
-            count = sum(one.quarantined for one in rows.values())
-            # Rows of clients that a workload lacks are quarantined like damaged ones; only a log that gives
-            # no row for any other reason is refused, by its first reason.
-            has_rows = not first or not lake.where(~lake.event.isin(BEGIN, END)).isEmpty()
-            if not has_rows and aside.where(aside.reason.startswith(_STRANGER)).isEmpty():
-                raise RefusalError(f"{first[0].source}: {first[0].reason}")
-            write_row_counts(folder, rows)
-            events |= write_lake(lake, folder, buckets, made_of, day, form)
-        finally:
-            split.unpersist()
-    return LakeReport(str(folder), events, count, first, sorted(kept))
+    table = GrowingTable(spark, folder, form)
+    kept = _kept_logs(spark, table, made_of)
+    new = {file: state for file, state in files.items() if source_of(file) not in kept}
+    if not new:
+        return LakeReport(str(folder), 0, 0, 0, [], sorted(kept))
+    split = _split_files(spark, new, known, made_of, columns, zone)
+    digest = digest_of(buckets, *(made_of[source_of(file)] for file in new))
+    split = split.repartition(buckets, sf.coalesce("component", "source"))
+    return _write_run(table, split, digest, day, sorted(kept))
 
 
-def _count_rows(split: DataFrame, sources: Iterable[str], day: str) -> dict[str, RowCount]:
-    """Return the number of good and of quarantined rows of each log, given all rows of _SPLIT."""
+def make_lake_of_table(
+    spark: SparkSession,
+    events: EventsTable,
+    folder: str | Path,
+    buckets: int = 8,
+    day: str | None = None,
+    form: str = FORMAT,
+) -> LakeReport:
+    """Add a table of the events of many components to a lake; it replaces what was read from it that day.
+
+    Parameters:
+        events: The table, and how it is read.
+        folder, buckets, day, form: As for :func:`make_lake`.
+
+    Raises:
+        RefusalError: If the table cannot be read, or no row of it is good.
+    """
+    table = GrowingTable(spark, folder, form)
+    # Of one table and one way to read it there is one run a day; another state of its files replaces it.
+    identity, digest = events.digests(spark, buckets)
+    day = day or f"{datetime.now(UTC):%Y-%m-%d}"
+    runs = table.done_runs()
+    if (day, digest) in runs:
+        return LakeReport(str(folder), 0, 0, 0, [], [events.place])
+    replaced = " ".join(old for of, old in runs if of == day and old.startswith(identity))
+    return _write_run(table, events.split(spark, buckets), digest, day, [], replaced)
+
+
+def _write_run(
+    table: GrowingTable,
+    split: DataFrame,
+    digest: str,
+    day: str | None,
+    kept: list[str],
+    replaced: str = "",
+) -> LakeReport:
+    """Write split logs as one run: each task's rows as a part, and a last part that says that it is done."""
+    from pyspark.sql import Observation
     from pyspark.sql import functions as sf
 
-    clients = split.where("event IS NULL").unionByName(split.where(~split.event.isin(BEGIN, END)))
-    source = sf.coalesce("source", sf.substring_index("component", "/", 1)).alias("log")
-    counted = clients.groupBy(source).agg(
-        sf.count("component").alias("rows"), sf.count("reason").alias("bad")
+    day = day or f"{datetime.now(UTC):%Y-%m-%d}"
+    seen = Observation("split")
+    counted = split.observe(
+        seen,
+        sf.count("event").alias("events"),
+        sf.count("reason").alias("quarantined"),
+        sf.count_if(sf.col("event") == BEGIN).alias("components"),
     )
-    found = {row.log: (row.rows, row.bad) for row in counted.collect()}
-    return {name: RowCount(day, *found.get(name, (0, 0))) for name in sources}
+    part = sf.concat(sf.lit(f"{digest}-"), sf.lpad(sf.spark_partition_id().cast("string"), 5, "0"))
+    table.write(counted.select("*", sf.lit(day).alias("day"), part.alias("part")))
+    found = seen.get
+    quarantined, components = found["quarantined"], found["components"]
+    first: list[Any] = []
+    if quarantined:
+        aside = read_quarantine(table).where(sf.col("part").startswith(digest)).select(*QUARANTINE)
+        first = aside.orderBy("source", "row").limit(_SHOWN).collect()
+    # Rows of clients that a workload lacks are quarantined like damaged ones; only logs that give no row for
+    # any other reason are refused, by the first reason.
+    if found["events"] == 2 * components and not any(row.reason.startswith(_STRANGER) for row in first):
+        raise RefusalError(f"{first[0].source}: {first[0].reason}" if first else "there is no row")
+    table.finish({(day, digest): replaced})
+    return LakeReport(table.place, found["events"], components, quarantined, first, kept)
 
 
-def _kept_logs(there: DataFrame | None, made_of: Mapping[str, str], folder: str) -> set[str]:
-    """Return the logs that a lake holds whole; refuse a different log under an existing name."""
-    if there is None:
+def read_quarantine(table: GrowingTable) -> DataFrame:
+    """Return the quarantined rows of a lake with their KEYS; none of a lake that other programs wrote."""
+    frame = table.load()
+    if frame is None or not set(QUARANTINE) <= set(frame.columns):
+        return table.spark.createDataFrame([], Schema(QUARANTINE | KEYS).ddl)
+    return frame.where("reason IS NOT NULL").select(*QUARANTINE, *KEYS)
+
+
+def _kept_logs(spark: SparkSession, table: GrowingTable, made_of: Mapping[str, str]) -> set[str]:
+    """Return the logs that a lake holds; refuse a different log under an existing name."""
+    if not table.done_runs():
         return set()
-    pairs = there.selectExpr("substring_index(component, '/', 1) AS source", *KEYS).distinct().collect()
-    parts: dict[str, list[str]] = {}
-    for row in pairs:
-        if row.source in made_of and row.part.split("-")[0] != made_of[row.source]:
+    facts = "substring_index(component, '/', 1) AS source", "get_json_object(`group`, '$.made_of') AS made_of"
+    begins = require_lake(table).where(f"event = '{BEGIN}'").selectExpr(*facts, "day").distinct()
+    wanted = spark.createDataFrame([(name,) for name in made_of], "source string")
+    rows = begins.join(wanted, "source").collect()
+    for row in rows:
+        if row.made_of != made_of[row.source]:
             raise RefusalError(
-                f"{folder}: there is another log named {row.source!r}, of {row.day}; its "
+                f"{table.place}: there is another log named {row.source!r}, of {row.day}; its "
                 "name distinguishes brokers and runs, and a lake is made in one way"
             )
-        parts.setdefault(row.source, []).append(row.part)
-    return {source for source in made_of if source in parts and missing_of(parts[source]) is None}
+    return {row.source for row in rows}
 
 
 def _load_workloads(
@@ -362,7 +450,7 @@ def _load_workloads(
     known = {}
     for file in files:
         source = source_of(file)
-        path = f"{folder or file.rpartition('/')[0] or '.'}/{source}.json"
+        path = f"{absolute(folder) if folder else file.rpartition('/')[0]}/{source}.json"
         try:
             # A log at an address counts as a client log: to see whether it is a trace would take a worker.
             if not _has_scheme(file) and _is_trace(file):

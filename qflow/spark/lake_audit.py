@@ -29,7 +29,7 @@ from qflow.logs.components import touches_of
 from qflow.logs.findings import Result
 from qflow.logs.log_file import BEGIN, END, LakeRow
 from qflow.progress import Progress
-from qflow.spark.lake import NO_END, count_events, in_order, require_lake, take_slices
+from qflow.spark.lake import NO_END, in_order, require_lake, take_slices
 from qflow.spark.tables import (
     FORMAT,
     KEYS,
@@ -41,6 +41,8 @@ from qflow.spark.tables import (
     by_component,
     lake_rows,
     of_parts,
+    run_of,
+    shuffle_partitions,
     to_batches,
     tuples,
 )
@@ -56,6 +58,8 @@ CUT_ROWS = 1_000_000
 _PROBE_ROWS = 20_000
 """The number of a component's first events on which a cut is tried."""
 RESULTS_HAVE = "results have"
+LOG = "log"
+"""The kind of the row by which results keep the :class:`~qflow.spark.tables.LogFacts` of a component."""
 
 
 def audit(lake: DataFrame, partitions: int | None = None) -> DataFrame:
@@ -68,7 +72,12 @@ def audit(lake: DataFrame, partitions: int | None = None) -> DataFrame:
     Returns:
         RESULTS, in no order; ``component`` and ``number`` are its key.
     """
-    return map_batches(in_order(lake.select(*LAKE), partitions), _audit_batches, RESULTS)
+    return without_logs(map_batches(in_order(lake.select(*LAKE), partitions), _audit_batches, RESULTS))
+
+
+def without_logs(results: DataFrame) -> DataFrame:
+    """Return the results alone, without the facts of the logs."""
+    return results.where(f"kind != '{LOG}'").select(*RESULTS)
 
 
 def audit_large(
@@ -77,17 +86,19 @@ def audit_large(
     cut: int = CUT_ROWS,
     kept: list[DataFrame] | None = None,
 ) -> DataFrame:
-    """Return the same, components of more rows cut where it pays; `kept` gets what Spark keeps of pieces."""
-    events = count_events(lake)
-    places = _find_cuts(lake, events, cut)
+    """Return the same with the facts of the logs, components of more rows cut where it pays."""
+    # kept: Gets what Spark keeps of pieces.
+    # Rows of a growing table have its KEYS, and so have their results.
+    keys = [name for name in KEYS if name in lake.columns]
+    table = Schema({**RESULTS, **{name: KEYS[name] for name in keys}})
+    places = _find_cuts(lake, cut)
     is_cut = lake.component.isin(list(places))
-    whole = {name: count for name, count in events.items() if name not in places}
-    parts = []
-    if whole or not places:
-        rows = in_order(lake.where(~is_cut).select(*LAKE), events=whole or None)
-        parts.append(map_batches(rows, _audit_batches, RESULTS, peak))
+    whole = in_order((lake.where(~is_cut) if places else lake).select(*LAKE, *keys))
+    parts = [map_batches(whole, partial(_audit_batches, table=table), table, peak)]
     if places:
-        parts.append(_CutAudit(lake.where(is_cut).select(*LAKE), places, events, peak).results(kept))
+        few = lake.where(is_cut)
+        results = _CutAudit(few.select(*LAKE), places, peak).results(kept)
+        parts.append(_with_keys(results, few) if keys else results)
     return _union(parts)
 
 
@@ -104,12 +115,11 @@ def audit_to(
     source, table = GrowingTable(spark, lake, form), GrowingTable(spark, out, form)
     rows = require_lake(source)
     table.read(RESULTS, RESULTS_HAVE)
-    wanted = source.parts()
+    wanted = source.done_parts()
     kept: list[DataFrame] = []
 
     def audit_parts(some: Sequence[Part]) -> DataFrame:
-        few = of_parts(rows, some)
-        return _with_keys(audit_large(few, peak, cut, kept), few)
+        return audit_large(of_parts(rows, some), peak, cut, kept)
 
     def note(done: int, total: int | None = None, _: str = "") -> None:
         while kept:
@@ -119,12 +129,14 @@ def audit_to(
             progress(done, total)
 
     # Of a lake with few parts each may be worth several tasks.
-    table.fill(wanted, audit_parts, note)
+    done = table.done_runs()
+    table.fill({part for part in wanted if run_of(part) not in done}, audit_parts, note)
+    table.finish(source.done_runs())
     return of_parts(_read_results(table), wanted).select(*RESULTS)
 
 
 def _with_keys(results: DataFrame, lake: DataFrame) -> DataFrame:
-    """Return results with the KEYS of their components."""
+    """Return results of a few components with their KEYS."""
     from pyspark.sql import functions as sf
 
     # A component is in one part, so the least of its names is the only one.
@@ -132,9 +144,12 @@ def _with_keys(results: DataFrame, lake: DataFrame) -> DataFrame:
     return results.join(sf.broadcast(keys), "component").select(*RESULTS, *KEYS)
 
 
-def results_with_keys(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
-    """Return all results that :func:`audit_to` wrote there, of whatever day, with their KEYS."""
-    return _read_results(GrowingTable(spark, folder, form))
+def results_with_keys(
+    spark: SparkSession, folder: str | Path, form: str = FORMAT
+) -> tuple[DataFrame, set[Part]]:
+    """Return all that :func:`audit_to` wrote there, with its KEYS, and the runs that it has not ended."""
+    table = GrowingTable(spark, folder, form)
+    return _read_results(table), table.parts() - table.done_parts()
 
 
 def _read_results(table: GrowingTable) -> DataFrame:
@@ -149,14 +164,26 @@ def _union(parts: Iterable[DataFrame]) -> DataFrame:
 
 
 def _audit_batches(
-    batches: Iterator[Any], auditor_of: Callable[[str], Auditor | _PieceAudit] = Auditor
+    batches: Iterator[Any],
+    auditor_of: Callable[[str], Auditor | _PieceAudit] = Auditor,
+    table: Schema = RESULTS,
 ) -> Iterator[Any]:
-    """Audit the rows of one partition, batch by batch."""
+    """Audit the rows of one partition, batch by batch; a table with KEYS gets those of the component."""
     for component, parts in by_component(batches):
         auditor = auditor_of(component)
+        keys: list[Any] = []
         for part in parts:
-            yield from to_batches(auditor.feed(lake_rows(part)), RESULTS)
-        yield from to_batches(auditor.cut_off(), RESULTS)
+            keys = [part.column(name)[0].as_py() for name in KEYS if name in table]
+            rows = list(lake_rows(part))
+            own = facts_of(component, rows[0]) if isinstance(auditor, Auditor) else []
+            yield from to_batches(([*one, *keys] for one in [*own, *auditor.feed(rows)]), table)
+        yield from to_batches(([*one, *keys] for one in auditor.cut_off()), table)
+
+
+def facts_of(component: str, row: LakeRow) -> list[Result]:
+    """Return the facts of a component's log as a row of results, given its begin."""
+    has_facts = row.event == BEGIN and row.group
+    return [Result(component, -1, LOG, "", "", 0, None, message=row.group)] if has_facts else []
 
 
 # Checkpoints
@@ -367,13 +394,15 @@ _PLACES = Schema(component="string", place="bigint")
 """Before which event of a component it is cut."""
 
 
-def _find_cuts(lake: DataFrame, events: Mapping[str, int], rows: int = CUT_ROWS) -> dict[str, list[int]]:
+def _find_cuts(lake: DataFrame, rows: int = CUT_ROWS) -> dict[str, list[int]]:
     """Return before which events to cut each component of more rows that it pays for."""
     # A cut pays if one task would get more than its share, and if the engine at rest equals a fresh one.
     # The second is tried on the first rows, before all rows are read for places.
-    tasks = int(str(lake.sparkSession.conf.get("spark.sql.shuffle.partitions")))
-    least = max(rows, sum(events.values()) / tasks)
-    large = {name: count for name, count in events.items() if count > least}
+    counted = lake.groupBy("component").count().where(f"count > {rows}").collect()
+    large = {row.component: row["count"] for row in counted}
+    if large:
+        least = lake.count() / shuffle_partitions(lake.sparkSession)
+        large = {name: count for name, count in large.items() if count > least}
     if large:
         begins = lake.where(lake.component.isin(list(large)) & (lake.seq < _PROBE_ROWS))
         rested = map_batches(in_order(begins.select(*LAKE)), _try_to_cut, _PLACES)
@@ -383,7 +412,7 @@ def _find_cuts(lake: DataFrame, events: Mapping[str, int], rows: int = CUT_ROWS)
     seen = lake.where(lake.component.isin(list(large))).select("component", *_SEEN)
     work = partial(_find_places, events=large, rows=rows)
     found: dict[str, list[int]] = {}
-    for row in map_batches(in_order(seen, events=large), work, _PLACES).collect():
+    for row in map_batches(in_order(seen, len(large)), work, _PLACES).collect():
         found.setdefault(row.component, []).append(row.place)
     return {name: sorted(places) for name, places in found.items()}
 
@@ -415,10 +444,9 @@ class _CutAudit:
         self,
         lake: DataFrame,
         places: Mapping[str, Sequence[int]],
-        events: Mapping[str, int],
         peak: Accumulator[int] | None,
     ) -> None:
-        self._lake, self._events, self._peak = lake, events, peak
+        self._lake, self._peak = lake, peak
         # By component: its pieces, in order. By piece: its component, its first event and the next piece's.
         self._pieces = {name: [f"{at} {name}" for at in range(len(own) + 1)] for name, own in places.items()}
         self._bounds = {
@@ -473,13 +501,14 @@ class _CutAudit:
         }
         work = partial(_audit_batches, auditor_of=lambda piece: _PieceAudit(piece, *begun[piece]))
         rows = self._lake.where(self._lake.event != END)
-        return map_batches(take_slices(rows, bounds, self._events), work, RESULTS, self._peak)
+        return map_batches(take_slices(rows, bounds), work, RESULTS, self._peak)
 
     def _end(self, auditors: Mapping[str, Auditor]) -> DataFrame:
         """Return the last results of each component."""
         results: list[Result] = []
         for name, auditor in auditors.items():
             end = self._edges.get((name, END))
+            results += facts_of(name, self._edges[name, BEGIN])
             results += auditor.feed([end] if end else []) + auditor.cut_off()
         return self._lake.sparkSession.createDataFrame(results, RESULTS.ddl)
 

@@ -5,14 +5,21 @@ What still went on at a log's end counts up to there.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from qflow.logs.cleaning import Cleaning
+from qflow.spark.tables import FACTS
+from qflow.wording import format_count
 from qflow.workload.agenda import SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+SUMMED = ("rows", "quarantined", "duplicates", "missing", "gaps", "unjudged", "blocks")
+"""The numbers of LogFacts."""
+
+_COUNTS = {"findings": "finding", "times_on": "flow_on", "held": "held", "times_blocked": "blocked"}
 
 _IS_COUNT = "kind = 'finding' AND finding IN ('max_depth', 'dropped', 'differs', 'reports')"
 """Findings that say only what the engine counted; a log without a fault has them, too."""
@@ -22,12 +29,11 @@ def spans(results: DataFrame, kind: str) -> DataFrame:
     """Return the intervals of one kind with ``source`` and ``length_us``."""
     from pyspark.sql import functions as sf
 
-    ends = results.groupBy(_source().alias("of")).agg(
-        sf.max(sf.coalesce("end_us", "begin_us")).alias("log_end")
-    )
+    # The engine's counts, which each component has, are of the log's end.
+    ends = results.groupBy("component").agg(sf.max(sf.coalesce("end_us", "begin_us")).alias("log_end"))
     mine = results.where(sf.col("kind") == kind).withColumn("source", _source())
-    joined = mine.join(sf.broadcast(ends), sf.col("of") == sf.col("source"))
-    closed = joined.withColumn("end_us", sf.coalesce("end_us", "log_end")).drop("of", "log_end")
+    joined = mine.join(ends, "component")
+    closed = joined.withColumn("end_us", sf.coalesce("end_us", "log_end")).drop("log_end")
     return closed.withColumn("length_us", sf.col("end_us") - sf.col("begin_us"))
 
 
@@ -88,40 +94,131 @@ def findings(results: DataFrame) -> DataFrame:
     return results.where("kind = 'finding'").orderBy("component", "finding", "queue", "client", "number")
 
 
+def facts_of_logs(results: DataFrame) -> DataFrame:
+    """Return the FACTS that results keep of their components' logs, with ``component``."""
+    from pyspark.sql import functions as sf
+
+    logs = results.where("kind = 'log'").select(
+        "component", sf.from_json("message", FACTS.ddl).alias("facts")
+    )
+    return logs.select("component", "facts.*")
+
+
+def on_clock(results: DataFrame, facts: DataFrame, undated_us: int) -> DataFrame:
+    """Return results with their log's ``origin_us`` and ``zone``, and times from 1970 on.
+
+    Parameters:
+        facts: What :func:`facts_of_logs` gave.
+        undated_us: The origin to take for logs without a date.
+    """
+    from pyspark.sql import functions as sf
+
+    timed = results.join(facts.select("component", "origin_us", "zone"), "component", "left")
+    origin = sf.coalesce("origin_us", sf.lit(undated_us))
+    return timed.withColumns({name: sf.col(name) + origin for name in ("begin_us", "end_us")})
+
+
+def most_at_once(results: DataFrame) -> Any:
+    """Return the largest ``number`` of queues that were ON at a time, and the first ``begin_us, end_us``."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    on = spans(results, "flow_on").where("length_us > 0").select("source", "queue", "begin_us", "end_us")
+    edges = on.select(sf.col("begin_us").alias("us"), sf.lit(1).alias("more")).unionAll(
+        on.select("end_us", sf.lit(-1))
+    )
+    by_time = Window.orderBy("us")
+    changes = edges.groupBy("us").agg(sf.sum("more").alias("more"))
+    steps = changes.select(
+        sf.sum("more").over(by_time).alias("number"), sf.col("us").alias("begin_us"),
+        sf.lead("us").over(by_time).alias("end_us"),
+    )  # fmt: skip
+    return steps.where("number > 0").orderBy(sf.desc("number"), "begin_us").first()
+
+
 class Summary(NamedTuple):
     """What an audit comes to."""
 
     components: int
     kinds: Mapping[str, int]
     """How many results of each kind; ``count`` for findings that only count."""
+    facts: Mapping[str, int]
+    """The sums of LogFacts, and ``not_judged``, the components that the audit could not begin."""
+    on_share: float
+    """The largest share of its log's time for which a queue was ON."""
     offenders: Sequence[Any]
     blame: Sequence[Any]
     """Whose transfers were held by which queue, and for how long."""
     findings: Sequence[Any]
     """Findings that break a rule."""
 
+    @property
+    def cleaning(self) -> Cleaning:
+        """The rows of all logs as one cleaning, whose headline warns of many quarantined rows."""
+        return Cleaning(rows=self.facts.get("rows", 0), quarantined=self.facts.get("quarantined", 0))
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what the audit comes to: what is uncertain first, then times ON, transfers, findings."""
+        facts, kinds = self.facts, self.kinds
+        if facts["quarantined"]:
+            rows = format_count(facts["quarantined"], "row")
+            yield self.cleaning.headline() or f"{rows} quarantined."
+        if facts["gaps"] or facts["missing"]:
+            by_number = f"; by the rows' own numbers {facts['missing']:,}" if facts["missing"] else ""
+            yield f"Rows are missing in {format_count(facts['gaps'], 'span')} of time{by_number}."
+        if facts["not_judged"]:
+            components = format_count(facts["not_judged"], "component")
+            yield f"{components} not judged: no workload of theirs can start."
+        if facts["unjudged"]:
+            messages = format_count(facts["unjudged"], "message")
+            yield f"{messages} not judged, as rows of them were quarantined."
+        held = f"held {kinds.get('held', 0):,} transfers"
+        yield f"Queues were ON {kinds.get('flow_on', 0):,} times, and {held}."
+        if facts["blocks"] or "blocked" in kinds:
+            yield f"Producers were blocked {kinds.get('blocked', 0):,} times."
+        else:
+            yield "No log says when producers were blocked."
+        yield f"{kinds.get('finding', 0):,} findings."
+
+    def metrics(self) -> dict[str, float]:
+        """Return the numbers of which conditions, metrics and the line for programs are made."""
+        all_rows = self.facts["rows"] + self.facts["quarantined"]
+        numbers = {name: self.kinds.get(kind, 0) for name, kind in _COUNTS.items()}
+        return {
+            "components": self.components,
+            **self.facts,
+            **numbers,
+            "quarantined_share": self.facts["quarantined"] / all_rows if all_rows else 0.0,
+            "on_share": round(self.on_share, 6),
+        }
+
 
 def summarise(results: DataFrame, shown: int) -> Summary:
-    """Return the summary of an audit, given its numbers of queues, clients and findings."""
+    """Return the summary of results, and of the facts of their logs, with so many queues and findings."""
     from pyspark.sql import functions as sf
 
     # One pass over all results; what follows asks a table of queues and clients.
-    table = _totals(results).persist()
-    counts = table.groupBy("component", "kind").agg(sf.sum("number").alias("all")).collect()
-    kinds: Counter[str] = Counter()
-    for row in counts:
-        kinds[row.kind] += row.all
+    table = _totals(results.where("kind != 'log'")).persist()
+    counts = table.groupBy("kind").agg(
+        sf.sum("number").alias("all"), sf.max(sf.col("total_us") / sf.col("log_us"))
+    )
+    kinds = {row.kind: row for row in counts.collect()}
+    (components,) = table.agg(sf.count_distinct("component")).first() or (0,)
     held = table.where("kind = 'held'").groupBy("source", "client", "queue")
     blame = held.agg(sf.sum("number").alias("held"), sf.sum("total_us").alias("held_us"))
-    found = findings(results).where(f"NOT ({_IS_COUNT})").limit(shown)
+    broken = findings(results).where(f"NOT ({_IS_COUNT})")
+    not_judged = broken.where("finding IN ('refused', 'no-begin')").count() if "finding" in kinds else 0
+    sums = facts_of_logs(results).agg(*(sf.sum(name).alias(name) for name in SUMMED)).first()
     summary = Summary(
-        len({row.component for row in counts}),
-        dict(sorted(kinds.items())),
+        components,
+        {name: row.all for name, row in sorted(kinds.items())},
+        {name: sums[name] or 0 for name in SUMMED if sums is not None} | {"not_judged": not_judged},
+        float(kinds["flow_on"][2] or 0) if "flow_on" in kinds else 0.0,
         _offenders_in(table).limit(shown).collect() if "flow_on" in kinds else [],
         blame.orderBy(sf.desc("held_us"), "source", "client", "queue").limit(shown).collect()
         if "held" in kinds
         else [],
-        found.collect() if "finding" in kinds else [],
+        broken.limit(shown).collect() if "finding" in kinds else [],
     )
     table.unpersist()
     return summary
@@ -144,12 +241,12 @@ def _totals(results: DataFrame) -> DataFrame:
         sf.min(still_open).alias("first_open_us"),
         sf.max(sf.coalesce("end_us", begin)).alias("last_us"),
     )
-    end = sf.max("last_us").over(Window.partitionBy("source"))
-    # No larger than queues and clients are many: what is asked of it is one task, and no shuffle.
-    return found.coalesce(1).withColumn("source", _source()).select(
+    end = sf.max("last_us").over(Window.partitionBy("component"))
+    # Questions about it are short: an exchange makes it one task, and leaves the pass before it to many.
+    return found.repartition(1).withColumn("source", _source()).select(
         "source", "component", "kind", "queue", "client", "number",
         (sf.col("closed_us") + sf.col("open") * end - sf.col("open_us")).alias("total_us"),
-        sf.greatest("longest_us", end - sf.col("first_open_us")).alias("longest_us"),
+        sf.greatest("longest_us", end - sf.col("first_open_us")).alias("longest_us"), end.alias("log_us"),
     )  # fmt: skip
 
 

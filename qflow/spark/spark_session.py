@@ -37,12 +37,14 @@ def find_java() -> str | None:
     home = os.environ.get("JAVA_HOME")
     in_home = shutil.which("java", path=os.path.join(home, "bin")) if home else None
     found: list[str] = []
-    # Spark's launcher prefers JAVA_HOME to the PATH, so it is asked first. A doubt remains: where JAVA_HOME
-    # has a wrong version and the PATH a good one, the launcher still takes JAVA_HOME.
-    for place, java in (("JAVA_HOME", in_home), ("the PATH", shutil.which("java"))):
+    # Spark's launcher prefers JAVA_HOME to the PATH, so it is asked first. Where it has a wrong version, the
+    # home of the PATH's java has to be named instead.
+    on_path = shutil.which("java")
+    for place, java in (("JAVA_HOME", in_home), ("the PATH", on_path)):
         version = _java_version(java) if java else None
         if version in _VERSIONS:
-            return home if place == "JAVA_HOME" else None
+            of_path = str(Path(on_path).resolve().parent.parent) if on_path and home else None
+            return home if place == "JAVA_HOME" else of_path
         if java:
             found.append(f"{place} has Java {version or 'of an unknown version'}")
     wheel = _wheel_java()
@@ -151,6 +153,10 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
         raise RefusalError(f"{ended} (see {log_file()})")
     given = {name.replace("__", "."): value for name, value in settings.items()}
     there = SparkSession.getActiveSession()
+    remote = master if (master or "").startswith("sc://") else os.environ.get("SPARK_REMOTE", "")
+    if there is None and (remote or "").startswith("local"):
+        # Spark Connect starts a server on this machine for such a word, with this process's environment.
+        _prepare_environment()
     if there is None and (
         SparkContext._active_spark_context is not None
         or {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"} & os.environ.keys()
@@ -161,6 +167,16 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
         there = SparkSession.builder.remote(master).getOrCreate()
     if there is not None:
         return _require_settings(there, given)
+    _prepare_environment()
+    master = master or os.environ.get("MASTER") or "local[2]"
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        given = {**_LOCAL_SETTINGS, **given}
+    return _start(master, {**_SETTINGS, **given})
+
+
+def _prepare_environment() -> None:
+    """Name the Java and the Python that a Spark which is started from here is to use."""
     home = find_java()
     if home is not None:
         os.environ["JAVA_HOME"] = home
@@ -168,11 +184,6 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     # has neither pandas nor qflow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    master = master or os.environ.get("MASTER") or "local[2]"
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        given = {**_LOCAL_SETTINGS, **given}
-    return _start(master, {**_SETTINGS, **given})
 
 
 def java_end(patience: float = 0.0) -> str:

@@ -1,17 +1,24 @@
-"""Stream: the audit over a growing folder; after a kill at any moment it resumes without a trace.
+"""Stream: the audit over events as they come; after a kill at any moment it resumes without a trace.
 
 Spark keeps one auditor's state for each component. A stream brings rows late, or twice; before they reach
 the auditor they are brought into the order of ``seq`` (:class:`_StreamedComponent`), and a row that does not
 come in time is reported as a gap: after a minute (:data:`WAIT_SECONDS`), or after :data:`PATIENCE` later
 events. The batch audit of the same rows gives the same results. For a component that has ended, Spark keeps
 only that fact.
+
+Events as a platform has them (:class:`~qflow.spark.events_table.EventsTable`, from Kafka or from files) have
+no numbers and no end row. Their order is that of their own times: a watermark follows the latest one, rows
+that come later than :data:`WATERMARK` are counted and dropped, and a component has ended when the watermark
+is :data:`IDLE` past its last row. What it logged until then is its log, which is cleaned and audited as that
+of a table is, with the same results.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +28,14 @@ from qflow.logs.components import Splitter
 from qflow.logs.findings import Result
 from qflow.logs.log_file import END, LakeRow, LogRow
 from qflow.logs.tolerance import Tolerance
-from qflow.spark.lake_audit import RESULTS_HAVE
-from qflow.spark.tables import FORMAT, LAKE, RESULTS, GrowingTable, write_rows
+from qflow.spark.lake_audit import RESULTS_HAVE, without_logs
+from qflow.spark.tables import FORMAT, LAKE, RESULTS, GrowingTable, absolute, write_rows
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from qflow.spark.events_table import EventsTable, RawReader
 
 PATIENCE, WAIT_SECONDS = 10_000, 60.0
 """The events of a component, and the seconds, to wait for a missing event before it counts as lost."""
@@ -165,12 +174,117 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
     return AuditProcessor()
 
 
-def read_stream(spark: SparkSession, folder: str | Path, files: int | None = None) -> DataFrame:
-    """Return a folder of files of LAKE as a stream, on a session of its own; they must appear whole."""
-    # The store is a setting of a session; the caller's own session keeps its store.
+WATERMARK, IDLE = 60.0, 600.0
+"""How many seconds a row may come late, and how many a component is silent that has ended."""
+
+
+def audit_events(
+    spark: SparkSession,
+    events: EventsTable,
+    watermark: float = WATERMARK,
+    idle: float = IDLE,
+    *,
+    once: bool = False,
+) -> DataFrame:
+    """Return a stream of the results of components that have ended, with the facts of their logs.
+
+    Parameters:
+        events: The source (``form``, such as ``kafka``), its options, and how its rows are read; ``place`` is
+            empty or a folder of files.
+        watermark, idle: The seconds by which rows may come late, and of silence after which a component has
+            ended.
+        once: Whether all that is there is taken at once: components end with it.
+    """
+    own = _own_session(spark)
+    reader = own.readStream.format(events.form).options(**events.options)
+    if events.place:
+        # A stream of files does not look at them for its columns.
+        rows = reader.schema(events.load(own).schema).load(absolute(events.place))
+    else:
+        rows = reader.load()
+    rows, raw, workloads = events.raw(rows.where(events.where) if events.where else rows)
+    known = {} if workloads is None else {row[0]: row[1] for row in workloads.collect()}
+    timed = rows.withColumn("at", _instant_of(raw)).withWatermark("at", f"{watermark} seconds")
+    return timed.groupBy("component").transformWithState(
+        statefulProcessor=events_processor(raw, known, round(1000 * idle), once=once),
+        outputStructType=RESULTS.ddl,
+        outputMode="Append",
+        timeMode="EventTime",
+    )
+
+
+def _instant_of(raw: RawReader) -> Column:
+    """Return the instant of a raw row for the watermark, of a time in any unit that a log may have."""
+    from pyspark.sql import functions as sf
+
+    text = sf.concat_ws(" ", *(sf.col(name).cast("string") for name in raw.time))
+    number = sf.expr(f"try_cast({raw.time[0]} AS double)")
+    # From 2000 to 2100 seconds, milliseconds, microseconds and nanoseconds have no number in common.
+    seconds = reduce(
+        lambda smaller, power: sf.when(number >= 10 ** (8 + power), number / 10**power).otherwise(smaller),
+        (3, 6, 9),
+        number,
+    )
+    return sf.coalesce(sf.timestamp_micros((seconds * 1_000_000).cast("bigint")), sf.try_to_timestamp(text))
+
+
+def events_processor(raw: RawReader, workloads: Mapping[str, str], idle: int, *, once: bool = False) -> Any:
+    """Return the stateful processor of events without numbers; ``idle`` is in milliseconds."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import StatefulProcessor
+
+    names = [f"c{number}" for number in range(len(raw.header))]
+
+    class EventsProcessor(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self._handle = handle
+            self._rows = handle.getListState("rows", "packed binary")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+            given, zone, last = [], "", 0
+            for row in rows:
+                given.append([row[name] for name in names])
+                zone = row["zone"]
+                last = max(last, round(1000 * row["at"].timestamp()) if row["at"] else 0)
+            text = json.dumps([zone, given], default=str, separators=(",", ":"))
+            self._rows.appendValue((zlib.compress(text.encode(), 1),))
+            if once:
+                return self._judge(key[0])
+            timers = list(self._handle.listTimers())
+            if not timers or max(timers) < last + idle:
+                for timer in timers:
+                    self._handle.deleteTimer(timer)
+                self._handle.registerTimer(last + idle)
+            return iter(())
+
+        def handleExpiredTimer(self, key: Any, *_: Any) -> Iterator[Any]:  # noqa: N802
+            return self._judge(key[0])
+
+        def _judge(self, unit: str) -> Iterator[Any]:
+            zone, kept = "", []
+            for (packed,) in self._rows.get():
+                zone, rows = json.loads(zlib.decompress(bytes(packed)))
+                kept += rows
+            self._rows.clear()
+            for result in raw.results(unit, workloads.get(unit, "") or raw.shared, kept, zone or ""):
+                yield Row(**result._asdict())
+
+        def close(self) -> None:
+            pass
+
+    return EventsProcessor()
+
+
+def _own_session(spark: SparkSession) -> SparkSession:
+    """Return a session with the store that a stream needs; the caller's own keeps its store."""
     own = spark.newSession()
     own.conf.set("spark.sql.streaming.stateStore.providerClass", _STATE_STORE)
-    reader = own.readStream.schema(LAKE.ddl)
+    return own
+
+
+def read_stream(spark: SparkSession, folder: str | Path, files: int | None = None) -> DataFrame:
+    """Return a folder of files of LAKE as a stream, on a session of its own; they must appear whole."""
+    reader = _own_session(spark).readStream.schema(LAKE.ddl)
     if files is not None:
         reader = reader.option("maxFilesPerTrigger", files)
     return reader.parquet(str(folder))
@@ -191,7 +305,7 @@ def read_results(spark: SparkSession, folder: str | Path, form: str = FORMAT) ->
     results = _read(spark, folder, form)
     if results is None:
         raise RefusalError(f"{folder}: no stream has written results there yet")
-    return results.select(*RESULTS)
+    return without_logs(results)
 
 
 def _read(spark: SparkSession, folder: str | Path, form: str) -> DataFrame | None:

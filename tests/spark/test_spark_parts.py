@@ -1,5 +1,6 @@
 """Long work in steps: interrupted, it goes on; what is damaged or unfinished is said in one sentence."""
 
+import json
 import shutil
 
 import pytest
@@ -18,6 +19,7 @@ from spark_kit import (
 
 from qflow.kit import RefusalError
 from qflow.logs.components import result_hash
+from qflow.spark.tables import LAKE
 
 pytest.importorskip("pyarrow")
 
@@ -58,7 +60,7 @@ def test_an_interrupted_fleet_goes_on_and_is_no_lake_before(spark, tmp_path, two
 
     with pytest.raises(KeyboardInterrupt):
         write_fleet(spark, 3, 900, tmp_path, stop_after_the_first)
-    with pytest.raises(RefusalError, match="1 of 3 parts are missing; the command that made it goes on"):
+    with pytest.raises(RefusalError, match="parts are missing; the command that made it goes on"):
         read_lake(spark, tmp_path)
     with pytest.raises(RefusalError, match="a synthetic fleet needs a new folder, and this one holds other"):
         write_fleet(spark, 4, 900, tmp_path)
@@ -74,31 +76,39 @@ def lake_rows(folder):
     from pyarrow import parquet
 
     return {
-        path.parent.name: parquet.ParquetFile(path).read().to_pylist() for path in sorted(written(folder))
+        path.parent.name: parquet.ParquetFile(path).read(columns=list(LAKE)).to_pylist()
+        for path in sorted(written(folder))
+        if not path.parent.name.endswith("-done")
     }
 
 
-def test_a_lake_in_which_a_part_is_missing_is_made_whole(spark, made_lake, tmp_path):
+def test_a_run_that_was_killed_counts_for_nothing_until_it_is_repeated(spark, made_lake, tmp_path):
     from qflow.spark.ingest import make_lake
     from qflow.spark.lake import read_lake
 
     log, finished, report = made_lake
     lake = shutil.copytree(finished, tmp_path / "lake")
     whole = lake_rows(lake)
-    assert len(whole) == 5 and sum(map(len, whole.values())) == sum(report.events.values())
+    assert len(whole) == 5 and sum(map(len, whole.values())) == report.events
+    # A run writes its last part when all others are there.
+    shutil.rmtree(next(lake.glob("day=*/part=*-done")))
     shutil.rmtree(next(lake.glob("day=*/part=*")))
-    with pytest.raises(RefusalError, match="1 of 5 parts are missing; the command that made it goes on"):
+    with pytest.raises(RefusalError, match="parts are missing; the command that made it goes on"):
         read_lake(spark, lake)
     day = next(lake.glob("day=*")).name.removeprefix("day=")
     assert make_lake(spark, [log], lake, buckets=5, day=day).events == report.events
     assert lake_rows(lake) == whole
+    kept = make_lake(spark, [log], lake, buckets=6, day=day)
+    assert (kept.events, kept.kept) == (0, ["fleet"])
+    write_log(tmp_path / "fleet.parquet", fleet()[1][:2000])
+    shutil.copy(WORKLOADS / "fleet.json", tmp_path)
     with pytest.raises(RefusalError, match="there is another log named 'fleet', of "):
-        make_lake(spark, [log], lake, buckets=6)
+        make_lake(spark, [tmp_path / "fleet.parquet"], lake)
 
 
 def test_a_new_day_costs_a_new_day_and_the_same_again_changes_nothing(spark, tmp_path):
     from qflow.spark.ingest import make_lake
-    from qflow.spark.lake_audit import audit_to, results_with_keys
+    from qflow.spark.lake_audit import audit_to, results_with_keys, without_logs
 
     lake, out, logs = tmp_path / "lake", tmp_path / "out", []
     for day, rows in (("2026-11-26", fleet()[1][:2000]), ("2026-11-27", fleet()[1][:3000])):
@@ -112,7 +122,9 @@ def test_a_new_day_costs_a_new_day_and_the_same_again_changes_nothing(spark, tmp
         after = {**written(lake), **written(out)}
         assert before.items() <= after.items()
         assert {path.parent.parent.name for path in after.keys() - before.keys()} == {f"day={day}"}
-    results = results_with_keys(spark, out).collect()
+    rows, unfinished = results_with_keys(spark, out)
+    results = without_logs(rows).collect()
+    assert not unfinished
     assert {row.component.split("/")[0] for row in results} == {"of-2026-11-26", "of-2026-11-27"}
     assert len({(row.component, row.number) for row in results}) == len(results)
     audit_to(spark, lake, out)
@@ -125,7 +137,7 @@ def test_results_of_another_version_are_refused_before_anything_is_added(spark, 
     from qflow.spark.stream import start
     from qflow.spark.tables import KEYS, RESULTS, GrowingTable, Schema
 
-    columns = {"component": "log/q", "number": 0, "count": 7, "day": "undated", "part": "a-00000-00001"}
+    columns = {"component": "log/q", "number": 0, "count": 7, "day": "undated", "part": "a-00000"}
     old = Schema(component="string", number="bigint", count="bigint") | KEYS
     made = spark.createDataFrame([tuple(columns.values())], Schema(old).ddl)
     GrowingTable(spark, tmp_path / "results").write(made)
@@ -153,7 +165,11 @@ def test_killed_in_the_middle_laying_out_is_done_again(spark, tmp_path):
     made = {}
     for component, *row in (tuple(row.values()) for rows in lake_rows(lake).values() for row in rows):
         made.setdefault(component, []).append(tuple(row))
-    assert made == fleet_lake()
+    # The lake's begins also have what is known of the log.
+    assert json.loads(made["fleet/q00"][0][7])["source"] == "fleet"
+    assert {name: [row[:7] for row in rows] for name, rows in made.items()} == {
+        name: [row[:7] for row in rows] for name, rows in fleet_lake().items()
+    }
 
 
 def test_a_damaged_file_of_a_lake_ends_the_command_with_one_sentence(spark, lake, capsys):

@@ -1,0 +1,165 @@
+"""One table of many components, in no order: each is audited as its own log would be, cleaned in memory."""
+
+import json
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from foreign_simulator import Run
+from foreign_workloads import draw, log_rows, users_workload
+
+from qflow.kit import RefusalError
+from qflow.logs.audit import correct_clocks
+from qflow.logs.cleaning import clean_rows
+from qflow.logs.components import Splitter, audit_in_memory, result_hash
+from qflow.logs.log_file import OF_CONSUMERS, LogRow
+from qflow.workload import Workload
+
+pytest.importorskip("pyarrow")
+
+DAY = datetime(2026, 11, 27, tzinfo=UTC)
+ZONES = (timezone(timedelta(hours=1)), timezone(timedelta(hours=-5)))
+SKEWED = {1: ("c0", 350_000), 4: ("c0", -400_000), 7: ("c0", 250_000)}
+"""Of three components a client whose clock is ahead, or behind, by microseconds."""
+COLUMNS = ("app", "when", "node", "what", "where", "id", "bytes", "grp")
+MAP = "time=when,client=node,event=what:{sent=transfer},queue=where,label=id,size=bytes,group=grp"
+
+
+def make_fleet(number, most):
+    """Return components: name to the rows that each one's clients logged, harmed, and its workload."""
+    fleet = {}
+    for seed in range(number):
+        chance = random.Random(f"a table {seed}")
+        setup = draw(1000 + seed, is_plain=True, seconds=2)
+        rows = [LogRow(*row) for row in log_rows(Run(setup))][:most]
+        skewed, offset = SKEWED.get(seed, ("", 0))
+        rows = [row._replace(ts_us=row.ts_us + offset * (row.client == skewed)) for row in rows]
+        rows = [row for row in rows if chance.random() > 0.01]
+        rows += [row for row in rows if chance.random() < 0.02]
+        fleet[f"app-{seed:03}"] = rows, users_workload(setup, f"app-{seed:03}")
+    return fleet
+
+
+def begin_of(name):
+    """Return the instant of a component's time 0: an hour apart from the next one's."""
+    return DAY + timedelta(hours=int(name[-3:]) % 12, seconds=30)
+
+
+def write_table(folder, fleet, *, parts=3):
+    """Write all rows shuffled into one Parquet table of text, and a workload for each component."""
+    import pyarrow
+    from pyarrow import parquet
+
+    lines = []
+    for place, (name, (rows, workload)) in enumerate(fleet.items()):
+        zone = ZONES[place % 2]
+        for row in rows:
+            time = (begin_of(name) + timedelta(microseconds=row.ts_us)).astimezone(zone)
+            event = "sent" if row.event == "transfer" else row.event
+            lines.append((name, time.isoformat(timespec="microseconds"), row.client, event, *row[3:]))
+        (folder / "workloads").mkdir(exist_ok=True)
+        (folder / "workloads" / f"{name}.json").write_text(json.dumps(workload))
+    random.Random(5).shuffle(lines)
+    (folder / "events").mkdir()
+    for part in range(parts):
+        columns = zip(COLUMNS, zip(*lines[part::parts], strict=True), strict=True)
+        parquet.write_table(pyarrow.table(dict(columns)), folder / "events" / f"{part}.parquet")
+    return str(folder / "events"), str(folder / "workloads")
+
+
+def expected(fleet):
+    """Return the results of each component's own log: cleaned and audited in memory."""
+    results = []
+    for name, (rows, workload) in fleet.items():
+        rows = list(rows)
+        random.Random(name).shuffle(rows)
+        first = min(row.ts_us for row in rows)
+        clean = clean_rows([row._replace(ts_us=row.ts_us - first) for row in rows], has_order=False)
+        model = Workload.from_json(workload, name=name)
+        clean = correct_clocks(clean, model, 5_000)
+        shown = {(row.client, row.queue) for row in rows if row.event in OF_CONSUMERS}
+        splitter, lake = Splitter(name, model, clean.tolerance, shown), {}
+        for component, row in (*splitter.split(clean.rows()), *splitter.end()):
+            lake.setdefault(component, []).append(row)
+        results += audit_in_memory(lake)
+    return results
+
+
+def events_table(folder, fleet, **more):
+    from qflow.spark.events_table import EventsTable
+
+    return EventsTable(*write_table(folder, fleet), columns=MAP, component="app", **more)
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    return make_fleet(12, 900)
+
+
+def test_a_table_gives_what_each_log_gives_in_memory(spark, fleet, tmp_path):
+    from qflow.spark.figures import report_day
+    from qflow.spark.ingest import make_lake_of_table
+    from qflow.spark.lake_audit import audit_to
+
+    table = events_table(tmp_path, fleet)
+    report = make_lake_of_table(spark, table, tmp_path / "lake", 3, "2026-11-27")
+    assert report.set_aside == 0, report.quarantine
+    results = audit_to(spark, tmp_path / "lake", tmp_path / "out")
+    kept = [json.loads(row.message) for row in results.where("kind = 'log'").collect()]
+    found = results.where("kind != 'log'").collect()
+    wanted = expected(fleet)
+    assert Counter(row.component for row in found) == Counter(row.component for row in wanted)
+    assert result_hash(found) == result_hash(wanted)
+    # Each log keeps its clock: its time 0, which a clock behind moves, and its zone.
+    apart = {one["source"]: one["origin_us"] / 1e6 - begin_of(one["source"]).timestamp() for one in kept}
+    assert len(apart) == 12 and all(abs(off) < 1 for off in apart.values())
+    assert {one["zone"] for one in kept} == {"+01:00", "-05:00"}
+    rows = {one["source"]: one["rows"] + one["duplicates"] for one in kept if one["rows"]}
+    assert rows == {name: len(rows) for name, (rows, _) in fleet.items()}
+    print(report_day(spark, tmp_path / "out"))
+    # Nothing new: nothing is read. Another state of the table replaces what was read of it that day.
+    again = make_lake_of_table(spark, table, tmp_path / "lake", 3, "2026-11-27")
+    assert again.events == 0 and again.kept
+
+
+def test_components_by_topology_by_a_pattern_and_without_a_workload(spark, tmp_path):
+    """Two queues of one workload, with no column that names the component; a stranger; a missing workload."""
+    from qflow.spark.events_table import EventsTable
+    from qflow.spark.ingest import make_lake_of_table
+    from qflow.spark.lake import read_lake
+
+    queues = {"q": {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1}, "r": {}}
+    senders = [{"name": f"p{q}", "to": ["", q], "rate": 9, "capacity": 9, "size": 1} for q in queues]
+    (tmp_path / "all.json").write_text(
+        json.dumps({"name": "w", "duration": 1, "queues": queues, "producers": senders})
+    )
+    lines = [f"{1764237600 + n / 100:.2f},p{q},transfer,{q},p{q}-{n}" for q in queues for n in range(1, 9)]
+    lines += ["1764237600.5,broker,stats,r,none", "1764237600.6,nobody,block,,", "soon,pq,block,,"]
+    random.Random(3).shuffle(lines)
+    (tmp_path / "t.csv").write_text("\n".join(["when,host-name,event,queue,id", *lines]) + "\n")
+    columns = "time=when,client=host-name"
+    by_topology = EventsTable(str(tmp_path / "t.csv"), str(tmp_path / "all.json"), "csv", columns)
+    report = make_lake_of_table(spark, by_topology, tmp_path / "lake", 2, "2026-11-27")
+    reasons = sorted((row.source, row.row > 0, row.reason[:26]) for row in report.quarantine)
+    assert reasons == [
+        ("strangers", False, "not judged: the workload s"),
+        ("w/q", True, "must be seconds since 1970"),
+        ("w/r", True, "must be a JSON list of msg"),
+    ]
+    rows = read_lake(spark, tmp_path / "lake").where("event = 'transfer'").groupBy("component").count()
+    assert {row.component: row["count"] for row in rows.collect()} == {"w/q": 8, "w/r": 8}
+    by_pattern = EventsTable(
+        str(tmp_path / "t.csv"),
+        str(tmp_path / "all.json"),
+        "csv",
+        columns,
+        "host-name:(p.)",
+        where="event = 'transfer'",
+    )
+    report = make_lake_of_table(spark, by_pattern, tmp_path / "other", 2, "2026-11-27")
+    rows = read_lake(spark, tmp_path / "other").where("event = 'transfer'").select("component").distinct()
+    assert {row.component for row in rows.collect()} == {"pq/q", "pr/r"}
+    strange = EventsTable(str(tmp_path / "t.csv"), str(tmp_path / "all.json"), "csv", columns, "app")
+    with pytest.raises(RefusalError, match="--component: there is no column 'app'; the columns are when, ho"):
+        make_lake_of_table(spark, strange, tmp_path / "x")
