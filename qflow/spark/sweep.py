@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qflow.broker.errors import AmqpException
 from qflow.broker.settings import Argument
 from qflow.design import DesignError, Limits, Recommendation, recommend
-from qflow.design.recommend import DemandBound
 from qflow.kit import RefusalError
 from qflow.logs.client_log import ClientLog
 from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow
@@ -268,7 +267,7 @@ def _measure_component(
         if replays > 1:
             for name, measures in predicted["producers"].items():
                 measures["dies"] = deaths(answer.runs, name)["dies"]
-        words = demand_words({"demand": {name: behind.demands[name].as_json() for name in behind.unknown()}})
+        words = demand_words({"demand": {name: one.as_json() for name, one in behind.unknown().items()}})
         yield from _rows(component, setting, recorded, predicted, answer, words if answer.bounds else [])
 
 
@@ -399,10 +398,7 @@ def _advise_component(
     if isinstance(rows, TooLarge):
         return [Advice(component, note=rows.text())]
     workload, log = _component_log(component, rows)
-    behind = LogModel(log, workload)
-    bounds = {name: DemandBound(behind.demands[name].at_least, behind.demands[name].why)
-              for name in behind.unknown("open")}  # fmt: skip
-    extracted = (behind.extraction("open", "least") if bounds else behind.extraction()).workload
+    extracted, bounds = LogModel(log, workload).to_design()
     given = {
         queue: limit
         for queue, arguments in workload.queues.items()
@@ -426,7 +422,7 @@ def _advice_rows(component: str, workload: Workload, made: Recommendation) -> It
         which: {name: getattr(cost, name) for name in _COSTS}
         for which, cost in (("declared", made.declared), ("recommended", made.evidence))
     }
-    demand = {"demand": {name: asdict(one) for name, one in made.bounds.items()}} if made.bounds else {}
+    demand = {"demand": {name: one.as_json() for name, one in made.bounds.items()}} if made.bounds else {}
     for queue in workload.queues:
         before, after = made.before[queue], made.verdicts[queue]
         yield Advice(
