@@ -102,7 +102,7 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.logs.client_log import ClientLog
 
     logs, given = _find_workload(namespace.log)
-    fails = failures_of(namespace.fail_on)
+    fails = _failures_of(namespace.fail_on)
     kept = Path(namespace.like) if namespace.like else None
     # --like alone reads a kept mapping. Beside --map it names the file to keep that in, which is written only
     # after the log could be read with it.
@@ -155,7 +155,7 @@ def run(namespace: argparse.Namespace) -> int:
 _FAILURES = ("findings", "rows", "many-rows")
 
 
-def failures_of(text: str) -> list[str]:
+def _failures_of(text: str) -> list[str]:
     """Return the conditions of status 1 that ``--fail-on`` names; RefusalError for others."""
     fails = [word.strip() for word in text.split(",") if word.strip()]
     for word in fails:

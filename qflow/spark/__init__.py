@@ -22,17 +22,22 @@ if TYPE_CHECKING:
     from qflow.logs.components import touches_of as touches_of
     from qflow.spark import figures as figures
     from qflow.spark import questions as questions
+    from qflow.spark.events_table import EventsTable as EventsTable
+    from qflow.spark.figures import report_day as report_day
     from qflow.spark.figures import report_on as report_on
     from qflow.spark.ingest import make_lake as make_lake
+    from qflow.spark.ingest import make_lake_of_table as make_lake_of_table
     from qflow.spark.lake import bound as bound
     from qflow.spark.lake import read_lake as read_lake
     from qflow.spark.lake import speed_up as speed_up
     from qflow.spark.lake_audit import audit as audit
     from qflow.spark.lake_audit import audit_cut as audit_cut
     from qflow.spark.lake_audit import audit_from_checkpoint as audit_from_checkpoint
+    from qflow.spark.lake_audit import audit_to as audit_to
     from qflow.spark.lake_audit import rest_places as rest_places
     from qflow.spark.lake_audit import take_checkpoints as take_checkpoints
     from qflow.spark.spark_session import session as session
+    from qflow.spark.stream import audit_events as audit_events
     from qflow.spark.sweep import AS_RECORDED as AS_RECORDED
     from qflow.spark.sweep import FleetSettings as FleetSettings
     from qflow.spark.sweep import advise as advise

@@ -85,7 +85,7 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
     _add_number(audit, "--cut", cut + "default: 1000000", 1_000_000)
     audit.add_argument(
         "--fail-on",
-        type=conditions_of,
+        type=_conditions_of,
         default="many-rows",
         metavar="WHAT,…",
         help="status 1 if there are findings, quarantined rows (rows), or over 5 %% of them (many-rows), or "
@@ -281,7 +281,7 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
     metrics = summary["metrics"]
     status = int(any(condition.holds(metrics) for condition in namespace.fail_on))
     if namespace.metrics:
-        write_file(namespace.metrics, open_metrics(metrics))
+        write_file(namespace.metrics, _open_metrics(metrics))
     if not namespace.json:
         print(paint_states(_summary_text(summary)))
         summary = {"status": status, **metrics}
@@ -290,7 +290,8 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
 
 def _add_to_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) -> LakeReport:
-    from qflow.spark.ingest import make_lake, make_lake_of_table
+    from qflow.spark.events_table import make_lake_of_table
+    from qflow.spark.ingest import make_lake
 
     buckets, day, form = namespace.buckets, namespace.day, _own_format(namespace)
     if not namespace.table:
@@ -558,7 +559,7 @@ class Condition(NamedTuple):
 _CONDITION = re.compile(r"\s*(\w+)\s*([<>]=?)\s*([0-9.]+)\s*(%?)\s*")
 
 
-def conditions_of(text: str) -> list[Condition]:
+def _conditions_of(text: str) -> list[Condition]:
     """Return the conditions that ``--fail-on`` names."""
     return [Condition.of(word) for word in text.split(",") if word.strip()]
 
@@ -583,10 +584,10 @@ _METRICS = {
 """The numbers of an audit, by which a step fails and which ``--metrics`` writes, and what each is."""
 
 
-def open_metrics(numbers: Mapping[str, float]) -> str:
+def _open_metrics(numbers: Mapping[str, float]) -> str:
     """Return numbers of an audit as OpenMetrics text, for a push gateway or a folder of text files.
 
-    >>> print(open_metrics({"findings": 2}), end="")
+    >>> print(_open_metrics({"findings": 2}), end="")
     # HELP qflow_findings contradictions between the logs and the rules
     # TYPE qflow_findings gauge
     qflow_findings 2

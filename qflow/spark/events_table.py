@@ -17,7 +17,9 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
@@ -29,9 +31,18 @@ from qflow.logs.findings import Result
 from qflow.logs.foreign_columns import ColumnMap
 from qflow.logs.log_file import NUMBERED, Bit, LakeRow, LogError, read_table
 from qflow.logs.workload_file import workload_text
-from qflow.spark.ingest import SPLIT, Columns, Item, split_clean, split_row
+from qflow.spark.ingest import SPLIT, Columns, Item, LakeReport, split_clean, split_row, write_run
 from qflow.spark.lake_audit import facts_of
-from qflow.spark.tables import FORMAT, LogFacts, absolute, by_component, digest_of, to_batches, tuples
+from qflow.spark.tables import (
+    FORMAT,
+    GrowingTable,
+    LogFacts,
+    absolute,
+    by_component,
+    digest_of,
+    to_batches,
+    tuples,
+)
 from qflow.spark.workers import map_batches
 from qflow.trace.files import QuarantinedRow
 from qflow.workload.attributes import WorkloadError
@@ -188,6 +199,34 @@ class EventsTable:
         except PySparkException as error:
             words = " ".join(str(error).split())[:300]
             raise RefusalError(f"{self.workloads}: no workload can be read there: {words}") from None
+
+
+def make_lake_of_table(
+    spark: SparkSession,
+    events: EventsTable,
+    folder: str | Path,
+    buckets: int = 8,
+    day: str | None = None,
+    form: str = FORMAT,
+) -> LakeReport:
+    """Add a table of the events of many components to a lake; it replaces what was read from it that day.
+
+    Parameters:
+        events: The table, and how it is read.
+        folder, buckets, day, form: As for :func:`make_lake`.
+
+    Raises:
+        RefusalError: If the table cannot be read, or no row of it is good.
+    """
+    table = GrowingTable(spark, folder, form)
+    # Of one table and one way to read it there is one run a day; another state of its files replaces it.
+    identity, digest = events.digests(spark, buckets)
+    day = day or f"{datetime.now(UTC):%Y-%m-%d}"
+    runs = table.done_runs()
+    if (day, digest) in runs:
+        return LakeReport(str(folder), 0, 0, 0, [], [events.place])
+    replaced = " ".join(old for of, old in runs if of == day and old.startswith(identity))
+    return write_run(table, events.split(spark, buckets), digest, day, [], replaced)
 
 
 def _by_member(rows: DataFrame, members: DataFrame) -> DataFrame:

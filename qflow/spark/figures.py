@@ -67,7 +67,7 @@ class DayClock(NamedTuple):
         '11:01:30'
         """
         time = datetime.fromtimestamp(self.origin_us // SECOND, UTC) + timedelta(seconds=second)
-        return f"{time.astimezone(zone_of(self.zone)):{form}}"
+        return f"{time.astimezone(_zone_of(self.zone)):{form}}"
 
     def ticks(self, seconds: float) -> tuple[list[float], list[str]]:
         """Return the places on an axis of that many seconds, and their words."""
@@ -80,7 +80,7 @@ class DayClock(NamedTuple):
         return places, [self.text(place, form) for place in places]
 
 
-def zone_of(name: str) -> tzinfo:
+def _zone_of(name: str) -> tzinfo:
     """Return a time zone by its name, or by an offset such as ``+01:00``."""
     if name[:1] in "+-":
         return datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo or UTC
@@ -357,7 +357,16 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> s
 def report_day(
     spark: SparkSession, results: str | Path, day: str | None = None, form: str = FORMAT
 ) -> DayReport:
-    """Return the report on a day of the results that an audit keeps; without a day, on the last one there."""
+    """Return the report on a day of the results that an audit keeps.
+
+    Parameters:
+        results: The table that :func:`qflow.spark.audit_to` wrote.
+        day: Which day, as ``2026-11-27``; None for the last one there.
+        form: What the table is, such as ``parquet``.
+
+    Raises:
+        RefusalError: If there are no results, or none of that day.
+    """
     rows, unfinished = results_with_keys(spark, results, form)
     days = sorted(row.day for row in rows.select("day").distinct().collect())
     day = day or days[-1]

@@ -59,8 +59,6 @@ from qflow.workload.model import Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from qflow.spark.events_table import EventsTable
-
 Columns = str | Mapping[str, str] | None
 """What foreign columns mean, as for :func:`qflow.logs.log_file.read_log`; the same in all files."""
 
@@ -351,38 +349,10 @@ def make_lake(
     split = _split_files(spark, new, known, made_of, columns, zone)
     digest = digest_of(buckets, *(made_of[source_of(file)] for file in new))
     split = split.repartition(buckets, sf.coalesce("component", "source"))
-    return _write_run(table, split, digest, day, sorted(kept))
+    return write_run(table, split, digest, day, sorted(kept))
 
 
-def make_lake_of_table(
-    spark: SparkSession,
-    events: EventsTable,
-    folder: str | Path,
-    buckets: int = 8,
-    day: str | None = None,
-    form: str = FORMAT,
-) -> LakeReport:
-    """Add a table of the events of many components to a lake; it replaces what was read from it that day.
-
-    Parameters:
-        events: The table, and how it is read.
-        folder, buckets, day, form: As for :func:`make_lake`.
-
-    Raises:
-        RefusalError: If the table cannot be read, or no row of it is good.
-    """
-    table = GrowingTable(spark, folder, form)
-    # Of one table and one way to read it there is one run a day; another state of its files replaces it.
-    identity, digest = events.digests(spark, buckets)
-    day = day or f"{datetime.now(UTC):%Y-%m-%d}"
-    runs = table.done_runs()
-    if (day, digest) in runs:
-        return LakeReport(str(folder), 0, 0, 0, [], [events.place])
-    replaced = " ".join(old for of, old in runs if of == day and old.startswith(identity))
-    return _write_run(table, events.split(spark, buckets), digest, day, [], replaced)
-
-
-def _write_run(
+def write_run(
     table: GrowingTable,
     split: DataFrame,
     digest: str,

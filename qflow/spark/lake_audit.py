@@ -111,7 +111,22 @@ def audit_to(
     form: str = FORMAT,
     cut: int = CUT_ROWS,
 ) -> DataFrame:
-    """Audit the components of a lake that a results table lacks, and return the whole lake's results."""
+    """Audit the parts of a lake that a table of results lacks, and add their results to it.
+
+    Parameters:
+        lake: The folder or address of a lake.
+        out: That of the table; one that is not there is made.
+        progress: Gets the parts that are done, and all.
+        peak: Keeps the most memory that a worker took.
+        form: What both tables are, such as ``parquet``.
+        cut: The size of a piece in rows: a larger component is cut, where it can be.
+
+    Returns:
+        The results of the whole lake, and the facts of its logs, as rows of the kind ``log``.
+
+    Raises:
+        RefusalError: If there is no lake, or another version wrote one of the tables.
+    """
     source, table = GrowingTable(spark, lake, form), GrowingTable(spark, out, form)
     rows = require_lake(source)
     table.read(RESULTS, RESULTS_HAVE)

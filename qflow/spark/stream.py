@@ -206,7 +206,7 @@ def audit_events(
     known = {} if workloads is None else {row[0]: row[1] for row in workloads.collect()}
     timed = rows.withColumn("at", _instant_of(raw)).withWatermark("at", f"{watermark} seconds")
     return timed.groupBy("component").transformWithState(
-        statefulProcessor=events_processor(raw, known, round(1000 * idle), once=once),
+        statefulProcessor=_events_processor(raw, known, round(1000 * idle), once=once),
         outputStructType=RESULTS.ddl,
         outputMode="Append",
         timeMode="EventTime",
@@ -228,7 +228,7 @@ def _instant_of(raw: RawReader) -> Column:
     return sf.coalesce(sf.timestamp_micros((seconds * 1_000_000).cast("bigint")), sf.try_to_timestamp(text))
 
 
-def events_processor(raw: RawReader, workloads: Mapping[str, str], idle: int, *, once: bool = False) -> Any:
+def _events_processor(raw: RawReader, workloads: Mapping[str, str], idle: int, *, once: bool = False) -> Any:
     """Return the stateful processor of events without numbers; ``idle`` is in milliseconds."""
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor

@@ -98,8 +98,8 @@ def fleet():
 
 
 def test_a_table_gives_what_each_log_gives_in_memory(spark, fleet, tmp_path):
+    from qflow.spark.events_table import make_lake_of_table
     from qflow.spark.figures import report_day
-    from qflow.spark.ingest import make_lake_of_table
     from qflow.spark.lake_audit import audit_to
 
     table = events_table(tmp_path, fleet)
@@ -125,8 +125,7 @@ def test_a_table_gives_what_each_log_gives_in_memory(spark, fleet, tmp_path):
 
 def test_components_by_topology_by_a_pattern_and_without_a_workload(spark, tmp_path):
     """Two queues of one workload, with no column that names the component; a stranger; a missing workload."""
-    from qflow.spark.events_table import EventsTable
-    from qflow.spark.ingest import make_lake_of_table
+    from qflow.spark.events_table import EventsTable, make_lake_of_table
     from qflow.spark.lake import read_lake
 
     queues = {"q": {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1}, "r": {}}
