@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from qflow.spark import figures as figures
     from qflow.spark import questions as questions
     from qflow.spark.events_table import EventsTable as EventsTable
+    from qflow.spark.events_table import make_lake_of_table as make_lake_of_table
     from qflow.spark.figures import report_day as report_day
     from qflow.spark.figures import report_on as report_on
     from qflow.spark.ingest import make_lake as make_lake
-    from qflow.spark.ingest import make_lake_of_table as make_lake_of_table
     from qflow.spark.lake import bound as bound
     from qflow.spark.lake import read_lake as read_lake
     from qflow.spark.lake import speed_up as speed_up
