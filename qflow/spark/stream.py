@@ -154,7 +154,12 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
                 self._handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + round(1000 * wait))
             return self._keep(streamed, results)
 
-        def handleExpiredTimer(self, key: Any, *_: Any) -> Iterator[Any]:  # noqa: N802
+        def handleExpiredTimer(  # noqa: N802
+            self,
+            key: Any,
+            timerValues: Any,
+            expiredTimerInfo: Any,  # noqa: N803
+        ) -> Iterator[Any]:
             streamed = self._restore(key)
             return self._keep(streamed, streamed.give_up())
 
@@ -257,7 +262,12 @@ def _events_processor(raw: RawReader, workloads: Mapping[str, str], idle: int, *
                 self._handle.registerTimer(last + idle)
             return iter(())
 
-        def handleExpiredTimer(self, key: Any, *_: Any) -> Iterator[Any]:  # noqa: N802
+        def handleExpiredTimer(  # noqa: N802
+            self,
+            key: Any,
+            timerValues: Any,
+            expiredTimerInfo: Any,  # noqa: N803
+        ) -> Iterator[Any]:
             return self._judge(key[0])
 
         def _judge(self, unit: str) -> Iterator[Any]:

@@ -162,3 +162,71 @@ def test_components_by_topology_by_a_pattern_and_without_a_workload(spark, tmp_p
     strange = EventsTable(str(tmp_path / "t.csv"), str(tmp_path / "all.json"), "csv", columns, "app")
     with pytest.raises(RefusalError, match="--component: there is no column 'app'; the columns are when, ho"):
         make_lake_of_table(spark, strange, tmp_path / "x")
+
+
+def write_kafka(folder, fleet, chance, files=3):
+    """Write the rows as a Kafka source gives them: JSON in bytes, in partitions, by time of arrival."""
+    import pyarrow
+    from pyarrow import parquet
+
+    lines = []
+    for name, (rows, _) in fleet.items():
+        for row in rows:
+            at = begin_of(name) + timedelta(microseconds=row.ts_us)
+            value = {"app": name, "at": at.isoformat(timespec="microseconds"), "who": {"node": row.client}}
+            value |= {
+                "what": row.event,
+                "where": row.queue,
+                "id": row.label,
+                "bytes": row.size,
+                "grp": row.group,
+            }
+            # A row arrives at most a second late.
+            lines.append((at + timedelta(seconds=chance.random()), json.dumps(value).encode()))
+    lines.sort()
+    (folder / "topic").mkdir()
+    size = -(-len(lines) // files)
+    for part in range(files):
+        some = lines[part * size : (part + 1) * size]
+        numbers = list(range(len(some)))
+        table = {
+            "key": [b"k"] * len(some),
+            "value": [value for _, value in some],
+            "topic": ["logs"] * len(some),
+            "partition": pyarrow.array([part] * len(some), pyarrow.int32()),
+            "offset": pyarrow.array(numbers, pyarrow.int64()),
+            "timestamp": pyarrow.array([at for at, _ in some], pyarrow.timestamp("us", "UTC")),
+        }
+        parquet.write_table(pyarrow.table(table), folder / "topic" / f"{part}.parquet")
+    return str(folder / "topic")
+
+
+IN_VALUE = (
+    "time=value.at,client=value.who.node,event=value.what,queue=value.where,label=value.id,"
+    "size=value.bytes,group=value.grp"
+)
+
+
+@pytest.mark.parametrize("files", [None, 1])
+def test_events_of_kafkas_shape_give_what_the_table_gives(spark, fleet, tmp_path, files):
+    """Taken at once, and file by file, where a component ends when it has been silent for ten minutes."""
+    pytest.importorskip("google.protobuf")
+    from qflow.spark import EventsTable
+    from qflow.spark.stream import audit_events, read_results, start
+
+    some = {name: fleet[name] for name in list(fleet)[:4]}
+    _, workloads = write_table(tmp_path, some)
+    topic = write_kafka(tmp_path, some, random.Random(8))
+    options = {} if files is None else {"maxFilesPerTrigger": str(files)}
+    events = EventsTable(topic, workloads, columns=IN_VALUE, component="value.app", options=options)
+    query = start(audit_events(spark, events, 5, 600, once=files is None), tmp_path / "out", once=True)
+    query.awaitTermination()
+    found = read_results(spark, tmp_path / "out").collect()
+    wanted = expected(some)
+    if files is not None:
+        # The last component is not silent for long enough yet, as nothing comes after it.
+        wanted = [row for row in wanted if not row.component.startswith("app-003")]
+        assert not sum(
+            one.numRowsDroppedByWatermark for step in query.recentProgress for one in step.stateOperators
+        )
+    assert result_hash(found) == result_hash(wanted)
