@@ -460,7 +460,8 @@ def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
     else:
         stream = read_stream(spark, namespace.incoming, namespace.files)
         results = audit_stream(stream, namespace.patience, namespace.wait, ends_count=ends_count)
-    query = start(results, namespace.out, once=namespace.once, form=namespace.format)
+    form, by_event_time = namespace.format, bool(namespace.source)
+    query = start(results, namespace.out, once=namespace.once, form=form, by_event_time=by_event_time)
     try:
         query.awaitTermination()
     except KeyboardInterrupt:
@@ -469,7 +470,7 @@ def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
         return INTERRUPTED
     late = sum(one.numRowsDroppedByWatermark for step in query.recentProgress for one in step.stateOperators)
     told = f"; {format_count(late, 'row')} came after the watermark, and dropped" if late else ""
-    print(f"{read_results(spark, namespace.out, namespace.format).count()} results in {namespace.out}{told}")
+    print(f"{read_results(spark, namespace.out, form).count()} results in {namespace.out}{told}")
     return 0
 
 

@@ -157,7 +157,7 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
         def handleExpiredTimer(  # noqa: N802
             self,
             key: Any,
-            timerValues: Any,
+            timerValues: Any,  # noqa: N803
             expiredTimerInfo: Any,  # noqa: N803
         ) -> Iterator[Any]:
             streamed = self._restore(key)
@@ -265,7 +265,7 @@ def _events_processor(raw: RawReader, workloads: Mapping[str, str], idle: int, *
         def handleExpiredTimer(  # noqa: N802
             self,
             key: Any,
-            timerValues: Any,
+            timerValues: Any,  # noqa: N803
             expiredTimerInfo: Any,  # noqa: N803
         ) -> Iterator[Any]:
             return self._judge(key[0])
@@ -300,11 +300,21 @@ def read_stream(spark: SparkSession, folder: str | Path, files: int | None = Non
     return reader.parquet(str(folder))
 
 
-def start(results: DataFrame, folder: str | Path, *, once: bool = False, form: str = FORMAT) -> Any:
-    """Start writing the results of :func:`audit_stream`; with `once`, process the present input, then end."""
+def start(
+    results: DataFrame,
+    folder: str | Path,
+    *,
+    once: bool = False,
+    form: str = FORMAT,
+    by_event_time: bool = False,
+) -> Any:
+    """Start writing the results of a stream; with `once`, process the present input, then end."""
+    folder = absolute(folder)
     _read(results.sparkSession, folder, form)
-    # With empty batches for its timers, a stream that is to end with its input would never end.
-    results.sparkSession.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", str(not once).lower())
+    # With empty batches for timers of the machine's clock, a stream that is to end with its input would never
+    # end; those of event times fire in one more batch.
+    has_more = str(not once or by_event_time).lower()
+    results.sparkSession.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", has_more)
     writer = results.writeStream.outputMode("append").format(form).option("path", f"{folder}/results")
     writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="1 second")).start()

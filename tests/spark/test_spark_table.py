@@ -219,7 +219,12 @@ def test_events_of_kafkas_shape_give_what_the_table_gives(spark, fleet, tmp_path
     topic = write_kafka(tmp_path, some, random.Random(8))
     options = {} if files is None else {"maxFilesPerTrigger": str(files)}
     events = EventsTable(topic, workloads, columns=IN_VALUE, component="value.app", options=options)
-    query = start(audit_events(spark, events, 5, 600, once=files is None), tmp_path / "out", once=True)
+    query = start(
+        audit_events(spark, events, 5, 600, once=files is None),
+        tmp_path / "out",
+        once=True,
+        by_event_time=True,
+    )
     query.awaitTermination()
     found = read_results(spark, tmp_path / "out").collect()
     wanted = expected(some)
