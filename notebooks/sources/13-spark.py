@@ -1,66 +1,18 @@
 # %% [markdown] id="title"
 # # 13 · A whole fleet
 #
-# *35 minutes. Chapters 3, 5 and 8 first. Needs the extra `spark`, which includes a Java: `qflow doctor
+# *40 minutes. Chapters 3, 5 and 8 first. Needs the extra `spark`, which includes a Java: `qflow doctor
 # --spark` says if it is here, and else the command that installs it. Run the cells from top to bottom with
 # Shift+Enter.*
 #
 # At the end of this chapter you can
 #
-# - turn a log of what clients saw into a table of what the broker did, for many queues at once;
+# - turn one table of what clients saw into a page about yesterday: what the broker did, by the clock;
 # - say why a queue's history cannot be split, what can be, and how much that gains at most;
-# - find the queues that held their producers up, what other thresholds would have cost, and write the
-#   `qpid-config` lines.
+# - find the queues that held their producers up, ask *why?* of a single transfer, and write the `qpid-config`
+#   lines for other thresholds.
 #
-# The picture is what a real broker said of itself, several times a second: which of its 27 queues was ON, and
-# when. At the end you have worked it out from what its *clients* saw, and know besides who waited for it.
-
-# %% id="picture" jupyter={"source_hidden": true}
-import json
-from collections import Counter
-from types import SimpleNamespace
-
-import qflow as qf
-
-qf.spark.watch_cells()  # below a cell that works for more than two seconds, how far it is
-RECORDED = qf.kit_path("data") / "recordings" / "workloads"
-workload = qf.Workload.load(RECORDED / "fleet.json")
-picture = None
-try:
-    from pyarrow import parquet
-except ImportError:
-    print("The picture needs pyarrow, which comes with the extra spark.")
-else:
-    # A report says in its third value whether the queue was ON.
-    is_report, columns = [("event", "==", "stats")], ["queue", "ts_us", "label"]
-    reports = parquet.read_table(RECORDED / "fleet.parquet", columns=columns, filters=is_report).to_pylist()
-    asked, was_on = Counter(), Counter()
-    for row in reports:
-        step = row["queue"], row["ts_us"] // 5_000_000
-        asked[step] += 1
-        was_on[step] += json.loads(row["label"])[2]
-    said = [
-        SimpleNamespace(queue=queue, step=at, on_us=5_000_000 * count / asked[queue, at])
-        for (queue, at), count in sorted(was_on.items())
-        if count
-    ]
-    del reports, asked, was_on  # a small machine needs the room
-    picture = qf.spark.figures.heat_map(said, sorted(workload.queues), seconds=165, step=5)
-picture
-
-# %% [markdown] id="question"
-# **A question to begin with.** You have a night's log of a thousand queues and a hundred machines. Which one
-# thing decides how long you wait for the answer?
-
-# %% [markdown] id="predict-text"
-# ## Predict before you run
-#
-# The log in this chapter was recorded from a real broker: 24 producers, 27 queues of every kind, 150 seconds,
-# about 540,000 events. No two producers share a queue; three of them send to two queues each.
-
-# %% id="predict" jupyter={"source_hidden": true}
-predictions = qf.Predictions("13-spark")
-predictions.ask()
+# It begins with the page that you would want to find in the morning, and then takes it apart.
 
 # %% [markdown] id="java-text"
 # ## A Spark session
@@ -70,6 +22,18 @@ predictions.ask()
 # do.
 
 # %% id="java"
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import qflow as qf
+
+qf.spark.watch_cells()  # below a cell that works for more than two seconds, how far it is
+RECORDED = qf.kit_path("data") / "recordings" / "workloads"
+workload = qf.Workload.load(RECORDED / "fleet.json")
+folder = Path(tempfile.mkdtemp())
 spark = None
 try:
     spark = qf.spark.session()
@@ -77,6 +41,119 @@ try:
     print("Spark is ready.")
 except qf.RefusalError as refusal:
     print(refusal)
+
+# %% [markdown] id="yesterday-text"
+# ## Yesterday, on a page
+#
+# Two sites let their clients log into one table. It has what platforms have: columns of its own names, rows
+# in no order, some of them twice. The south began an hour after the north. The next cell makes such a table
+# out of a recording of a real broker; the one after it is all that you would write.
+
+# %% id="table" jupyter={"source_hidden": true}
+SITES = {
+    "fleet/q05": "north",
+    "fleet/q14": "north",
+    "fleet/q22": "north",
+    "fleet/q02": "south",
+    "fleet/q10": "south",
+}
+SECONDS = 20
+
+
+def write_day(folder):
+    """Write the first seconds of five components as one table of two sites, and each site's workload."""
+    import random
+    from datetime import datetime, timedelta
+    from zoneinfo import ZoneInfo
+
+    import pyarrow
+    from pyarrow import compute, parquet
+
+    from qflow.logs.components import parts_of
+    from qflow.logs.workload_file import workload_text
+
+    found = qf.spark.components_of(qf.spark.touches_of("fleet", workload))
+    sites = {member: SITES[name] for member, name in found.items() if name in SITES}
+    (folder / "workloads").mkdir(parents=True)
+    for site, part in parts_of(workload, sites).items():
+        text = workload_text(part.replace(name=site, duration=SECONDS))
+        (folder / "workloads" / f"{site}.json").write_text(text)
+    of = {(role, name): site for (_, role, name), site in sites.items()}
+    early = compute.field("ts_us") < SECONDS * 1_000_000
+    begins = {"north": datetime(2026, 11, 27, 9, tzinfo=ZoneInfo("Europe/Berlin"))}
+    begins["south"] = begins["north"] + timedelta(hours=1)
+    rows = []
+    for row in parquet.read_table(RECORDED / "fleet.parquet", filters=early).to_pylist():
+        is_report = row["event"] == "stats"
+        site = of.get(("queue", row["queue"]) if is_report else ("client", row["client"]))
+        if site:
+            when = begins[site] + timedelta(microseconds=row["ts_us"])
+            names = ("node", "what", "where", "id", "bytes", "grp")
+            rows.append({"site": site, "when": when, **dict(zip(names, list(row.values())[1:], strict=True))})
+    chance = random.Random(13)
+    rows += chance.sample(rows, len(rows) // 100)
+    chance.shuffle(rows)
+    (folder / "events").mkdir()
+    for number in range(2):
+        parquet.write_table(
+            pyarrow.Table.from_pylist(rows[number::2]), folder / "events" / f"{number}.parquet"
+        )
+    return len(rows)
+
+
+if spark:
+    print(f"{write_day(folder)} rows in one table")
+
+# %% id="yesterday"
+report = None
+if spark:
+    events = qf.spark.EventsTable(
+        str(folder / "events"),
+        str(folder / "workloads"),
+        columns="time=when,client=node,event=what,queue=where,label=id,size=bytes,group=grp",
+        component="site",
+        zone="Europe/Berlin",
+    )
+    print(qf.spark.make_lake_of_table(spark, events, folder / "day", day="2026-11-27"))
+    yesterday = qf.spark.audit_to(spark, folder / "day", folder / "results")
+    report = qf.spark.report_day(spark, folder / "results")
+report
+
+# %% [markdown] id="yesterday-then"
+# Read it from the top. First comes what makes the page uncertain: rows that made no sense, spans of time of
+# which rows are missing, components that cannot be judged. Then the two logs, with the clock at which each
+# begins, and the queues that let producers wait. No row of the table says "ON", or "held": the engine has
+# worked that out.
+#
+# ## How it was made
+#
+# | step | what one worker does with one site's rows |
+# |---|---|
+# | *gather* | Spark brings the rows of a site together, in one exchange, sorted by time |
+# | *clean* | drops what is there twice, compares clocks, finds gaps, puts nonsense into a **quarantine** |
+# | *split* | who touches what: the **components**; the events of each get numbers |
+# | *audit* | the engine over each component: what was ON, held, blocked and owned |
+#
+# The second half has a table of its own, the **lake**: whatever is asked later begins there. From a terminal
+# the same is
+#
+#     qflow spark audit --table events --workloads workloads --component site --map time=when,client=node,… \
+#       --lake day --out results --day 2026-11-27 --fail-on 'findings > 0'
+#     qflow spark report results --page day.html
+
+# %% [markdown] id="question"
+# **A question to begin with.** You have a night's log of a thousand queues and a hundred machines. Which one
+# thing decides how long you wait for the answer?
+
+# %% [markdown] id="predict-text"
+# ## Predict before you run
+#
+# The whole recording is larger: a real broker's, with 24 producers, 27 queues of every kind, 150 seconds, about
+# 540,000 events. No two producers share a queue; three of them send to two queues each.
+
+# %% id="predict" jupyter={"source_hidden": true}
+predictions = qf.Predictions("13-spark")
+predictions.ask()
 
 # %% [markdown] id="naive-text"
 # ## The naive way: split the log by time
@@ -136,29 +213,57 @@ names = sorted(set(components.values()))
 print(len(workload.queues), "queues,", len(names), "components")
 print("with q10:", [member for (_, _, member), name in components.items() if name == "fleet/q10"])
 
+# %% [markdown] id="why-text"
+# ## One transfer, and why
+#
+# A page gives sums. Behind each is a single transfer of a single producer, and the engine can be asked about
+# it. Of the transfers that the worst queue held, take the one that waited longest: in the middle of its wait,
+# why could its producer not send?
+
+# %% id="why"
+if spark:
+    worst = report.worst[0]
+    spell = qf.spark.questions.spans(yesterday.where("kind != 'log'"), "held").where(
+        f"queue = '{worst.queue}'"
+    )
+    longest = spell.orderBy("length_us", "number", ascending=[False, True]).first()
+    part, log = qf.spark.component_log(qf.spark.read_lake(spark, folder / "day"), longest.component)
+    trace = qf.trace_of(qf.replay(log, part))
+    middle = longest.begin_us + longest.length_us // 2
+    print(
+        f"{longest.message} of {longest.client} waited {longest.length_us / 1e6:.2f} s for {longest.queue}."
+    )
+    print(qf.explain(trace, subject=f"producer:{longest.client}", time=middle).text(with_sources=False))
+
+# %% [markdown] id="stream-text"
+# ## The same as a stream
+#
+# Yesterday's table was whole. Events that still come have no end, and Kafka gives them late and twice. So a
+# component counts as ended when it has been silent for a while; then its events are cleaned and audited as
+# above. Here all files are taken at once, so that there is something to compare.
+
+# %% id="stream"
+if spark:
+    from qflow.spark.stream import read_results, start
+
+    query = start(qf.spark.audit_events(spark, events, once=True), folder / "live", once=True)
+    query.awaitTermination()
+    streamed = read_results(spark, folder / "live")
+    alone = yesterday.where("kind != 'log'")
+    print(
+        "the same results:", qf.spark.result_hash(streamed.collect()) == qf.spark.result_hash(alone.collect())
+    )
+
 # %% [markdown] id="lake-text"
-# ## From a log to a lake
+# ## The whole recording
 #
-# One worker takes a log through the first three steps; what it gives is a table, the **lake**:
-#
-# | step | gives |
-# |---|---|
-# | *ingest* | good rows; the others go to a **quarantine**, each with the reason |
-# | *topology* | who touches what, and so the components |
-# | *layout* | rows of the lake, in which each component's events are **numbered** |
-# | *audit* | the engine over each component: what was ON, held, blocked and owned |
-#
-# The numbers are given once. Whatever is asked later, and however the files lie by then, Spark brings each
+# Now all of it, from its file: a log that is a file takes the same way as a part of a table. The numbers of
+# the events are given once. Whatever is asked later, and however the files lie by then, Spark brings each
 # component's events together and in order; and if one is missing, its number tells.
 
 # %% id="lake"
-import tempfile
-from pathlib import Path
-
 if spark:
-    folder = Path(tempfile.mkdtemp(), "lake")
-    report = qf.spark.make_lake(spark, [RECORDED / "fleet.parquet"], folder, buckets=8)
-    print(report)
+    print(qf.spark.make_lake(spark, [RECORDED / "fleet.parquet"], folder / "lake", buckets=8))
 
 # %% [markdown] id="audit-text"
 # ## The audit
@@ -169,7 +274,7 @@ if spark:
 
 # %% id="audit"
 if spark:
-    lake = qf.spark.read_lake(spark, folder)
+    lake = qf.spark.read_lake(spark, folder / "lake")
     results = qf.spark.audit(lake).persist()
     for row in sorted(results.groupBy("kind").count().collect()):
         print(f"{row['count']:6} {row.kind}")
@@ -205,6 +310,36 @@ if spark:
         == qf.spark.result_hash(qf.spark.audit_in_memory(load_components())),
     )
 
+# %% [markdown] id="picture-text"
+# ### What the broker said of itself
+#
+# Several times a second a real broker was asked which of its 27 queues was ON. This is its answer for the
+# whole recording, of which you have seen twenty seconds of five components.
+
+# %% id="picture" jupyter={"source_hidden": true}
+picture = None
+try:
+    from pyarrow import parquet
+except ImportError:
+    print("The picture needs pyarrow, which comes with the extra spark.")
+else:
+    # A report says in its third value whether the queue was ON.
+    is_report, columns = [("event", "==", "stats")], ["queue", "ts_us", "label"]
+    reports = parquet.read_table(RECORDED / "fleet.parquet", columns=columns, filters=is_report).to_pylist()
+    asked, was_on = Counter(), Counter()
+    for row in reports:
+        step = row["queue"], row["ts_us"] // 5_000_000
+        asked[step] += 1
+        was_on[step] += json.loads(row["label"])[2]
+    said = [
+        SimpleNamespace(queue=queue, step=at, on_us=5_000_000 * count / asked[queue, at])
+        for (queue, at), count in sorted(was_on.items())
+        if count
+    ]
+    del reports, asked, was_on  # a small machine needs the room
+    picture = qf.spark.figures.heat_map(said, sorted(workload.queues), seconds=165, step=5)
+picture
+
 # %% [markdown] id="heat-text"
 # ## Which queues were ON, and when
 
@@ -218,6 +353,7 @@ if spark:
             sorted(workload.queues),
             seconds=165,
             step=5,
+            most=qf.spark.questions.most_at_once(results),
         )
     )
 
@@ -254,14 +390,14 @@ if spark:
 # %% [markdown] id="report-text"
 # ## All of it on a page
 #
-# What you asked one by one, `report_on` asks at once: the worst queues, the findings, the charts. From a
-# terminal `qflow spark report` writes the same as a page, for those who do not read notebooks.
+# What you asked one by one, `report_on` asks at once, as it did for yesterday's page: the worst queues, the
+# findings, the charts. From a terminal `qflow spark report` writes the same as a page.
 
 # %% id="report"
 if spark:
-    report = qf.spark.report_on(results, of="the recorded fleet")
-    print(report)
-    Path(folder.parent, "fleet.html").write_text(report.page())
+    whole = qf.spark.report_on(results, of="the recorded fleet")
+    print(whole)
+    Path(folder, "fleet.html").write_text(whole.page())
 
 # %% [markdown] id="whatif-text"
 # ## What if
@@ -390,6 +526,7 @@ if spark:
 # %% [markdown] id="keypoints"
 # ## Keypoints
 #
+# - One table, in any order, is enough: components, order, clocks and gaps are worked out of it.
 # - A queue's history is **sequential**: split by component, never by time, unless the state is kept.
 # - The numbers are given once, by the layout; the audit checks them and never assumes an order.
 # - The same results for any number of workers, any batch size, with Spark and without.
@@ -403,7 +540,7 @@ if spark:
 #     qflow spark audit monday.parquet tuesday.parquet --lake lake --out results
 #     qflow spark report results --page day.html
 #     qflow spark sweep --lake lake --settings grid.json --out sweep
-#     qflow spark stream incoming --out live
+#     qflow spark stream --source kafka --option subscribe=logs --map time=value.at,… --workloads w --out live
 #     qflow spark synth --queues 200 --events 1000000 --out big
 #
 # ## Where next

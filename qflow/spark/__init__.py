@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from qflow.spark.sweep import AS_RECORDED as AS_RECORDED
     from qflow.spark.sweep import FleetSettings as FleetSettings
     from qflow.spark.sweep import advise as advise
+    from qflow.spark.sweep import component_log as component_log
     from qflow.spark.sweep import what_if as what_if
     from qflow.spark.workers import watch_cells as watch_cells
 

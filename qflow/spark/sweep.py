@@ -90,6 +90,20 @@ def _component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, C
     return workload, ClientLog(component, kept)
 
 
+def component_log(lake: DataFrame, component: str) -> tuple[Workload, ClientLog]:
+    """Return one component of a lake as a workload and a log, to be replayed and explained.
+
+    Parameters:
+        lake (DataFrame of LAKE): As for :func:`qflow.spark.audit`.
+        component: Its name, as results have it.  All its rows come to the driver.
+
+    Raises:
+        ValueError: If the lake has no such component.
+    """
+    rows = lake.where(lake.component == component).select(*LakeRow._fields).orderBy("seq").collect()
+    return _component_log(component, [LakeRow(*row) for row in rows])
+
+
 def _whole_components(batches: Iterator[Any], allowed: int = LARGEST_COMPONENT) -> Iterator[tuple[Any, ...]]:
     """Yield each component of a partition with all its rows, or only their number above the limit."""
     for component, parts in by_component(batches):
