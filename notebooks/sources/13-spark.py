@@ -148,7 +148,7 @@ report
 # %% [markdown] id="predict-text"
 # ## Predict before you run
 #
-# The whole recording is larger: a real broker's, with 24 producers, 27 queues of every kind, 150 seconds, about
+# The whole recording is larger: a real broker's, 24 producers, 27 queues of every kind, 150 seconds, about
 # 540,000 events. No two producers share a queue; three of them send to two queues each.
 
 # %% id="predict" jupyter={"source_hidden": true}
