@@ -350,6 +350,7 @@ EXAMPLES = {
     "spark audit": (
         f"qflow spark audit {_SLOW}.csv.gz",
         f"qflow spark audit {_WORKLOADS}/fleet.parquet --lake lake --out audited --json",
+        "qflow spark audit --table events --workloads workloads --component app --fail-on 'on_share > 20%'",
     ),
     "spark report": (
         "qflow spark report audited --page day.html",
@@ -362,6 +363,7 @@ EXAMPLES = {
     "spark stream": (
         "qflow spark stream incoming --out audited --once",
         "qflow spark stream incoming --out audited --files 4 --wait 120",
+        "qflow spark stream --source kafka --option subscribe=logs --workloads workloads --out live",
     ),
     "spark synth": (
         "qflow spark synth --queues 100 --events 1000000 --out lake",

@@ -504,7 +504,7 @@ def _require_readable(namespace: argparse.Namespace) -> None:
         if getattr(namespace, "logs", None) or not namespace.workloads:
             raise RefusalError("a table or source: name no LOG beside it, and the workloads with --workloads")
         return
-    if named == [None]:
+    if named in ([None], [""]):
         raise RefusalError("name one log or more, or a lake with --lake")
     for path in named:
         if "://" not in path and not Path(path).exists():

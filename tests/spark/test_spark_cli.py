@@ -189,3 +189,27 @@ def test_a_report_on_a_day_is_one_page_with_its_charts(capsys, tmp_path, spark):
     assert "there are no results of 2026-11-27, but of undated" in refused(
         capsys, "report", tmp_path / "out", "--day", "2026-11-27", "--page", page
     )
+
+
+def test_a_step_of_a_pipeline_fails_by_conditions_and_writes_metrics():
+    """Without Spark: what the conditions mean, and that a reader of OpenMetrics reads the text."""
+    from qflow.spark import cli
+
+    numbers = dict.fromkeys(cli._METRICS, 0) | {"findings": 3, "on_share": 0.25, "quarantined_share": 0.05}
+    for words, holds in (
+        ("findings > 0", True),
+        ("on_share > 20%, held > 5", True),
+        ("on_share > 0.25", False),
+        ("on_share >= 25 %", True),
+        ("many-rows, rows", False),
+        ("findings", True),
+        ("", False),
+    ):
+        assert any(one.holds(numbers) for one in cli._conditions_of(words)) == holds, words
+    parser = pytest.importorskip("prometheus_client.openmetrics.parser")
+    read = {
+        sample.name: sample.value
+        for family in parser.text_string_to_metric_families(cli._open_metrics(numbers))
+        for sample in family.samples
+    }
+    assert read == {f"qflow_{name}": value for name, value in numbers.items()}

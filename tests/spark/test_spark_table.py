@@ -22,6 +22,8 @@ DAY = datetime(2026, 11, 27, tzinfo=UTC)
 ZONES = (timezone(timedelta(hours=1)), timezone(timedelta(hours=-5)))
 SKEWED = {1: ("c0", 350_000), 4: ("c0", -400_000), 7: ("c0", 250_000)}
 """Of three components a client whose clock is ahead, or behind, by microseconds."""
+COUNTED = ("max_depth", "dropped", "differs", "reports")
+"""Findings that only count."""
 COLUMNS = ("app", "when", "node", "what", "where", "id", "bytes", "grp")
 MAP = "time=when,client=node,event=what:{sent=transfer},queue=where,label=id,size=bytes,group=grp"
 
@@ -117,7 +119,18 @@ def test_a_table_gives_what_each_log_gives_in_memory(spark, fleet, tmp_path):
     assert {one["zone"] for one in kept} == {"+01:00", "-05:00"}
     rows = {one["source"]: one["rows"] + one["duplicates"] for one in kept if one["rows"]}
     assert rows == {name: len(rows) for name, (rows, _) in fleet.items()}
-    print(report_day(spark, tmp_path / "out"))
+    # The page says what a query over the results says, by the clock.
+    page = report_day(spark, tmp_path / "out")
+    on = [row for row in wanted if row.kind == "flow_on"]
+    held = sum(row.kind == "held" for row in wanted)
+    assert f"Queues were ON {len(on):,} times, and held {held:,} transfers." in page.claims
+    broken = sum(row.kind == "finding" and row.finding not in COUNTED for row in wanted)
+    assert f"{broken:,} findings." in page.claims
+    first = min(one["origin_us"] for one in kept if one["source"] in {log for log, *_ in page.logs})
+    ticks = page.charts[0].figure.layout.xaxis.ticktext
+    assert len(page.logs) == 12 and first // 1_000_000 == DAY.timestamp() + 30
+    assert page.charts[0].figure.layout.xaxis.title.text == "clock time, UTC"
+    assert set(ticks) <= {f"{hour:02}:{minute:02}" for hour in range(13) for minute in (0, 30)}
     # Nothing new: nothing is read. Another state of the table replaces what was read of it that day.
     again = make_lake_of_table(spark, table, tmp_path / "lake", 3, "2026-11-27")
     assert again.events == 0 and again.kept
