@@ -107,14 +107,14 @@ if spark:
 # %% id="yesterday"
 report = None
 if spark:
-    events = qf.spark.EventsTable(
+    table = qf.spark.EventsTable(
         str(folder / "events"),
         str(folder / "workloads"),
         columns="time=when,client=node,event=what,queue=where,label=id,size=bytes,group=grp",
         component="site",
         zone="Europe/Berlin",
     )
-    print(qf.spark.make_lake_of_table(spark, events, folder / "day", day="2026-11-27"))
+    print(qf.spark.make_lake_of_table(spark, table, folder / "day", day="2026-11-27"))
     yesterday = qf.spark.audit_to(spark, folder / "day", folder / "results")
     report = qf.spark.report_day(spark, folder / "results")
 report
@@ -246,7 +246,7 @@ if spark:
 if spark:
     from qflow.spark.stream import read_results, start
 
-    query = start(qf.spark.audit_events(spark, events, once=True), folder / "live", once=True)
+    query = start(qf.spark.audit_events(spark, table, once=True), folder / "live", once=True)
     query.awaitTermination()
     streamed = read_results(spark, folder / "live")
     alone = yesterday.where("kind != 'log'")
