@@ -69,16 +69,19 @@ def write_day(folder):
     import pyarrow
     from pyarrow import compute, parquet
 
-    from qflow.logs.components import parts_of
-    from qflow.logs.workload_file import workload_text
-
     found = qf.spark.components_of(qf.spark.touches_of("fleet", workload))
-    sites = {member: SITES[name] for member, name in found.items() if name in SITES}
+    of = {(role, name): SITES[part] for (_, role, name), part in found.items() if part in SITES}
+    whole = json.loads((RECORDED / "fleet.json").read_text())
     (folder / "workloads").mkdir(parents=True)
-    for site, part in parts_of(workload, sites).items():
-        text = workload_text(part.replace(name=site, duration=SECONDS))
-        (folder / "workloads" / f"{site}.json").write_text(text)
-    of = {(role, name): site for (_, role, name), site in sites.items()}
+    for site in set(SITES.values()):
+        part = {"name": site, "duration": SECONDS}
+        part["queues"] = {
+            name: own for name, own in whole["queues"].items() if of.get(("queue", name)) == site
+        }
+        part["binds"] = [bind for bind in whole["binds"] if bind[1] in part["queues"]]
+        for role in ("producers", "consumers"):
+            part[role] = [one for one in whole[role] if of.get(("client", one["name"])) == site]
+        (folder / "workloads" / f"{site}.json").write_text(json.dumps(part))
     early = compute.field("ts_us") < SECONDS * 1_000_000
     begins = {"north": datetime(2026, 11, 27, 9, tzinfo=ZoneInfo("Europe/Berlin"))}
     begins["south"] = begins["north"] + timedelta(hours=1)
@@ -244,11 +247,10 @@ if spark:
 
 # %% id="stream"
 if spark:
-    from qflow.spark.stream import read_results, start
-
-    query = start(qf.spark.audit_events(spark, table, once=True), folder / "live", once=True)
+    live = qf.spark.audit_events(spark, table, once=True)
+    query = qf.spark.stream.start(live, folder / "live", once=True)
     query.awaitTermination()
-    streamed = read_results(spark, folder / "live")
+    streamed = qf.spark.stream.read_results(spark, folder / "live")
     alone = yesterday.where("kind != 'log'")
     print(
         "the same results:", qf.spark.result_hash(streamed.collect()) == qf.spark.result_hash(alone.collect())

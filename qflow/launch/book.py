@@ -24,7 +24,7 @@ from qflow.labs.scripts import join_script, read_styles
 from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
 from qflow.launch.chapters import list_files
-from qflow.launch.page_labs import RECORDED, RECORDINGS, live_cells, without_keys
+from qflow.launch.page_labs import RECORDINGS, live_cells, recorded_folder, without_keys
 from qflow.launch.sections import (
     PageSection,
     add_anchors,
@@ -140,7 +140,7 @@ def write_book(site: Path) -> list[Page]:
     _write_style(site)
     (book / RECORDINGS).mkdir(exist_ok=True)
     for name in sorted(read):
-        shutil.copyfile(RECORDED / name, book / RECORDINGS / name)
+        shutil.copyfile(recorded_folder() / name, book / RECORDINGS / name)
     write_index(book / "search-index.js", found)
     write_rules(book / "rules-index.js")
     return pages

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from qflow.kit import kit_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nbformat import NotebookNode
 
 RECORDINGS = "recordings"
@@ -24,9 +26,6 @@ RECORDINGS = "recordings"
 
 _LAB = re.compile(r"qflow-stored|\.(?:\w+_lab|map|challenge)\(")
 _PROSE = ".prose("
-RECORDED = kit_path("data") / "recordings" / "workloads"
-"""Where they lie in the kit."""
-
 _GRAPHS = "state_space_lab("
 """What needs a library for graphs."""
 
@@ -36,6 +35,12 @@ _KERNELS_DATA = "qflow/_kit/data/recordings/workloads"
 
 _RUN_ALL = re.compile(r"\s*Run\s+the\s+cells\s+from\s+top\s+to\s+bottom\s+with\s+Shift\+Enter\.")
 _PRESS = re.compile(r"Press\s+Shift\+Enter:\s*(\w)")
+
+
+def recorded_folder() -> Path:
+    """Return the folder where they lie in the kit."""
+    # Not a constant: out of a zip on a cluster the kit has no data, and must be imported all the same.
+    return kit_path("data") / "recordings" / "workloads"
 
 
 def without_keys(text: str) -> str:
@@ -107,5 +112,5 @@ def _files(source: str) -> dict[str, str]:
     if not _OPENS.search(source):
         return {}
     named = {name.partition(".")[0] for name in re.findall(r'"([\w.-]+)"', source)} or {"slow-consumer"}
-    found = sorted(path.name for path in RECORDED.iterdir() if path.name.partition(".")[0] in named)
+    found = sorted(path.name for path in recorded_folder().iterdir() if path.name.partition(".")[0] in named)
     return {f"{_KERNELS_DATA}/{name}": f"{RECORDINGS}/{name}" for name in found}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qflow.logs.components import touches_of as touches_of
     from qflow.spark import figures as figures
     from qflow.spark import questions as questions
+    from qflow.spark import stream as stream
     from qflow.spark.events_table import EventsTable as EventsTable
     from qflow.spark.events_table import make_lake_of_table as make_lake_of_table
     from qflow.spark.figures import report_day as report_day
