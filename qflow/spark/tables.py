@@ -228,10 +228,12 @@ def absolute(place: str | Path) -> str:
 
 def shuffle_partitions(spark: SparkSession) -> int:
     """Return the number of tasks that the session has for a shuffle."""
-    # Some services set a word, such as auto.
-    names = ("spark.sql.shuffle.partitions", "spark.default.parallelism")
-    given = [str(spark.conf.get(name, "")) for name in names]
-    return next((int(text) for text in given if text.isdecimal()), 200)
+    # Some services set a word, such as auto. Spark has a default of its own for the first name only.
+    given = [
+        spark.conf.get("spark.sql.shuffle.partitions"),
+        spark.conf.get("spark.default.parallelism", None),
+    ]
+    return next((int(text) for text in given if text and text.isdecimal()), 200)
 
 
 _NO_TABLE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
