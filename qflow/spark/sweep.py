@@ -281,8 +281,9 @@ def _measure_component(
         if replays > 1:
             for name, measures in predicted["producers"].items():
                 measures["dies"] = deaths(answer.runs, name)["dies"]
-        words = demand_words({"demand": {name: one.as_json() for name, one in behind.unknown().items()}})
-        yield from _rows(component, setting, recorded, predicted, answer, words if answer.bounds else [])
+        unknown = {name: one.as_json() for name, one in behind.unknown().items()} if answer.bounds else {}
+        words = "; ".join(demand_words({"demand": unknown, "is_bound": False}))
+        yield from _rows(component, setting, recorded, predicted, answer, words)
 
 
 def _with_deaths(sections: _Sections, died: Container[str]) -> _Sections:
@@ -297,7 +298,7 @@ def _rows(
     recorded: _Sections,
     predicted: _Sections,
     answer: Answer,
-    unknown: Sequence[str],
+    unknown: str,
 ) -> Iterator[Measure]:
     for section, names in predicted.items():
         # Measures of producers have limits where the demand decides, as how long they are blocked does then.
@@ -310,7 +311,7 @@ def _rows(
             for measure, value in sorted(names[name].items()):
                 numbers = (before.get(measure), value, *found.get(measure, (None, None)))
                 was, will, low, high = map(_number, numbers)
-                note = f"bound: {unknown[0]}" if kinds.get(measure) == "bound" else ""
+                note = f"bound: {unknown}" if kinds.get(measure) == "bound" else ""
                 yield Measure(component, setting.name, section, name, measure, was, will, low, high, note)
 
 

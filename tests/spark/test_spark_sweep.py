@@ -107,6 +107,25 @@ def test_replays_say_between_what_the_measures_of_queues_lie():
     assert {row[7:9] for row in _measure_component("fleet/q10", rows, [HALF])} == {(None, None)}
 
 
+@pytest.mark.parametrize("name", ["foreign-01", "foreign-05"])
+def test_a_sweep_says_what_a_log_does_not_show(name):
+    """Of an independent simulator's log, whose truth says if the demand of a blocked producer was seen."""
+    from recordings import RECORDINGS
+
+    from qflow.logs import ClientLog
+    from qflow.logs.components import lake_of
+    from qflow.workload import Workload
+
+    path = RECORDINGS / "foreign" / f"{name}.json"
+    censored = json.loads(path.with_suffix(".truth.json").read_text()).get("censored_producers", [])
+    lake = lake_of(name, Workload.load(path), ClientLog.load(path.with_suffix(".csv.gz")).rows)
+    measures = [row for part, rows in lake.items() for row in _measure_component(part, rows, [HALF])]
+    bounds = [row for row in measures if row.note]
+    assert bool(bounds) == bool(censored) == (name == "foreign-01")
+    for row in bounds:
+        assert row.note.startswith(f"bound: demand of {censored[0]}: at least ") and row.low < row.high
+
+
 def test_a_sweep_measures_what_memory_does_and_again_only_what_is_missing(spark, tmp_path):
     # A quarter of a second of a component that is stopped then: what is tested is which cells are done.
     lake = {"fleet/q22": beginning_of("fleet/q22", 0.25)}
