@@ -193,7 +193,7 @@ class EventsTable:
             if place.endswith(".json"):
                 (row,) = spark.read.text(place, wholetext=True).collect()
                 return str(row.value)
-            files = spark.read.text(f"{place}/*.json", wholetext=True)
+            files = spark.read.text(place, wholetext=True, pathGlobFilter="*.json")
             name = sf.regexp_replace("_metadata.file_name", r"\.json$", "")
             return files.select(name.alias("component"), sf.col("value").alias(_WORKLOAD))
         except PySparkException as error:

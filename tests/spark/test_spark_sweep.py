@@ -27,6 +27,7 @@ from qflow.spark.synth import FleetModel, _synthetic_rows, share
 pytest.importorskip("pyarrow")
 
 HALF = FleetSettings("half", {"*": {"qpid.flow_stop_count": "x0.5", "qpid.flow_resume_count": "x0.5"}})
+TWICE = FleetSettings("twice", {"*": {"qpid.flow_stop_count": "x2", "qpid.flow_resume_count": "x2"}})
 NONSENSE = FleetSettings("nonsense", {"*": {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 9}})
 
 
@@ -119,7 +120,7 @@ def test_a_sweep_says_what_a_log_does_not_show(name):
     path = RECORDINGS / "foreign" / f"{name}.json"
     censored = json.loads(path.with_suffix(".truth.json").read_text()).get("censored_producers", [])
     lake = lake_of(name, Workload.load(path), ClientLog.load(path.with_suffix(".csv.gz")).rows)
-    measures = [row for part, rows in lake.items() for row in _measure_component(part, rows, [HALF])]
+    measures = [row for part, rows in lake.items() for row in _measure_component(part, rows, [TWICE])]
     bounds = [row for row in measures if row.note]
     assert bool(bounds) == bool(censored) == (name == "foreign-01")
     for row in bounds:
