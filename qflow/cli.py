@@ -43,7 +43,7 @@ GROUPS = {
         "design": ("design.cli", "find thresholds and capacities that cannot overflow"),
     },
     "look at your broker": {
-        "record": ("live.cli", "stand between AMQP 1.0 clients and their broker, and record what they do"),
+        "record": ("live.cli", "record the traffic between AMQP 1.0 clients and their broker"),
         "trace": ("trace.cli", "look at traces, replay them, and ask why"),
         "predict": ("prediction.cli", "run the workload behind a client log again, under other settings"),
         "spark": (
@@ -54,19 +54,22 @@ GROUPS = {
     },
     "serve and check clients": {
         "serve": ("live.cli", "let real clients of AMQP 1.0 connect to the engine"),
-        "check-client": ("live.cli", "measure what a client does when the broker stops it"),
+        "check-client": ("live.cli", "measure a client's reaction when the broker stops it"),
     },
     "a site, a room, this machine": {
         "site": ("launch.site", "build a site that runs the chapters with no server behind it"),
-        "class": ("launch.classroom", "serve the site to a room, and see its guesses and who is stuck"),
+        "class": ("launch.classroom", "serve the site to a class, and show its guesses and who is stuck"),
         "workshop": ("launch.workshop", "prepare a folder for a room without network"),
-        "doctor": ("launch.doctor", "say if this machine is ready for the kit, and what cures what is not"),
+        "doctor": (
+            "launch.doctor",
+            "check whether this machine is ready for the kit, and print the cure of each fault",
+        ),
         "completion": ("launch.shells", "print what lets your shell complete these commands"),
     },
 }
 
 ROOMS = {name: (f"qflow.{room}", why) for group in GROUPS.values() for name, (room, why) in group.items()}
-"""The module that reads the arguments of each command, and its purpose."""
+"""The module that parses the arguments of each command, and the command's purpose."""
 
 REFUSED = 2
 _READABLE = 1_200
@@ -174,7 +177,7 @@ def run_guarded(work: Callable[[], int], *, as_json: bool = False) -> int:
         subject = f"{problem.filename}: " if problem.filename else ""
         return refuse(f"{subject}{problem.strerror or problem}")
     except RecursionError:
-        return refuse("what was given is nested too deeply to be read")
+        return refuse("the input is nested too deeply to be read")
     except KeyboardInterrupt:
         _say("interrupted")
         return INTERRUPTED
@@ -403,7 +406,7 @@ EXAMPLES = {
         "qflow completion fish > ~/.config/fish/completions/qflow.fish",
     ),
 }
-"""The examples with which the help of each command ends."""
+"""The examples at the end of each command's help."""
 
 
 def _examples_of(command: str) -> list[str]:

@@ -117,7 +117,7 @@ _TABLES: dict[tuple[str, str], Callable[[Any], Table]] = {
     ("qflow.broker.queue", "Queue"): _queue_table,
     ("qflow.broker.session", "Session"): _session_table,
 }
-"""Module and name of each class of the engine that is shown as a table, and what makes it."""
+"""Module and name of each class of the engine that is shown as a table, with the table's maker."""
 
 
 def has_kernel() -> bool:

@@ -150,7 +150,7 @@ def install_command(extra: str = "", options: str = "") -> str:
 def explain_missing(who: str, package: str, extra: str = "") -> str:
     """Return the words for a package that is not installed: who needs it, and what brings it."""
     cure = install_command(extra) if extra else f"pip install {package}"
-    return f"{who} needs {package}, which is not installed; this brings it: {cure}"
+    return f"{who} needs {package}, which is not installed; to install it: {cure}"
 
 
 def origin_folder() -> Path | None:

@@ -61,7 +61,7 @@ COMMANDS: dict[str, str] = {
     "message.stop": "credit is taken away",
     "message.flush": "deliver while there is credit, then take it away",
     "message.accept": "responsibility is taken; detail: transfers",
-    "message.release": "messages are given back; detail: transfers, set_redelivered",
+    "message.release": "messages are released to their queue; detail: transfers, set_redelivered",
     "message.reject": "messages are refused; detail: transfers",
     "message.acquire": "browsed messages are claimed; detail: transfers",
     "queue.declare": "a queue is declared",
@@ -75,7 +75,8 @@ COMMANDS: dict[str, str] = {
     "exchange.query": "a client asks about an exchange",
     "exchange.bound": "a client asks about bindings",
     "dtx.select": "refused: distributed transactions are left out",
-    "message.modify": "messages are given back, changed (LNK-12); detail: transfers, delivery_failed, …",
+    "message.modify": "messages return to their queue, modified (LNK-12); detail: transfers, "
+    "delivery_failed, …",
     "link.attach": "a link of AMQP 1.0 begins (LNK-16); detail: tag, role, address, options",
     "link.detach": "a link of AMQP 1.0 ends; detail: tag, role",
     "link.dispatch": "something moves on a connection of AMQP 1.0, which serves its links (LNK-15)",
@@ -103,7 +104,7 @@ EFFECTS: dict[str, str] = {
     "unroutable": "no binding matched; link: exchange (EX-08)",
     "flow_stopped": "flow control of the queue turned ON (FC-14); detail: count, size",
     "flow_resumed": "flow control of the queue turned OFF (FC-16); detail: count, size",
-    "channel_flow": "a client is asked to stop sending, or to go on (ALT-12); detail: active",
+    "channel_flow": "the broker asks a client to stop sending, or to resume (ALT-12); detail: active",
     "group_owned": "a group belongs to an owner; link: owner (MG-07)",
     "group_freed": "a group is free again (MG-08)",
     "out_of_credit": "a subscription stops for want of credit (CN-05)",
@@ -120,7 +121,7 @@ EFFECTS: dict[str, str] = {
     "unbind": "a binding is gone; link: exchange; detail: key",
     "subscribe": "a subscription exists",
     "unsubscribe": "a subscription is gone",
-    "queueRedirect": "two queues swapped what they get; link: the other queue (QT-18)",
+    "queueRedirect": "two queues swapped their incoming messages; link: the other queue (QT-18)",
     "queueRedirectCancelled": "they get their own again; link: the other queue (QT-18)",
     "queueThresholdCrossedUpward": "an alert (QT-13); detail: msgDepth, byteDepth",
     "queueThresholdCrossedDownward": "an alert (QT-13); detail: msgDepth, byteDepth",
@@ -151,7 +152,7 @@ def unpack(names: Names, values: Values) -> Detail:
 
 
 WIDTH = len(Event._fields) + 1
-"""Cells of an event in a table: its fields, of which the detail takes two, its names and its values."""
+"""Cells of an event in a table: its fields; the detail takes two cells, its names and its values."""
 DETAIL = WIDTH - 2
 """The cell of the names; that of the values follows."""
 SHOWN = 10

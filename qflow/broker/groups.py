@@ -21,7 +21,7 @@ from qflow.broker.restorable import Dependent
 from qflow.broker.stores import Messages
 
 Entry = tuple[int, str]
-"""A position and the group whose first waiting message lies there."""
+"""A position and the group whose first waiting message has it."""
 
 
 class GroupState(Dependent):

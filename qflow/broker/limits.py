@@ -85,7 +85,9 @@ class Ring(LimitPolicy):
         raise _make_circle(queue)
 
 
-_CIRCLE = "ring queue {} gets back what it evicts, through its alternate exchange: the real broker never ends"
+_CIRCLE = (
+    "the alternate exchange of ring queue {} routes evicted messages to it again: the real broker never ends"
+)
 
 
 def _make_circle(queue: Queue) -> BrokerFailure:

@@ -120,7 +120,7 @@ class LinkNodes(Dependent):
         if any(policy.kind == kind and policy.pattern == pattern for policy in self.policies):
             raise ManagementError(EXCEPTION, f"object already exists: {pattern}")
         if re.search(r"[(){}|\\]|[*+?]{2}", pattern):
-            text = f"a pattern has plain characters, [sets], and * + ? behind one of these, got {pattern}"
+            text = f"expected plain characters and [sets], each with at most one of * + ?, got {pattern}"
             raise ManagementError(EXCEPTION, text)
         try:
             re.compile(pattern)

@@ -34,7 +34,7 @@ Filter = Mapping[str, object] | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 METHODS: dict[str, Signature] = {}
-"""All methods by name, each with what it takes."""
+"""All methods by name, each with its arguments."""
 
 
 def _method(method: Method) -> Method:

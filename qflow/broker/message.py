@@ -27,7 +27,7 @@ from qflow.broker.snapshot import Flag, Text, mypyc_attr
 from qflow.broker.transactions import TxBuffer
 
 HeaderValue = None | bool | int | float | str | bytes | UUID | list[object] | dict[str, object]
-"""What an application header may hold."""
+"""The type of an application header's value."""
 
 _STRUCT: Final = 8
 _INTEGER: Final = 8

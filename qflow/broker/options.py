@@ -70,7 +70,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "ssl-cert-password-file", "ssl-cert-db", "ssl-cert-name",
     ),
 }
-"""Options of qpidd 1.40 without effect here, by module; both stores have those of "store"."""
+"""Options of qpidd 1.40 without effect here, by module; "store" lists the options that both stores share."""
 
 _SWITCHES = (
     "help", "version", "no-data-dir", "tcp-nodelay", "require-encryption", "no-module-dir", "daemon", "check",
@@ -395,7 +395,7 @@ _SECONDS = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _LONGEST = (1 << 63) / 1e6
-"""Milliseconds in as many nanoseconds as 64 bits hold, which is how the broker counts them."""
+"""The largest number of milliseconds whose nanoseconds fit 64 bits; the broker counts time in nanoseconds."""
 
 
 _CONVERSIONS: dict[str, Callable[[Given], object]] = {

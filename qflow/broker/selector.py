@@ -91,7 +91,7 @@ JMS_NAMES: Final[dict[str, str]] = {
 """The same by their names in JMS; another name that begins with JMS is NULL."""
 
 _FATAL: Final = frozenset(("amqp.message_id", "amqp.correlation_id"))
-"""Names by which a selector ends the real broker, as soon as it looks at a message; refused here."""
+"""Names in a selector that crash the real broker at the first message it evaluates; refused here."""
 
 
 def _look_up(name: str) -> Expression:

@@ -245,7 +245,7 @@ KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
     "qpid.file_count": ("file_count", _uint64),
     "qpid.file_size": ("file_size", _uint64),
 }
-"""What each argument sets, and what converts it; parser, reference page and corrections read it."""
+"""The setting of each argument and its converter; parser, reference page and corrections read this."""
 LEGACY_LVQ_ARGUMENTS = ("qpid.last_value_queue", "qpid.last_value_queue_no_browse")
 
 

@@ -47,9 +47,9 @@ class Refused(Protocol):
 
 
 Text = str | Refused
-"""A string, or what is refused in words."""
+"""A string, or a refusal."""
 Flag = bool | Refused
-"""True or False, or what is refused in words."""
+"""True or False, or a refusal."""
 
 Snapshot = dict[str, Any]
 

@@ -25,7 +25,11 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     )
     _add_broker(config, is_whole=True)
     actions = config.add_subparsers(dest="action", metavar="ACTION")
-    adding = actions.add_parser("add", help="try what would be added", description="Try what would be added.")
+    adding = actions.add_parser(
+        "add",
+        help="apply the additions without a broker",
+        description="Apply the additions without a broker.",
+    )
     kinds = adding.add_subparsers(dest="kind", metavar="KIND", required=True)
     queue = kinds.add_parser(
         "queue",
@@ -54,7 +58,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     bind.add_argument("exchange", metavar="EXCHANGE", help="such as amq.topic")
     bind.add_argument("queue", metavar="QUEUE", help="the queue's name")
     bind.add_argument("key", nargs="?", default="", metavar="KEY", help="the binding key; default: empty")
-    matched = "of a headers exchange: all or any, and what must match, KEY=VALUE"
+    matched = "headers exchange only: all or any, then the headers to match, KEY=VALUE"
     bind.add_argument("condition", nargs="*", metavar="CONDITION", help=matched)
     _add_broker(bind)
     address = actions.add_parser(
@@ -67,8 +71,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     script = actions.add_parser(
         "script",
         help="a shell script of qpid-config lines",
-        description="Read a shell script of qpid-config lines without running it, and print what the broker "
-        "would hold after it, and what it would refuse, in order. Status 1 if anything is refused.",
+        description="Read a shell script of qpid-config lines without running it, and print the queues, "
+        "exchanges and bindings that a broker would hold after it, and its refusals in order. Status 1 if "
+        "the broker would refuse a line.",
     )
     script.add_argument("script", metavar="FILE", help="the script")
     _add_broker(script)

@@ -201,16 +201,16 @@ def ignored_arguments(arguments: Mapping[str, Argument]) -> Iterator[str]:
 # The broker
 
 RETIRED = {
-    "auto-expand": "of the legacy store, commented out in 1.40",
-    "max-auto-expand-jfiles": "of the legacy store, commented out in 1.40",
-    "async-queue-events": "of an older release",
-    "max-connections-per-user": "of an older release; 1.40 has connection-limit-per-user (ACL)",
-    "staging-threshold": "of an older release",
-    "replication-exchange-name": "of an older release",
+    "auto-expand": "an option of the legacy store, commented out in 1.40",
+    "max-auto-expand-jfiles": "an option of the legacy store, commented out in 1.40",
+    "async-queue-events": "an option of an older release",
+    "max-connections-per-user": "an option of an older release; 1.40 has connection-limit-per-user (ACL)",
+    "staging-threshold": "an option of an older release",
+    "replication-exchange-name": "an option of an older release",
 }
-"""Options of older releases that 1.40 refuses, and what is known of them."""
+"""Options of older releases that 1.40 refuses, with their history."""
 
-_CLUSTER = "of clustering, which went between 0.18 and 0.20; the HA module replaced it (ha-cluster)"
+_CLUSTER = "an option of clustering, removed between 0.18 and 0.20; the HA module replaced it (ha-cluster)"
 
 _ROLES = {
     "HA": "replication to backups; no effect on flow control",
@@ -222,7 +222,7 @@ _CLIENTS = frozenset(
     ("session-max-unacked", "auth", "realm", "sasl-service-name", "sasl-config", "require-encryption")
     + ("max-negotiate-time", "connection-backlog", "interface", "listen-disable", "protocols", "port")
 )
-"""Options of the broker itself that change how clients connect and what they may do."""
+"""Options of the broker itself that govern the connections and permissions of clients."""
 
 
 class OptionUse(NamedTuple):

@@ -138,7 +138,7 @@ def explain(
 
     >>> explained = explain(Declaration("orders", {"qpid.max_count": 1000, "qpid.max_size": 0}))
     >>> print(explained.flow)
-    Producers are held above 800 messages, and go on below 700 messages.
+    Producers are held above 800 messages, and resume below 700 messages.
     """
     setup = broker if isinstance(broker, BrokerSetup) else BrokerSetup(broker or BrokerOptions())
     remarks = [*declaration.remarks, *setup.remarks()]
@@ -248,7 +248,7 @@ def _summarize(levels: FlowLevels) -> str:
         for side in (STOP, RESUME)
     )
     # Either unit alone stops producers, and both have to be low before they resume.
-    return f"Producers are held above {' or '.join(above)}, and go on below {' and '.join(below)}."
+    return f"Producers are held above {' or '.join(above)}, and resume below {' and '.join(below)}."
 
 
 def _describe_limits(settings: QueueSettings, options: BrokerOptions) -> Iterator[Effective]:
@@ -376,12 +376,12 @@ def _on_levels(subject: _Subject) -> Iterator[Remark]:
         # A reader who gave 0 meant to turn the unit off; one who gave nothing has not thought of it.
         if resume.origin is Origin.RESIDUE and stops[unit].origin is Origin.GIVEN:
             yield _warning(
-                f"qpid.flow_stop_{unit}=0 turns this unit off by half: producers still do not go on before "
+                f"qpid.flow_stop_{unit}=0 turns this unit off by half: producers still do not resume before "
                 f"it is below resume_{unit}={resume.value}; give qpid.flow_resume_{unit}=0 as well",
                 "FC-09",
             )
         elif resume.origin is Origin.RESIDUE:
-            text = f"resume_{unit}={resume.value} has no stop beside it, yet producers do not go on above it"
+            text = f"resume_{unit}={resume.value} has no stop threshold, yet producers do not resume above it"
             yield _warning(text, "FC-09")
     # With the stop of one unit turned off, the default stop of the other remains.
     for unit, other in (("count", "size"), ("size", "count")):

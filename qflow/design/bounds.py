@@ -91,7 +91,7 @@ class TrafficSource:
 
 
 Traffic = Mapping[str, TrafficSource]
-"""Who sends to one queue: producer name to :class:`TrafficSource`."""
+"""The traffic of one queue: producer name to :class:`TrafficSource`."""
 
 
 def traffic_of(workload: Workload) -> dict[str, dict[str, TrafficSource]]:
@@ -149,7 +149,7 @@ Kind = tuple[int, str]
 """Content bytes and group of a message."""
 
 _GROUPS = 1000
-"""So many groups of a producer are tried for one that a queue's filter lets in."""
+"""The number of a producer's groups that are tried in search of one that a queue's filter admits."""
 
 
 def _is_drawn(producer: Producer) -> bool:
@@ -480,8 +480,7 @@ def judge(
     kind = arguments.get(ARGUMENT, options.flow_control)
     if kind != "shipped":
         raise DesignError(
-            f"queue {queue!r}: the bounds are those of flow control as it was shipped; this queue has "
-            f"{kind!r}"
+            f"queue {queue!r}: the bounds hold for flow control as shipped; this queue has {kind!r}"
         )
     try:
         settings = QueueSettings.from_arguments(arguments)

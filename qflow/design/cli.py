@@ -36,12 +36,12 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "design",
         description="Find thresholds and capacities with which no queue can overflow, by the bound stop + "
         "sum of the capacities, and simulate what they cost: how often queues turn ON, how long producers "
-        "are blocked, how long completions take. Prints qpid-config lines with the reasons.",
+        "are blocked, how long completions take. Print qpid-config lines with the reasons.",
     )
     add_workload(parser)
     limit = partial(named_number, needs_name=False)
     for unit, what in (("count", "messages"), ("size", "bytes")):
-        text = f"{what} a queue may hold, or each queue; default: what the workload declares"
+        text = f"{what} a queue may hold, or each queue; default: the limit that the workload declares"
         add_several(parser, f"--max-{unit}", "[QUEUE=]N", text, type=limit)
     parser.add_argument(
         "--log", metavar="LOG", help="design for the traffic in a client log: .parquet, .csv or .csv.gz"
@@ -59,9 +59,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         parser,
         "--slo",
         "GOAL",
-        "what is to hold, once or several times: 'p99 wait < 2s' (for a window; p50, p99 "
-        "or max), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%%' (of the worst producer; "
-        "blocked.mean of all), 'depth < 5000' (or 40MB), 'loss 0'; status 1 if no setting keeps all",
+        "a goal; may be repeated: 'p99 wait < 2s' (for a window; p50, p99 "
+        "or max), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%%' (the worst producer; blocked.mean: "
+        "all producers), 'depth < 5000' (or 40MB), 'loss 0'; status 1 if no setting keeps all",
     )
     parser.add_argument(
         "--counterexample",
@@ -80,7 +80,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--picture",
         metavar="FILE.svg",
-        help="draw stop × capacity of each designed queue, a run in each cell, and say what they show",
+        help="draw a map of stop × capacity for each designed queue, one run a cell, and summarise it",
     )
     add_json(parser)
 
@@ -187,7 +187,9 @@ def _workload(namespace: argparse.Namespace) -> tuple[Workload, dict[str, Demand
     workload = Workload.load(namespace.workload)
     bounds: dict[str, Demand] = {}
     if namespace.demand and not namespace.log:
-        raise RefusalError("--demand: it is for what a log cannot show (--log); a workload file has rates")
+        raise RefusalError(
+            "--demand: it states demand that a log (--log) cannot show; a workload file has rates"
+        )
     for name, rate in namespace.demand:
         workload = workload.with_producer(name, demand=rate)
     if namespace.log:

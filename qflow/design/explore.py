@@ -234,7 +234,7 @@ MARKS = {
     "overflow": "a queue was full and a producer's session died of 506",
     "deadlock": "nothing can happen any more, although there is a consumer",
 }
-"""What a node may be marked with, and what it means."""
+"""The marks of a node, with their meanings."""
 
 
 class StateGraph:

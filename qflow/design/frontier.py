@@ -492,7 +492,7 @@ _COLUMNS = (
     *("queues", "capacity", "stop", "resume"),
     *("flips_per_minute", "blocked_share", "latency_p99", "wait_p99", "max_depth", "is_pareto"),
 )
-"""Columns of a :class:`Frontier`: three shares, what the choice cost, and whether no other beats it."""
+"""Columns of a :class:`Frontier`: three shares, the costs, and whether any other choice beats it."""
 
 
 class Frontier(Tabular, list[FrontierRow]):

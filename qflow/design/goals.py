@@ -54,8 +54,8 @@ _FORMS = (
 )
 _ALLOWED = (
     "'p99 wait < 2s' (p50, p99 or max; ms, s or min), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%' "
-    "(of the worst producer; blocked.mean, wait.mean and completion.mean of all), 'depth < 5000' (messages, "
-    "or kB, MB, GB) or 'loss 0'"
+    "(the worst producer; blocked.mean, wait.mean and completion.mean: all producers), 'depth < 5000' "
+    "(messages, or kB, MB, GB) or 'loss 0'"
 )
 _ROOM = 0.1
 _ENOUGH = 10

@@ -693,7 +693,7 @@ def _goals_text(made: Recommendation) -> list[str]:
     elif "close" in verdicts:
         said = "these settings are the nearest: they kept all goals, some without room for chance"
     if not made.is_whole:
-        said = "interrupted; the best so far, of which less is simulated" + (f": {said}" if verdicts else "")
+        said = "interrupted; the best so far, with fewer simulated runs" + (f": {said}" if verdicts else "")
     own = made.runs[0]
     how = f"{_runs_text(made)}, {measure_text(own.seconds)} s and about {own.transfers:,} messages each"
     return [f"{said} ({how})", *(f"  {outcome.sentence()}" for outcome in made.goals), ""]
@@ -707,8 +707,8 @@ def _bounds_text(made: Recommendation) -> list[str]:
         f"  {name}: at least {one.at_least:.4g} a second; {one.why}" for name, one in made.bounds.items()
     ]
     return [
-        "the log does not show the demand of these producers; thresholds are safe for any, costs and goals "
-        "are those of the least, and a larger one may miss goals:",
+        "the log does not show the demand of these producers; the thresholds are safe for any demand, costs "
+        "and goals hold for the least, and a larger demand may miss goals:",
         *shown,
         "  --demand NAME=N/s states it, and so does a log of a time without blocking",
         "",

@@ -53,7 +53,7 @@ KINDS = {
     "full": "reached the limit",
     "dead": "a session died of it (506)",
 }
-"""What a cell can be, from best to worst, and how a map's key says it."""
+"""The outcomes of a cell, from best to worst, with their labels in a map's key."""
 
 _STRIDES = (8, 4, 2, 1)
 _PACKED = struct.Struct("<BBHI")
@@ -473,7 +473,7 @@ class _MapDrawing:
         return "".join(
             [
                 f'<svg xmlns="http://www.w3.org/2000/svg" class="qfm" {box} role="img">',
-                f"<title>stop × capacity: what becomes of each run</title><style>{_STYLE}</style>{_PATTERNS}",
+                f"<title>stop × capacity: the outcome of each run</title><style>{_STYLE}</style>{_PATTERNS}",
                 '<rect width="100%" height="100%" style="fill:var(--qf-ground,#fff)"/>',
                 f'<rect x="{self.LEFT}" y="{self.TOP}" width="{self.WIDE}" height="{self.HIGH}" '
                 'class="qf-map-ground"/>',

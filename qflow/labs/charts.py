@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _Points = Sequence[tuple[float, float]]
 """Time in seconds and a quantity, or from and to in seconds."""
 _Trace = dict[str, Any]
-"""What one trace of a plotly figure is made of."""
+"""The attributes of one plotly trace."""
 
 _COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a8000", "#7a5195")
 """Okabe and Ito's, with one of its own for the yellow that no white page shows."""
@@ -228,7 +228,7 @@ def latency_chart(picture: Picture) -> Chart:
         counts[min(_BINS - 1, int(value / width))] += 1
     at_once = sum(value == 0 for value in taken)
     claim = (
-        f"Of {len(taken)} completed transfers, {at_once} were complete at once; half took at most "
+        f"{at_once} of {len(taken)} completed transfers were complete at once; half took at most "
         f"{taken[len(taken) // 2]:.1f} ms, the slowest {longest:.1f} ms."
     )
     starts = [index * width for index in range(_BINS)]
@@ -275,7 +275,7 @@ def ownership_chart(picture: Picture) -> Chart:
     ]
     # p2 comes before p10.
     names = sorted(owners, key=lambda name: (len(name), name))
-    return _chart("who owns which group", ("seconds", ""), claims, traces, _end_of(frames), names=names)
+    return _chart("the owner of each group", ("seconds", ""), claims, traces, _end_of(frames), names=names)
 
 
 # A broker's own log

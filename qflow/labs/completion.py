@@ -185,7 +185,7 @@ class _Strip(Narration):
             case "execution.sync":
                 self._begin(self._next_sync())
             case "session.flush":
-                self.note("session.flush asks what is complete.")
+                self.note("session.flush asks for the completed commands.")
             case "held":
                 number = detail["command"]
                 self.commands[number][3] = self.frame

@@ -152,7 +152,7 @@ def config_run(text: str = EXAMPLE, *, broker_options: Sequence[str] = ()) -> Co
         StartupError: If the broker does not start with these options.
 
     >>> config_run().claims[0]
-    'Producers are held above 900 messages or 83886080 bytes, and go on below 500 messages and \
+    'Producers are held above 900 messages or 83886080 bytes, and resume below 500 messages and \
 73400320 bytes (FC-14, FC-16).'
     """
     return ConfigPicture(text, explain(read_any(text), BrokerSetup.read(list(broker_options), {}, "")))

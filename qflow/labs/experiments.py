@@ -132,7 +132,7 @@ def _first_death(frames: Frames) -> str:
 # Flow control
 
 _BURST = (1.0, 2.2)
-"""Seconds on and off: without pauses, what is overdue after a block would turn the queue ON again at once."""
+"""Seconds on and off: without pauses, overdue messages would turn the queue ON again right after a block."""
 
 
 def flow_workload(
@@ -233,7 +233,7 @@ def flow_lab(*, messages: int = FLOW.messages, **settings: float) -> SliderLab:
     The broker refuses these settings: invalid-argument: Queue "orders": qpid.flow_resume_count=30 \
 must be less or equal to qpid.flow_stop_count=20
     """
-    tooltip = "An argument with which the queue is declared; the rules page says what each does (CF-01)"
+    tooltip = "An argument of the queue's declaration; the rules page explains each (CF-01)"
     asked = [
         Knob(key, key, tooltip, 0, max(50, 2 * int(value)))
         for key, value in settings.items()
@@ -451,7 +451,7 @@ BYTES = _OneRun(
         Knob(
             "size",
             "message size (bytes)",
-            "Content of each message; its header counts too (DQ-05)",
+            "Size of each message's content; the header counts as well (DQ-05)",
             10,
             1_000,
             10,
@@ -616,7 +616,7 @@ POLICIES: dict[str, dict[str, Argument]] = {
     "last value": {"qpid.last_value_queue_key": "group"},
     "priority": {"qpid.priorities": 10, "qpid.policy_type": "ring"},
 }
-"""What each picture's queue is declared with, besides its limit."""
+"""The arguments of each picture's queue, besides its limit."""
 
 
 def policy_workload(

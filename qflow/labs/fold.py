@@ -96,7 +96,7 @@ Sender = tuple[Any, Any]
 """A message's producer, from 1, or 0 for one outside the topology, and its number."""
 
 Cells = list[Any]
-"""Events as :attr:`EventTable.cells <qflow.broker.events.EventTable.cells>`: so many cells for each."""
+"""The number of cells of an event in :attr:`EventTable.cells <qflow.broker.events.EventTable.cells>`."""
 
 _AT_ONCE: Final = 512
 _TRANSFER = ("command", "message")
@@ -645,7 +645,7 @@ class Fold:
             holds[command] = holds.get(command, 0) + 1
             self._now[producer.at + P_HELD] = len(holds)
 
-    def _let_go(self, cells: Cells, at: int, values: Values) -> None:
+    def _release_hold(self, cells: Cells, at: int, values: Values) -> None:
         now = self._now
         start = self._queues[cells[at + 2]].newest.get(cells[at + 5])
         # The engine releases the hold of a session that died, too. Nobody gets that completion (CM-09), so it
@@ -856,7 +856,7 @@ _HANDLERS: dict[str, tuple[_Handler, tuple[str, ...]]] = {
     "dropped": (Fold._dropped, ()),
     "queueDelete": (Fold._deleted, ("reason",)),
     "held": (Fold._held, ("command",)),
-    "let_go": (Fold._let_go, ("command",)),
+    "let_go": (Fold._release_hold, ("command",)),
     "flow_stopped": (Fold._flow_stopped, ()),
     "flow_resumed": (Fold._flow_resumed, ()),
     "acquired": (Fold._acquired, ("position",)),

@@ -26,7 +26,7 @@ from typing import Final
 from qflow.labs.topology import Topology
 
 Span = tuple[int, int]
-"""From and to, in microseconds."""
+"""Begin and end, in microseconds."""
 
 NEVER: Final = 2**31 - 1
 """The frame in which something ends that had not ended when the run did."""

@@ -361,7 +361,7 @@ def _idle(table: GroupTable) -> list[str]:
     idle = [name for name in table.present if not table.holds(name) and table.has_credit(name)]
     if free and idle:
         who, what = ", ".join(idle), ", ".join(free)
-        return [f"{who} waits with free credit although group {what} is free: nothing woke it (MG-13)."]
+        return [f"{who} waits with free credit although group {what} is free: nothing has woken it (MG-13)."]
     return []
 
 
@@ -370,7 +370,7 @@ def _idle(table: GroupTable) -> list[str]:
 ACCEPTED = REASONS.index("accept")
 
 _LOOKS = ("consumer", "stay", "kind", "start", "end")
-"""A look: the consumer, from 1; the message's row among the stays, -1 for the end; what came of it."""
+"""One look: the consumer, from 1; the message's row among the stays, -1 for the end; the outcome."""
 
 PASSED, TAKEN, NOTHING = range(3)
 
@@ -471,7 +471,7 @@ class _Line(Narration):
     def _on_requeued(self, event: Event, detail: Any) -> None:
         position = detail["position"]
         _, who = self._readers.get(self._holder.pop(position, ""), (0, "The broker"))
-        self.note(f"{who} gives {event.message} back.", is_turn=True)
+        self.note(f"{who} releases {event.message}.", is_turn=True)
         for reader in self._cursor:
             # A returned message has its old position, so every cursor behind it goes back to it.
             self._cursor[reader] = min(self._cursor[reader], position - 1)

@@ -22,7 +22,7 @@ class Knob:
     label: str
     """Its name, as in the product."""
     tooltip: str
-    """What it does, with the rule's id."""
+    """Its effect, with the rule's id."""
     low: int
     high: int
     step: int = 1
@@ -47,7 +47,7 @@ RESUME = Knob(
 LIMIT = Knob(
     "limit",
     "qpid.max_count",
-    "The most messages the queue takes; what it does with the next is its policy (LP-01, LP-04)",
+    "The queue's limit in messages; its policy decides about the next message (LP-01, LP-04)",
     low=0,
     high=400,
 )

@@ -37,9 +37,9 @@ from qflow.workload.measures import measures_text
 from qflow.workload.model import SETUP
 from qflow.workload.stage import Stage
 
-_REACTS = "The run is simulated on from that instant: every client reacts to what is different."
-_REPEATS = "Every client does what was recorded, when it did it; only the broker's part is worked out anew."
-_BESIDE = "{} (clients repeat what was recorded)"
+_REACTS = "The run is simulated anew from that instant: every client reacts to the change."
+_REPEATS = "Every client acts as recorded, at the recorded times; only the broker's part is computed anew."
+_BESIDE = "{} (clients act as recorded)"
 
 
 class AnyLab(widgets.VBox):

@@ -43,7 +43,7 @@ _FILES = {"trace": ("path", "workload")}
 
 _MARK = "qf1."
 _MOST = 1_000_000
-"""More bytes than any token unpacks to: what was typed into a lab, or played in one."""
+"""More bytes than any token unpacks to; a token holds the actions in a lab, typed or played."""
 _MOST_MESSAGES, _LONGEST = 20_000, 10_000
 """The messages of a run that a token may ask for, and the entries or characters of any other setting."""
 _KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
@@ -132,7 +132,7 @@ class Token:
             return ""
         return (
             f"This token was made with another engine ({self.engine}; the one here is {_engine_hash()}): "
-            "what you see may differ from what was shared."
+            "the lab may differ from the one that was shared."
         )
 
 

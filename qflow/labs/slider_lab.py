@@ -41,7 +41,7 @@ from qflow.workload import Workload
 from qflow.workload.stage import pause_collector
 
 PATIENCE = 0.5
-"""Seconds a run may keep the kernel to itself; then it goes on between other messages, with progress."""
+"""Seconds a run may block the kernel; after that it continues between other messages, with progress."""
 
 WORTHWHILE = 0.03
 """Seconds a run must still need for its beginning to be drawn first."""
@@ -49,7 +49,7 @@ WORTHWHILE = 0.03
 _BREATH, _PAUSE = 0.04, 0.002
 _INTERVAL = 0.2
 _TIDYING = 10
-"""Runs after which the collector is called: it keeps what they leave where it hardly ever looks by itself."""
+"""Runs between calls of the collector: their garbage lies in a generation that it rarely visits by itself."""
 
 _HANDLES = (
     *("stop", "resume", "limit", "capacity", "capacity_1", "capacity_2", "prefetch"),
@@ -364,7 +364,7 @@ def slider_of(knob: Knob, value: float) -> widgets.IntSlider:
 # Prose
 
 _PART = re.compile(r"\{(\w+)\}|\[([^\]]+)\]\((\w+:[\w.-]+)\)")
-"""A number, ``{stop}``; or a term with what it names in the picture, ``[the gate](queue:orders)``."""
+"""A number, ``{stop}``; or a term with its place in the picture, ``[the gate](queue:orders)``."""
 
 
 class Prose(anywidget.AnyWidget):

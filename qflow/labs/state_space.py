@@ -45,9 +45,9 @@ _FATES = (
     "its window is full, so it cannot send the next",
     "its window is full, and it waits to send the next",
     "its session is dead",
-    "it was asked to stop sending",
+    "the broker asked it to stop sending",
 )
-"""What a producer can do next, for each of :data:`qflow.labs.words.MOODS`."""
+"""The possible next steps of a producer, for each of :data:`qflow.labs.words.MOODS`."""
 
 
 @dataclass(frozen=True)

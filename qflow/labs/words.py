@@ -36,7 +36,7 @@ STEP: dict[str, str] = {
     "destroyed": "{queue} destroys itself, with everything on it.",
     "accepted": "{consumer} accepts {message}, which leaves {queue}.",
     "removed": "{message} leaves {queue}.",
-    "given_back": "{message} is given back to {queue}.",
+    "given_back": "{message} returns to {queue}.",
     "turned_on": "{depth} on {queue}, more than {stop}: flow control turns ON.",
     "turned_on_bytes": "{bytes} bytes on {queue}, more than {stop_size}: flow control turns ON.",
     "turned_on_at": "{depth} on {queue}: flow control turns ON.",
@@ -51,8 +51,8 @@ STEP: dict[str, str] = {
     "unblocked_many": "{waiters} producers may send again.",
     "rejected": "{consumer} rejects {message}, which leaves {queue}.",
     "channel_stopped": "The broker tells {waiter}'s session to stop sending.",
-    "channel_resumed": "The broker tells {waiter}'s session to go on.",
-    "released": "{queue} has no room: {message} is released, and {producer} goes on.",
+    "channel_resumed": "The broker tells {waiter}'s session to resume.",
+    "released": "{queue} has no room: {message} is released, and {producer} continues.",
 }
 BITS: dict[str, int] = {name: 1 << index for index, name in enumerate(STEP)}
 
@@ -242,7 +242,7 @@ def story_of(frames: Frames) -> list[Beat]:
     """Return the seven beats of a run of one producer, one queue and one consumer."""
     topology = frames.topology
     if [len(topology.producers), len(topology.queues), len(topology.consumers)] != [1, 1, 1]:
-        raise RefusalError("a story is told of one producer, one queue and one consumer; this run has others")
+        raise RefusalError("a story has one producer, one queue and one consumer; this run has others")
     (producer,), (queue,), (consumer,) = topology.producers, topology.queues, topology.consumers
     p, q, c = producer.name, queue.name, consumer.name
     sent, accepted = frames.column(f"producer.{p}.sent"), frames.column(f"consumer.{c}.accepted")

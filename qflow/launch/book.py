@@ -48,7 +48,7 @@ ICON = (
     "%3Cpath fill=%22none%22 stroke=%22%23888%22 stroke-width=%221.5%22 d=%22M2.5 2v12.5h11V2%22/%3E"
     '%3Cpath stroke=%22%23c04c00%22 stroke-width=%221.5%22 d=%22M1 5h14%22/%3E%3C/svg%3E">'
 )
-"""The pages' sign: a tank, and a stop line above what is in it."""
+"""The pages' icon: a tank, and a stop line above its level."""
 
 EXECUTED_ONLY = ("13-", "15-")
 """Chapters that no browser can run, as they need Java or a port; their outputs are shown."""
@@ -61,7 +61,7 @@ _GROUPS = {
     "To look up": r"notebooks/reference/(?!functions-)[^/]*$",
     "Functions and classes": r"notebooks/reference/functions[-/]",
 }
-"""The contents of the book: what each group is called, and the beginning of its pages' paths."""
+"""The contents of the book: the title of each group, and the beginning of its pages' paths."""
 
 _READ = (".ipynb", ".md")
 # Only relative links without a scheme: those to other sites may end in .md as well.

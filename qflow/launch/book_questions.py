@@ -57,7 +57,7 @@ def ask_in_page(book: NotebookNode, path: str) -> bool:
 
 
 _Place = tuple[Any, dict[str, Any]]
-"""A cell, and what is asked below it."""
+"""A cell, and the questions below it."""
 
 
 def _place_predictions(book: NotebookNode, chapter: str) -> list[_Place]:
@@ -188,7 +188,7 @@ def _show_case(exercise: Exercise, function: Answer) -> dict[str, Any]:
         picture = case_picture(exercise, case, function)
     except RefusalError as error:
         return {"lines": [str(error)]}
-    shown = f"What the broker does: {exercise.call(case)}"
+    shown = f"The broker's behaviour: {exercise.call(case)}"
     return {"lines": [shown], "picture": to_fragment(picture, plays=True)}
 
 

@@ -41,7 +41,7 @@ _LIBRARIES = (
     "networkx", "packaging", "parso", "prompt-toolkit", "pure-eval", "pygments", "six", "stack-data",
     "traitlets", "typing-extensions", "wcwidth",
 )  # fmt: skip
-"""What the kernel, plotly and the labs import; all of it pure Python, at the versions of Pyodide's lock."""
+"""The imports of the kernel, plotly and the labs; all pure Python, at the versions of Pyodide's lock."""
 
 _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
 
@@ -93,7 +93,7 @@ OWN = f"{DISTRIBUTION.replace('-', '_')}-*.whl"
 """The name of qflow's own wheel."""
 
 MARK = ".qflow-made"
-"""The file that marks a folder as the kit's own; it says what the folder was filled with."""
+"""The file that marks a folder as the kit's own; it names the folder's contents."""
 
 _IN_THE_BROWSER = ("anywidget", "comm", "ipywidgets", "jupyterlab-widgets", "plotly", "psygnal")
 """Packages that notebooks on the site install into the kernel, beside qflow."""

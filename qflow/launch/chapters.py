@@ -48,7 +48,7 @@ class _Layout:
 
     def sentences(self) -> list[str]:
         """Return a sentence for each kind of change."""
-        said = [f"The {self.what} lie in {self.folder}."]
+        said = [f"The {self.what} are in {self.folder}."]
         if self.added:
             said = [f"Laid the {self.what} out in {self.folder}: {format_names(self.added)}."]
         if self.refreshed:
@@ -206,7 +206,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "handed on to JupyterLab.",
         allow_abbrev=False,
     )
-    parser.add_argument("--dir", metavar="FOLDER", help="where your copies lie; what you changed there stays")
+    parser.add_argument("--dir", metavar="FOLDER", help="the folder of your copies; your changes there stay")
     parser.add_argument("--no-browser", dest="browser", action="store_false", help="open no browser window")
     parser.add_argument("--port", type=port_number, metavar="N", help="the TCP port to listen on")
 
@@ -221,7 +221,7 @@ def require(modules: dict[str, str], *, extra: str) -> None:
     missing = [name for module, name in modules.items() if importlib.util.find_spec(module) is None]
     if missing:
         lacks = f"{format_names(missing)} {'is' if len(missing) == 1 else 'are'} not installed here"
-        raise RefusalError(f"{lacks}; install what is missing with: {install_command(extra)}")
+        raise RefusalError(f"{lacks}; install the missing packages with: {install_command(extra)}")
 
 
 def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:

@@ -74,10 +74,10 @@ _CHECK = _object("id passed message at", id=_TEXT, passed={"type": "boolean"}, m
 _REPORT = _object("who name page guesses checks", name=_LINE, page=_LINE)
 _REPORT["properties"] |= {"who": {"type": "string", "pattern": "^[0-9a-f]{16}$"}}
 _REPORT["properties"] |= {"guesses": _list(_GUESS), "checks": _list(_CHECK), "left": {"type": "boolean"}}
-"""What a page may report, as a JSON schema."""
+"""The JSON schema of a page's report."""
 
 _ORDER = _object("", go={"type": "integer", "minimum": 0}, held={"type": "boolean"})
-"""What the teacher may order: to open a question, and to hold the room at each question until then."""
+"""The teacher's orders: to open a question, and to hold the class at each question until then."""
 
 
 @dataclass
@@ -349,8 +349,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``class`` to the ``qflow`` command."""
     parser = rooms.add_parser(
         "class",
-        description="Serve the site to a room, and show on one screen what it guesses and who is stuck. "
-        "Names are optional, nothing leaves the room, and nothing is kept when Ctrl-C ends it.",
+        description="Serve the site to a class, and show its guesses, and the learners who are stuck, on "
+        "one screen. Names are optional, nothing leaves the room, and Ctrl-C ends the class and deletes all "
+        "of it.",
     )
     place = f"a site, built if it is not there; default: ./{site.DEFAULT_FOLDER}"
     parser.add_argument("--site", metavar="FOLDER", default=site.DEFAULT_FOLDER, help=place)
@@ -386,7 +387,7 @@ def run(chosen: argparse.Namespace) -> int:
         own = f"localhost:{server.server_port}" if chosen.host == _ALL else server.address
         print(f"The room opens    http://{server.address}/")
         print(f"Your own screen   http://{own}{server.teacher}")
-        print("Ctrl-C closes the class; nothing of it is kept.", flush=True)
+        print("Ctrl-C closes the class and deletes its guesses.", flush=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -31,7 +31,7 @@ from qflow.launch.cargo import FETCHED, OWN, write_engine, write_widgets
 from qflow.launch.moments import MOMENTS, link_card
 
 ENGINE = "engine.zip"
-"""What the page's Python unpacks, beside the pages: as a wheel, without chapters and recordings."""
+"""The archive that the page's Python unpacks: the wheel, without chapters and recordings."""
 
 WIDGETS = "widgets.zip"
 """What the labs of a chapter need besides."""
@@ -47,7 +47,7 @@ STOPS = tuple(range(10, 61, 2))
 """The stop thresholds whose runs the page holds."""
 
 _SLICE = 1_000
-"""How many bytes of a run's numbers lie together."""
+"""The size in bytes of one block of a run's numbers."""
 
 _HANDLES = {
     "stop": (10, 60, 1),
@@ -63,7 +63,7 @@ _LINKED = (
     "See what back-pressure does, drag a threshold, and ask why. Free, in your browser, exact to recordings "
     "of the real broker.",
 )
-"""What a link to the page shows elsewhere: title and text."""
+"""The preview of a link to the page: title and text."""
 
 _WAYS = {
     "start": "notebooks/00-tour.html",
@@ -82,7 +82,7 @@ _LISTS = {
 """The groups of pages that are listed below the chapters."""
 
 _OWN_TO_EACH = ("topology", "count", "lasting", "numbers", "digest", "start", "turns", "deaths", "lanes")
-"""What differs from run to run of what the browser draws; the rest is in the page once."""
+"""The parts of the browser's data that differ from run to run; the rest is in the page once."""
 
 
 def _draw_run(settings: Mapping[str, float]) -> Picture:

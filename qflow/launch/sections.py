@@ -34,7 +34,7 @@ _UNREAD = re.compile(r'<(script|style|svg|nav)\b.*?</\1>|<a class="anchor".*?</a
 _WITHIN_A_WORD = re.compile(r"</?(?:a|b|code|em|i|span|strong)\b[^>]*>")
 _TAG = re.compile(r"<[^>]*>")
 _ROW_LEVEL = "7"
-"""Below that of all headings."""
+"""Below the level of every heading."""
 
 _SECTIONS = (
     '<nav class="sections" aria-label="On this page"><details><summary>On this page</summary>'

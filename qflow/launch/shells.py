@@ -16,7 +16,7 @@ from qflow.launch.chapters import require
 _SHELLS = ("bash", "zsh", "fish")
 _FOLDER_WORDS = ("FOLDER", "DIR")
 _FILE_WORDS = (".", "FILE", "LOG", "OUT", "TRACE")
-"""What is in the name of a value that is a file: an ending, as in WORKLOAD.json, or one of these."""
+"""Words in the names of arguments that are files; another sign is an ending, as in WORKLOAD.json."""
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:

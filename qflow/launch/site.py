@@ -143,17 +143,19 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     made = actions.add_parser("build", help="write the site into a folder")
     made.add_argument("--out", metavar="FOLDER", default=DEFAULT_FOLDER, help=f"default: ./{DEFAULT_FOLDER}")
-    actions.add_parser("fetch", help="fetch what a build needs from outside, so that it can go on offline")
+    actions.add_parser(
+        "fetch", help="download the external parts of a build, so that later builds work offline"
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow site build`` or ``qflow site fetch``; return the exit status."""
     if chosen.action == "fetch":
         cargo.fetch(cargo.cargo_folder())
-        print(f"What a site needs from outside lies in {cargo.cargo_folder()}.")
+        print(f"The external parts of a site are in {cargo.cargo_folder()}.")
         return 0
     folder = build(Path(chosen.out).absolute())
-    print(f"The site lies in {folder} ({cargo.megabytes(folder):.0f} MB). To look at it, open")
+    print(f"The site is in {folder} ({cargo.megabytes(folder):.0f} MB). To look at it, open")
     print(f"    {folder / 'index.html'}")
     print("in a browser; to make it live there, open the address that this prints:")
     print(f"    python -m http.server --directory {folder}")

@@ -152,7 +152,7 @@ def run(chosen: argparse.Namespace) -> int:
     asked = {"pythons": chosen.pythons, "extras": chosen.extras, "with_site": chosen.site}
     folder = prepare(Path(chosen.out).absolute(), systems=chosen.systems or ["here"], **asked)
     made = json.loads((folder / MADE_FOR).read_text(encoding="utf-8"))["for"]
-    print(f"The workshop lies in {folder} ({cargo.megabytes(folder):.0f} MB).")
+    print(f"The workshop is in {folder} ({cargo.megabytes(folder):.0f} MB).")
     named = ", ".join(f"Python {python} on {system}" for system, python in made)
     print(f"It is made for {named}; for other laptops there are --for and --python.")
     print("Read teacher.html first; each laptop runs: python3 start.py --check")

@@ -24,7 +24,7 @@ from proton import Array, Data, Described, ProtonException
 from qflow.qflow_error import QflowError
 
 MOST_KEPT = 1 << 20
-"""Bytes that are kept of one frame, and of one message; what is beyond is counted and not looked at."""
+"""Bytes kept of one frame, and of one message; the rest is counted and not decoded."""
 
 _HEADER = 8
 _AMQP, _SASL = 0, 1
@@ -235,7 +235,7 @@ def control_of(message: bytes) -> tuple[str, list[Any]]:
     descriptor = getattr(command, "descriptor", None)
     kind = _CONTROLS.get(descriptor) if isinstance(descriptor, int | str) else None
     if kind is None or not isinstance(command.value, list | None):
-        raise FrameError("a coordinator is asked to declare or to discharge")
+        raise FrameError("a coordinator accepts declare and discharge only")
     return kind, command.value or []
 
 

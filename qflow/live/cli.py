@@ -62,12 +62,13 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     parser = rooms.add_parser(
         "serve",
         description="Let real clients of AMQP 1.0, in any language, connect to the engine: queues, flow "
-        "control, groups, limits and transactions as the real broker has them on this protocol. Ctrl-C ends "
-        "it in good order.",
-        epilog="Limits, each of which closes a link or a connection in the protocol's own words: 2,000 "
-        "connections; 256 sessions and 1,000 links each; messages of 64 MiB; 128 MiB that "
-        "wait for one client; 10 seconds to open a connection. When --memory is used up, messages find no "
-        "room until some is free. The reference's page serve.md says more.",
+        "control, groups, limits and transactions as in the real broker on this protocol. Ctrl-C ends it in "
+        "good order.",
+        epilog="Limits; the server closes a link or a connection that exceeds one, with the protocol's own "
+        "error: 2,000 "
+        "connections; 256 sessions and 1,000 links each; messages of 64 MiB; 128 MiB of output waiting for "
+        "one client; 10 seconds to open a connection. When --memory is used up, the server stores no "
+        "message until some is free. Details are on the reference page serve.md.",
     )
     add = parser.add_argument
     text = f"the TCP port to listen on; default: {_PORT}"
@@ -78,29 +79,27 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     add_several(parser, "--queue", "QUEUE", f"{text}may be given again")
     text = "a shell script of qpid-config lines: queues, exchanges and bindings to begin with"
     add("--setup", metavar="FILE", help=text)
-    text = "the broker's qpidd.conf; what of it has an effect here, qflow config --broker-config says"
+    text = "the broker's qpidd.conf; qflow config --broker-config lists the options with an effect here"
     add("--broker-config", default="", metavar="FILE", help=text)
     text = "clients to simulate beside the real ones, in real time"
     add("--workload", metavar="FILE", help=text)
-    text = "write all events: .jsonl as they happen; .parquet or .jsonl.gz at the end, "
-    add("--trace", metavar="OUT", help=f"{text}and until then OUT.jsonl has them")
-    text = "how a sender is told that a queue is above its stop threshold: by silence, as Qpid's broker "
+    text = "write all events: to .jsonl as they happen; to .parquet or .jsonl.gz at the end, "
+    add("--trace", metavar="OUT", help=f"{text}until then to OUT.jsonl")
+    text = "the way to stop a sender when a queue is above its stop threshold: by silence, as Qpid's broker "
     text += "does, by credit or by rejected transfers, as others do; default: silence"
     add("--brake", choices=BRAKES, default=SILENCE, help=text)
-    text = (
-        "what all clients and all queues together may have the server keep, such as 500M or 2G; default: a "
-    )
+    text = "the memory for all clients and all queues together, such as 500M or 2G; default: a "
     text += "quarter of the machine's"
     add("--memory", type=_bytes, default=0, metavar="BYTES", help=text)
     text = "answer GET /metrics there with queues and connections in OpenMetrics, for Prometheus"
     add("--metrics", type=port_number, metavar="PORT", help=text)
-    text = "take AMQP over WebSocket there, too, with the subprotocol amqp"
+    text = "also accept AMQP over WebSocket on this port, with the subprotocol amqp"
     add("--websocket", type=port_number, metavar="PORT", help=text)
-    text = "end when the first client has gone and no other is connected, for a step of a pipeline"
+    text = "end when the first client has disconnected and no other is connected, for a step of a pipeline"
     add("--once", action="store_true", help=text)
     add_certificate(parser)
     secret = parser.add_mutually_exclusive_group()
-    text = "what clients have to know (SASL PLAIN); others on this machine can see it, so better give a "
+    text = "the password of all clients (SASL PLAIN); other users of this machine can see it, so prefer a "
     text += f"file, or the environment variable {_PASSWORD}"
     secret.add_argument("--password", default="", help=text)
     text = "a file whose first line is the password"
@@ -281,26 +280,25 @@ def _add_check_client(rooms: argparse._SubParsersAction[Any]) -> None:
         "check-client",
         usage="qflow check-client [OPTION …] -- COMMAND …",
         description="Run a client program of AMQP 1.0, in any language, against queues that stop it, refuse "
-        "it, resume it and go away, and print what was measured: whether it stops, its window, what it "
-        "loses. The program finds the broker in the variables AMQP_URL, AMQP_HOST, AMQP_PORT, AMQP_QUEUE "
+        "it, resume it and vanish, and print the measurements: whether it stops, its window, its lost "
+        "messages. The program finds the broker in the variables AMQP_URL, AMQP_HOST, AMQP_PORT, AMQP_QUEUE "
         "and AMQP_MESSAGES, or by {url}, {host}, {port}, {queue} and {messages} in its command.",
-        epilog="Status 0, or 1 if something that --require names is not so, or is worse than in --baseline; "
-        "2 if something that it names could not be told. "
-        "Of a sender: stops, goes-on "
-        "(after resume), loses-nothing (without a failure of its own at the end); of a receiver: settles, "
-        "never-locks. The reference's page check-client.md says more.",
+        epilog="Status 0, or 1 if a fact of --require does not hold or a line is worse than in --baseline; "
+        "2 if the bench could not establish a fact of --require. Facts of a sender: stops, goes-on (after "
+        "resume), loses-nothing (without a failure of its own at the end); of a receiver: settles, "
+        "never-locks. Details are on the reference page check-client.md.",
     )
     parser.add_argument("program", nargs="*", metavar="COMMAND", help="the program and its arguments")
     _add_report(parser.add_argument)
     add_json(parser)
-    parser.add_argument("--output", action="store_true", help="print what the program printed, run by run")
+    parser.add_argument("--output", action="store_true", help="print the program's output, run by run")
     _add_broker(parser.add_argument)
     _add_messages(parser.add_argument)
 
 
 def _add_report(add: Callable[..., Any]) -> None:
     """Add the options of a build: required facts, and reports."""
-    add("--require", type=words_of(FACTS), default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}")
+    add("--require", type=words_of(FACTS), default=[], metavar="FACT,…", help=f"any of {', '.join(FACTS)}")
     add("--baseline", metavar="FILE", help="an earlier --json: status 1 if a line has got worse since")
     add("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
     add("--markdown", metavar="FILE", help="write the card as a table, for a pull request")
@@ -308,11 +306,11 @@ def _add_report(add: Callable[..., Any]) -> None:
 
 def _add_broker(add: Callable[..., Any]) -> None:
     """Add the options of the broker's behaviour."""
-    text = f"how the broker stops a sender: {', '.join(BRAKES)}; with several, a column for each"
+    text = f"how the broker stops a sender: {', '.join(BRAKES)}; one column for each"
     add("--brake", type=words_of(BRAKES), default=[SILENCE], metavar="BRAKE,…", help=text)
-    text = "of a sender: cut its connection, and worse, and add a ledger of what is lost, duplicated "
+    text = "senders only: cut the connection, and worse, and add a ledger of messages lost, duplicated "
     add("--faults", action="store_true", help=f"{text}and out of order")
-    text = "with --faults: the engine's trace of each, for qflow trace why"
+    text = "with --faults: write the engine's trace of each fault, for qflow trace why"
     add("--traces", metavar="FOLDER", help=text)
     text = "listen with a certificate made for this run; AMQP_CA and {ca} name its authority's file"
     add("--tls", action="store_true", help=text)
@@ -320,18 +318,18 @@ def _add_broker(add: Callable[..., Any]) -> None:
 
 def _add_messages(add: Callable[..., Any]) -> None:
     """Add the options of messages, queue and time limits."""
-    add("--body", metavar="FILE", help="what a receiver's messages carry: a text, or bytes")
-    text = "of the body, which is sent as bytes then"
+    add("--body", metavar="FILE", help="the body of a receiver's messages: text or bytes")
+    text = "the body's content type; the body is then sent as bytes"
     add("--content-type", default="", metavar="TYPE", help=text)
     text = "application properties of a receiver's messages, as one object"
     add("--properties", type=_properties, default={}, metavar="JSON", help=text)
     add("--queue", default="orders", metavar="NAME", help="the queue's name; default: orders")
     counts = (
-        ("messages", "messages that the program is asked to send"),
+        ("messages", "messages for the program to send"),
         ("stop", "messages above which the queue stops a sender"),
-        ("resume", "messages below which it lets it go on"),
+        ("resume", "messages below which the queue resumes it"),
         ("limit", "messages that the queue may hold"),
-        ("window", "messages without an outcome, of the sender that a receiver is given"),
+        ("window", "messages without an outcome that the bench's own sender allows"),
     )
     count = partial(whole_number, most=_MOST)
     for name, text in counts:
@@ -501,9 +499,9 @@ def _seconds(text: str) -> float:
 def _add_record(rooms: argparse._SubParsersAction[Any]) -> None:
     parser = rooms.add_parser(
         "record",
-        description="Pass every byte between AMQP 1.0 clients and their broker unchanged, and write what "
-        "passes as a client log and the workload behind it, which 'qflow trace import', 'qflow predict' and "
-        "'qflow spark audit' take. Ctrl-C ends the recording; what was written can always be read.",
+        description="Pass every byte between AMQP 1.0 clients and their broker unchanged, and write the "
+        "traffic as a client log with the workload behind it, for 'qflow trace import', 'qflow predict' and "
+        "'qflow spark audit'. Ctrl-C ends the recording; its files are readable at any moment.",
     )
     add = parser.add_argument
     text = "where clients connect; a port alone is open to this machine only, 0.0.0.0:PORT to others"
@@ -512,12 +510,12 @@ def _add_record(rooms: argparse._SubParsersAction[Any]) -> None:
     add("--upstream", required=True, metavar="HOST:PORT", help=text)
     text = "the recording: a folder of Parquet parts"
     add("--out", required=True, metavar="LOG.parquet", help=text)
-    text = "who vouches for the broker's certificate, if the system does not know"
+    text = "the authority of the broker's certificate, if the system does not know it"
     add("--ca", metavar="FILE.pem", help=text)
     add_certificate(parser)
     text = "the application property that names a message's group; default: as its queue is declared"
     add("--group-header", default="", metavar="NAME", help=text)
-    add("--no-statistics", action="store_true", help="ask the broker's management for nothing")
+    add("--no-statistics", action="store_true", help="do not query the broker's management")
 
 
 def _record(namespace: argparse.Namespace) -> int:
@@ -562,7 +560,7 @@ def _show_recording(recording: Recording) -> None:
                 missing = recording.missing
                 line.end()
                 words = (
-                    f"no statistics of the broker: {missing}" if missing else "the broker's statistics come"
+                    f"no statistics of the broker: {missing}" if missing else "the broker sends statistics"
                 )
                 print(f"recording: {words}", file=sys.stderr, flush=True)
             text = recording.progress()
@@ -578,10 +576,10 @@ def _finish_recording(recording: Recording, out: Path) -> int:
         recording.stop()
     except KeyboardInterrupt:
         recording.give_up()
-        print(f"{out.name}: not all that passed was read; what is written can be", file=sys.stderr)
+        print(f"{out.name}: some traffic was not decoded; the files written are readable", file=sys.stderr)
         return 1
     print(f"{out.name}: {recording.progress().partition(': ')[2]}")
-    print(f"  workload: {out.with_name(out.name.split('.')[0] + '.json').name}, with what is inferred marked")
+    print(f"  workload: {out.with_name(out.name.split('.')[0] + '.json').name}, with inferred values marked")
     for finding in recording.findings():
         print(f"  {finding}")
     if recording.problem:

@@ -19,7 +19,7 @@ as one table.  Names that begin with an underscore or a dot are no data:
 - ``_recording.json``: who was connected, which broker it was, whether it gave statistics, of which queues the
   thresholds are unknown, what was found, and what could not be read.
 
-Beside it, ``orders.json`` is the workload behind the log, with what is inferred marked as such.
+Beside it, ``orders.json`` is the workload behind the log, with inferred values marked as such.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _MOST_FINDINGS = 1_000
 """Different sentences that are kept."""
 
 _SHORTEST_SERVICE = 0.000001
-"""Seconds: what is settled within one read has taken less than the clock shows."""
+"""Seconds: a message settled within one read has taken less than the clock's resolution."""
 
 _QPID_CPP = ("qpid-cpp", "qflow")
-"""How brokers call themselves on AMQP 1.0 whose rules are those of the engine."""
+"""The AMQP 1.0 product names of brokers that follow the engine's rules."""
 
 _RESERVED = ("setup", "broker")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
@@ -67,7 +67,7 @@ MOST_UNMATCHED = 100_000
 """Transfers that are remembered for deliveries by other queues than the one they were sent to."""
 
 Mark = tuple[int, int]
-"""What a message is recognised by: a hash of its bare bytes, and their number."""
+"""The identity of a message: a hash of its bare bytes, and their number."""
 
 
 @dataclass(slots=True, eq=False)
@@ -211,7 +211,7 @@ class ClientBook:
             return f"the broker is {self.broker}, whose brake is not that of Qpid's C++ broker"
         if queue in self.declared or any("qpid.flow_stop" in key for key in self.queues.get(queue, {})):
             return ""
-        return f"nothing shows what it was declared with ({self.missing or 'management does not know it'})"
+        return f"its declaration is unknown ({self.missing or 'management does not know it'})"
 
     # Clients
 

@@ -154,7 +154,7 @@ class ClientRun:
 
 
 _NO_RUN = ClientRun("", Figures(), Figures(), pause=LATE)
-"""Stands for a case that no run was made of."""
+"""The run of a case that was not tried."""
 
 
 @dataclass(frozen=True)
@@ -714,7 +714,7 @@ SUBJECTS = {
     "settles": "does it settle",
     "never-locks": "locked with a sender",
 }
-"""Of which line of the card a case is, or a fact; of ``loses-nothing`` those of :data:`COUNTED`."""
+"""The card's line of each case or fact; ``loses-nothing`` has the lines of :data:`COUNTED`."""
 WINDOW, _DELETED = "its window", "queue deleted"
 
 COUNTED = ("stopped", "resumed", "limit", "released")

@@ -63,7 +63,7 @@ from qflow.progress import Progress
 
 _LOOK = 0.02
 _ENDLESS = 20
-"""A client that sends this multiple of the messages it was asked for sends without end."""
+"""A client that sends this multiple of the requested messages sends without end."""
 _MOST_FED, _ENOUGH = 400, 3
 _MOST_LINKS = 1 << 16
 """A program that opens a link for each message is to be measured, too; the protocol allows it."""
@@ -73,9 +73,9 @@ _KEPT_LINES = 200
 _LONGEST_LINE = 4_096
 _GRACE = 1.0
 _MARK = "QFLOW_CLIENT"
-"""The variable by which processes are found that a program started in sessions of their own."""
+"""The environment variable that identifies processes started by a program in sessions of their own."""
 _PLACE = re.compile(r"\{(\w+)\}")
-"""Where a word of the program's command says what is put there."""
+"""The pattern of a placeholder in the program's command."""
 
 
 class ClientFailedError(RefusalError):
@@ -192,7 +192,7 @@ class _Bench:
         if self.total <= self.given.limit:
             raise ClientFailedError(
                 f"the program sent {self.total} messages, too few to reach the limit of "
-                f"{self.given.limit}; AMQP_MESSAGES says how many it is asked for",
+                f"{self.given.limit}; AMQP_MESSAGES holds the requested number",
                 watch.program.output(),
             )
         with watch.serving.lock:

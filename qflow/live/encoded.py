@@ -28,7 +28,7 @@ from qflow.live.amqp_frames import FrameError, SectionPlaces, plain, section_pla
 from qflow.messaging.messages import from_delivery
 
 ROOM: Final = 1 << 16
-"""So many bytes of a message that has come are taken at once."""
+"""The number of bytes of a received message that are read at once."""
 
 _HEADER, _MESSAGE_ANNOTATIONS = 0x70, 0x72
 _DEFAULT_PRIORITY = 4

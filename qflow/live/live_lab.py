@@ -127,8 +127,8 @@ class LiveLab(Lab):
         """Make a queue like another with a stop threshold of its own; what runs keeps its own (FC-12)."""
         made = self.serving.declare_like(queue, stop)
         self.note = (
-            f"A queue keeps its thresholds as long as it lives (FC-12), so {queue} goes on as it is. Your "
-            f"line made {made}, which is like it but for its stop at {stop}. Let a client send to {made}."
+            f"A queue keeps its thresholds as long as it lives (FC-12), so {queue} stays as it is. Your "
+            f"line made {made}, a copy with its stop at {stop}. Let a client send to {made}."
         )
 
     # The thread

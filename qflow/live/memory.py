@@ -40,7 +40,7 @@ MOST_UNFINISHED: Final = 96 << 20
 LEAST_UNFINISHED: Final = 64 << 10
 """A client with less of that is not closed."""
 WORTH_CLOSING: Final = 1 << 20
-"""A client that keeps less than this is not closed: it is none of those who fill the memory."""
+"""A client that keeps less than this is not closed: it does not fill the memory."""
 
 # An option of mallopt(3), and its value in bytes.
 _M_MMAP_THRESHOLD, _LARGE_BLOCK = -3, 1 << 18

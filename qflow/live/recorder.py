@@ -118,7 +118,7 @@ class _ContainerRecorder(Recorder):
 
         given = url or address or (urls[0] if urls else None)
         if given is None:
-            words = "a recorded container connects to a URL, and not to what a configuration file says"
+            words = "a recorded container connects to a URL, not by a configuration file"
             raise RefusalError(words)
         target = Url(str(given))
         # Between program and tap the bytes are plain, on this machine; TLS begins behind the tap.

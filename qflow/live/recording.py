@@ -52,7 +52,7 @@ SEGMENT = 64 << 20
 """Bytes of a file after which the next is begun."""
 
 CLIENT, BROKER, OPENED, CLOSED, STATISTICS = range(5)
-"""What is captured: bytes of the two directions of a connection, its begin and end, what management says."""
+"""The captured kinds: bytes of both directions of a connection, its begin and end, management's answers."""
 _RECORD = struct.Struct("<QIBI")
 _NAME = "_capture-{:05d}"
 _SASL_HEADER = b"AMQP\x03"

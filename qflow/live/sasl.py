@@ -68,7 +68,7 @@ class SaslLayer:
             if self._password:
                 # The header that is wanted, as the specification asks of who refuses one.
                 self.output += SASL_HEADER
-                raise SaslRefusedError("a client without SASL, where a password is asked for")
+                raise SaslRefusedError("a client without SASL, although the server requires a password")
             self.is_done = True
 
     def _take_frame(self) -> None:

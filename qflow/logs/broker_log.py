@@ -49,7 +49,7 @@ Ending = Literal["OFF", "broker stopped", "queue replaced", "not logged", "log e
 """How a spell ended."""
 
 _SHOWN = 3
-"""Sessions that died of one queue, each of which has a sentence."""
+"""The number of dead sessions of one queue that get a sentence each."""
 
 SHOWS_FLOW = "--log-enable info+ --log-hires-timestamp yes"
 """The options of qpidd with which its log shows flow control."""
@@ -525,7 +525,7 @@ _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep
 _LONGEST_HEAD = 400
 """Bytes in front of a message in which its time is looked for."""
 _ANY_YEAR = 2000
-"""Of times without a year; it has a 29 February."""
+"""The year of times without a year; it has a 29 February."""
 _HOUR_US = 3600 * SECOND
 
 

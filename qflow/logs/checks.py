@@ -46,8 +46,8 @@ _MANY_LATE, _SHARE_LATE, _TIMES_HELD = 20, 0.02, 4
 """Completions that do not come at once before the thresholds are in doubt: their number, their share, and how
 many times the number of those that the engine holds, too.
 
-Of the real broker's recordings the engine holds between two fifths and all of such completions, of a log that
-is laid beside twice its thresholds a sixth at most.
+In the real broker's recordings the engine holds between two fifths and all of such completions, in a log that
+is compared with twice its thresholds a sixth at most.
 """
 
 _STALE = 2
@@ -57,10 +57,10 @@ _MOST_SPELLS = 256
 """Spells of a queue that are remembered for completions that are late."""
 
 _MOST_DIGITS = 18
-"""Of a label's number; what is longer is no number of a message."""
+"""Digits of a label's number; a longer one does not number a message."""
 
 _MOST_ODD = 1_000
-"""So many messages at most are remembered whose transfer, or whose completion, the log does not show."""
+"""The most messages remembered without their transfer, or without their completion, in the log."""
 
 _NEVER = 1 << 62
 """Microseconds: later than any row."""
@@ -412,7 +412,7 @@ class RuleChecks:
             "enqueued": self._on_enqueued,
             "dequeued": self._on_dequeued,
             "held": self._on_held,
-            "let_go": self._on_let_go,
+            "let_go": self._on_hold_released,
             "client.differs": self._on_differs,
         }
         if state is not None:
@@ -801,7 +801,7 @@ class RuleChecks:
             others = sum(window for name, window in state.windows.items() if name != event.session)
             sent.holds[event.queue] = _Hold(state.course.lows, state.course.is_high(others))
 
-    def _on_let_go(self, event: Event) -> None:
+    def _on_hold_released(self, event: Event) -> None:
         sent = self._sent.get(event.message)
         if sent is not None and sent.holds.pop(event.queue, None) is not None:
             sent.freed = max(sent.freed, event.time)

@@ -29,7 +29,7 @@ class Finding(NamedTuple):
         number: How many it is about: messages, events or reports.
 
     >>> Finding(7, 5_000, "never sent", "c", "q", "p-9", "deliver").text()
-    'row 7, 0.005 s: never sent (CM-01), c, q, p-9: deliver; allowed: what a producer sent before'
+    'row 7, 0.005 s: never sent (CM-01), c, q, p-9: deliver; allowed: a message that a producer sent before'
     """
 
     row: int
@@ -85,7 +85,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
     # What the rules do not allow.
     "unknown producer": ("CAP-01", "{name}; allowed: a producer of the workload"),
     "not subscribed": ("CN-03", "{name}; allowed: a consumer of this queue, from when it subscribes on"),
-    "never sent": ("CM-01", "{name}; allowed: what a producer sent before"),
+    "never sent": ("CM-01", "{name}; allowed: a message that a producer sent before"),
     "sent twice": ("CM-01", "sent again; allowed: each label once"),
     "before it was sent": ("CM-01", "delivered {gap} us early; allowed: after it was sent"),
     "completed twice": ("CM-02", "complete again; allowed: once"),
@@ -115,7 +115,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "order": ("CN-27", "delivered after {name}; allowed: the one sent first, first"),
     "group order": ("MG-06", "delivered after {name}; allowed: the one sent first, first"),
     "group owned by another": ("MG-07", "delivered while {name} owns its group; allowed: to {name}"),
-    "not held": ("CN-13", "{name}; allowed: what was delivered to the client and is not settled"),
+    "not held": ("CN-13", "{name}; allowed: an unsettled delivery to the client"),
     "sends on": (
         "LP-06",
         "{number} messages left out, the engine has ended its session; allowed: an error in its log, then a "

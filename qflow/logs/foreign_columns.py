@@ -46,7 +46,7 @@ _REQUIRED = ("time", "client", "event", "queue", "label")
 """Meanings without which rows make no log; of the others there may be none."""
 
 FAR = 7 * 86_400_000_000
-"""Microseconds: more than that do not lie between one row and the next."""
+"""The longest plausible time between one row and the next, in microseconds."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SINCE, _UNTIL = 946_684_800, 4_102_444_800

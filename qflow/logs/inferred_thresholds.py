@@ -29,7 +29,7 @@ _MOST = 10_000
 """Messages of a log that are enough to read thresholds from."""
 
 _BETTER = 0.9
-"""Levels explain something if the difference that they leave is at most that share of what it was."""
+"""Levels explain a log if the remaining difference is at most this share of the difference without them."""
 
 _CLEARLY = 0.98
 """The same of levels in bytes, which for messages of one size explain what levels in messages do."""

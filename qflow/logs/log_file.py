@@ -34,13 +34,13 @@ OF_PRODUCERS = ("transfer", "complete", "block", "unblock", "refused")
 SETTLEMENTS = ("accept", "release", "reject")
 OF_CONSUMERS = ("deliver", *SETTLEMENTS)
 LOG_EVENTS = (*OF_PRODUCERS, "error", *OF_CONSUMERS, "stats")
-"""What a row of a client log may be about."""
+"""The events of a client log's rows."""
 
 PART = "part-{:05d}.parquet"
 """The name of a part of a log that is a folder; the parts are in order of their names."""
 
 _LARGEST = 10**18
-"""Of times in microseconds, of counts and of sums of bytes: so much a 64-bit column of a trace holds."""
+"""The largest time in microseconds, count or sum of bytes: the limit of a trace's 64-bit column."""
 
 _WHOLE = re.compile(r"[ \t]*[+-]?[0-9]{1,19}[ \t]*")
 
@@ -134,7 +134,7 @@ class QueueSample(NamedTuple):
 
 
 SAMPLE_FIELDS = QueueSample._fields[1:]
-"""What the label of a ``stats`` row lists."""
+"""The numbers in the label of a ``stats`` row."""
 _SAMPLE_TYPES = tuple(get_type_hints(QueueSample).values())[1:]
 
 
@@ -304,7 +304,7 @@ class _Reader:
             missing = [name for name in COLUMNS if name not in header]
             what = f"; the column {missing[0]} is missing" if header and missing else ""
             got = ", ".join(header) or "none"
-            hint = "; what foreign columns mean is said by --map, in code by columns=" if header else ""
+            hint = "; --map explains foreign columns, in code columns=" if header else ""
             raise LogError(f"the columns must be {', '.join(COLUMNS)}, got {got}{hint}{what}")
 
     def cut_off(self, reason: str) -> Bit:
@@ -402,7 +402,7 @@ class _Reader:
         shown = "" if isinstance(values, BadRowError) else json.dumps(list(values), default=str)
         column, reason = bad.args
         if column == "event" and self.map is not None:
-            reason += "; --map 'event=COLUMN:{WORD=EVENT,…}' says what a word means"
+            reason += "; --map 'event=COLUMN:{WORD=EVENT,…}' explains a word"
         if self._file:
             reason += f" (row {number - self._before} of {self._file})"
         return QuarantinedRow(number, self._name(column), reason, shown[:500])
@@ -423,7 +423,7 @@ class _Reader:
 
 
 _ENOUGH = 30
-"""Rows after which a time can be out of all proportion to those before it."""
+"""Rows needed before a time can be judged out of proportion to the times before it."""
 
 _OF_NO_MESSAGE = ("block", "unblock", "error", "stats")
 """Events whose label is no message's."""

@@ -103,7 +103,7 @@ class Guess:
                 f"it never blocked, its window may be larger; the most outstanding, {of.window}, is written"
             )
             if not of.completed:
-                words = f"no row says what was completed; its number of messages, {of.sent}, is written"
+                words = f"no row shows a completion; its number of messages, {of.sent}, is written"
             inferred[f"producers.{name}.capacity"] = f"{NOT_SEEN}: {words}"
         return inferred
 

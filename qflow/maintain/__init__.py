@@ -25,5 +25,5 @@ def find_chromium() -> str:
         if asked.returncode == 0:
             return path
         failing.append(f"{path} does not start")
-    reason = "; ".join(failing) or f"none of {', '.join(CHROMIUMS)} is on the PATH"
+    reason = "; ".join(failing) or f"no browser on the PATH; looked for {', '.join(CHROMIUMS)}"
     raise RefusalError(f"There is no Chromium to drive: {reason}.")

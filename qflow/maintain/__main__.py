@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
         named = commands.add_parser(kind, help=f"build or check {what}")
         actions = named.add_subparsers(dest="action", metavar="ACTION", required=True)
         building = actions.add_parser("build", help=f"write {what}")
-        checking = actions.add_parser("check", help=f"compare {what} with what would be built")
+        checking = actions.add_parser("check", help=f"compare {what} with a fresh build")
         for action in (building, checking):
             action.set_defaults(work=work)
             if work is _notebooks:
@@ -71,7 +71,7 @@ def _pages(chosen: argparse.Namespace) -> int:
     problems = reference.stale(chosen.command)
     for name in problems:
         again = f"build it again with: python -m qflow.maintain {chosen.command} build"
-        print(f"{name} is no longer what it is made from; {again}", file=sys.stderr)
+        print(f"{name} differs from its source; {again}", file=sys.stderr)
     if not problems:
         print(f"{chosen.command}: all is as it would be built")
     return int(bool(problems))

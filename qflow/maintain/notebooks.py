@@ -366,13 +366,13 @@ def _drift(action: str, path: Path, wanted: Any, is_run: bool) -> Iterator[str]:
         return
     code = [cell for cell in built.cells if cell.cell_type == "code" and cell.source]
     if where := first_difference(wanted, built):
-        yield f"{path} is not what its source says: {where}; {cure}"
+        yield f"{path} differs from its source: {where}; {cure}"
     elif is_run and not all(cell.execution_count for cell in code):
         yield f"{path} holds cells that were never run; {cure}"
     elif not is_run and _serialise(wanted) != text:
-        yield f"{path} holds outputs or what a tool left behind; {cure}"
+        yield f"{path} holds outputs or a tool's metadata; {cure}"
     elif _serialise(_tidy(built)) != text:
-        yield f"{path} holds what a run by hand leaves behind (ids, times, widget state); {cure}"
+        yield f"{path} holds traces of a run by hand (ids, times, widget state); {cure}"
 
 
 def first_difference(source: Any, built: Any) -> str:

@@ -43,7 +43,7 @@ _TABLES = (
     "order-of-events", "qpid-config-options", "broker-options", "error-codes", "golden-scenarios",
     "contradictions",
 )  # fmt: skip
-"""What stands below the rules."""
+"""The text below the rules."""
 
 
 def pages(kind: str = "reference") -> dict[str, Callable[[], str]]:
@@ -128,7 +128,7 @@ def _trace_page() -> str:
         "trace-format",
         format=[FORMAT],
         columns=_table(("column", "type", "meaning"), columns),
-        kinds=_table(("kind", "what it says"), kinds),
+        kinds=_table(("kind", "its statement"), kinds),
     )
 
 

@@ -204,7 +204,7 @@ class Channel:
             by = " and ".join(_describe_holder(self.host.broker, holder) for holder in holders)
             text = f"{_shorten(labels)} {verb} held by {by}"
         if self._is_unasked():
-            text += ", and the broker was not asked for a report (CM-05; send(sync=True) asks)"
+            text += ", and the client requested no report (CM-05; send(sync=True) requests one)"
         return Holds(labels, holders, text)
 
 
@@ -238,7 +238,7 @@ def _describe_others(host: Host) -> str:
     who = "no other thread uses this broker"
     if others:
         who = f"the other threads that use this broker ({others}) wait, too"
-    return f"{who}, and nothing will happen in it by itself"
+    return f"{who}, and no pending event can change that"
 
 
 def fetch_blocks(host: Host, queues: Iterable[str]) -> FetchWouldBlock:

@@ -55,7 +55,7 @@ from qflow.messaging.qmf import Agent
 
 _MICROSECONDS = 1_000_000
 _MOST_STEPS = 10_000
-"""So many timers a wait without a time-out lets run: one that always sets itself again is no help."""
+"""The most timers that fire during a wait without a time-out: one may set itself again for ever."""
 
 POLL = 0.05
 """Seconds after which a blocked thread looks by itself: whether another one has ended, or time has passed."""
@@ -64,7 +64,7 @@ _STARTING = 2.0
 """Seconds for which a thread that has not used the broker yet is taken to be about to."""
 
 PATIENCE = 1.0
-"""Seconds after which a call that blocks says so, if what it waits for cannot come."""
+"""Seconds after which a blocking call warns that its event cannot come."""
 
 DEFAULT_URL = "localhost"
 REFUSED = "[Errno 111] Connection refused"

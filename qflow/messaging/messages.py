@@ -48,7 +48,7 @@ REJECTED = Constant("REJECTED")
 """Disposition: the message is refused, and goes to the alternate exchange if there is one (CN-16)."""
 
 RELEASED = Constant("RELEASED")
-"""Disposition: the message is given back to its queue (CN-14)."""
+"""Disposition: the message is released to its queue (CN-14)."""
 
 
 class timestamp(float):  # noqa: N801  (the real client's name)

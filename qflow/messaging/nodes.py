@@ -30,7 +30,7 @@ class Node:
 
 
 KnownNodes = dict[str, tuple[Node, int]]
-"""What a connection has found for its ``address_ttl``: nodes by name, and when (microseconds)."""
+"""A connection's resolved nodes, kept for its ``address_ttl``: by name, with the time in microseconds."""
 
 
 class Nodes:

@@ -54,8 +54,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--replays",
         type=int,
         metavar="N",
-        help="run it N times, each with another chance, and print the interval of each measure; "
-        "default: 19, fewer of a very long log, up to 57 where a session ends in some of them only",
+        help="replay the log N times with different seeds, and print the interval of each measure; default: "
+        "19, fewer for a very long log, up to 57 if a session ends in some replays only",
     )
     add_seed(parser, 0)
     parser.add_argument(
@@ -67,7 +67,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--score",
         nargs=2,
         metavar=("FILE", "LOG"),
-        help="score a receipt: print which measures of a log recorded since then lie inside",
+        help="score a receipt: print the measures of a later log that are inside their intervals",
     )
     add_json(parser)
 

@@ -52,7 +52,7 @@ BOUNDS = ("least", "likely", "most")
 """Demands that fit a log: the least, the likely one and the most."""
 
 _WITHOUT_END = 2
-"""How many times as many messages as it sent a producer that is behind at a log's end may still send."""
+"""The most messages that a late producer still sends after a log's end, in multiples of those sent before."""
 
 _ROUNDING = 0.98
 """Share of the messages a second that a producer sent which a stated demand may not be below."""

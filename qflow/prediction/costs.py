@@ -31,7 +31,7 @@ from qflow.workload.model import Consumer, Workload
 from qflow.workload.network import Network
 
 FEW, MANY = 20, 200
-"""Observations that are enough for a median; and for one that needs nothing of the other clients."""
+"""Observations needed for a median; and for a median of one client alone."""
 
 _HASTY = 500
 """Microseconds: a send that follows another sooner than that was not waiting for its time."""
@@ -40,7 +40,7 @@ USUAL = 2_000
 """Microseconds: a single piece of work that takes longer was interrupted."""
 
 ANSWERED = 5_000
-"""Microseconds: a longer wait for the first answer to what was sent is the way's, not the client's."""
+"""Microseconds: a longer wait for the first answer to a transfer is network delay, not the client's."""
 
 
 # A producer's pieces of work

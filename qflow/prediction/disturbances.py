@@ -58,7 +58,7 @@ from qflow.workload.model import Workload
 from qflow.workload.network import TICK, Network, Steps
 
 _HELD = 15_000
-"""Microseconds: a wait that lasts longer than that was for what a consumer would settle."""
+"""Microseconds: a longer wait was for a consumer's settlement."""
 
 
 _STOPPED = 100_000
@@ -143,7 +143,7 @@ def _pace_factors(work: Work, rows: Sequence[LogRow]) -> list[float]:
 
 
 _ENOUGH_EPISODES = 10
-"""Episodes of all producers that are enough for a median; each that is missing counts as a factor of 1."""
+"""Episodes of all producers needed for a median; each missing one counts as a factor of 1."""
 
 
 def _usual_pace(factors: Iterable[float]) -> float:
@@ -211,13 +211,13 @@ def _few_of(late: Sequence[int]) -> tuple[float, ...]:
 # The credit of a consumer
 
 _TOGETHER_AT_TICKS, _MORE_TOGETHER = 0.65, 0.1
-"""How near the ends of delays lie to each other if they come at ticks, and how much nearer than begins.
+"""The largest ratio of gaps, between ends and between begins of delays, that indicates ticks of a timer.
 
-Recorded on a machine at rest they lie at 0.81 to 0.93.  On busy ones (0.50, 0.51) clients run late by
+Recordings of an idle machine have 0.81 to 0.93.  On busy ones (0.50, 0.51) clients run late by
 more than a tick, and each delay as it was recorded says more than ticks do."""
 
 _MOST_WAKES = 500
-"""That many say enough of how late a client wakes up."""
+"""Observations needed for the distribution of a client's wake-up delays."""
 
 
 class AckDelay(NamedTuple):

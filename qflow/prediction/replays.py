@@ -120,7 +120,7 @@ def _recorded_queue(log: ClientLog, queue: str, accepted: int, end: int) -> Meas
 
 
 Polls = Mapping[str, Sequence[int]]
-"""When the broker reported something of each queue, in microseconds."""
+"""The times of the broker's reports on each queue, in microseconds."""
 
 
 def polls_of(log: ClientLog, end: int) -> dict[str, tuple[int, ...]]:
@@ -213,7 +213,7 @@ def _consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
 # Chance
 
 REPLAYS = 19
-"""How many there are: between the second smallest and largest of 19 lies the next one in 8 of 10 cases."""
+"""The number of replays: 8 of 10 further draws are between the second smallest and second largest of 19."""
 
 ALONE = 500_000
 """Events: fewer than that are simulated here, before other processes would have begun."""
@@ -225,10 +225,10 @@ FEWEST = 5
 """How many there are at least, of however long a log."""
 
 PATIENCE = 6_000_000
-"""Events of all replays together from which on there are fewer: a quarter of a minute on two cores."""
+"""Events of all replays together above which their number shrinks: a quarter of a minute on two cores."""
 
 ROUNDS = 3
-"""How many times as many there are at most, where a session ends in some only (:func:`_is_sure`)."""
+"""The largest factor of additional replays, if a session ends in some replays only (:func:`_is_sure`)."""
 
 _SURE = 0.06
 """Standard error that is small enough of the share of replays in which a session ends."""
@@ -239,7 +239,7 @@ CHANCE = {
     "flowStoppedCount": (0.1, 2.0),
     "throughput": (0.03, 0.1),
 }
-"""By what share of itself, or by how much at least, a measure may differ and be as good as the same."""
+"""The relative and the absolute difference below which two values of a measure count as equal."""
 
 NEAR = 0.95
 """Share of a queue's limit from which a message more or less may end a session."""
@@ -560,7 +560,7 @@ def _halves(number: int | None) -> tuple[int | None, int | None]:
 
 
 _ALIKE = 2
-"""How many times as much as a prediction's limits measures of two demands may differ and be alike."""
+"""The multiple of a prediction's limits within which measures of two demands count as equal."""
 
 
 def _is_alike(one: Sequence[MeasuredReplay], other: Sequence[MeasuredReplay]) -> bool:

@@ -45,7 +45,7 @@ def add_arguments(subparsers: Any) -> None:
         "--master", metavar="URL", help="local[4], yarn, k8s://..., sc://... (Connect); default: local[2]"
     )
     add_several(common, "--conf", "NAME=VALUE", "a setting of Spark's own")
-    tables = "of tables, if Spark has it: delta; default: parquet"
+    tables = "the format of tables: parquet, or delta if Spark has it; default: parquet"
     common.add_argument("--format", default="parquet", metavar="NAME", help=tables)
     _add_audit(actions, common)
     _add_report(actions, common)
@@ -58,9 +58,9 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
     audit = actions.add_parser(
         "audit",
         parents=[common],
-        help="say which queues were ON, whose completions they held, and for how long",
-        description="Audit client logs, or a lake that was made of them before. Killed while it audits "
-        "--lake to --out, the same command goes on where it was.",
+        help="report the queues that were ON, the producers they held, and the durations",
+        description="Audit client logs, or a lake made from them before. After a kill during --lake --out, "
+        "the same command resumes.",
     )
     audit.add_argument("logs", nargs="*", metavar="LOG", help=".parquet, .csv, .csv.gz, or a folder of them")
     audit.add_argument(
@@ -75,11 +75,9 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
         "--lake", metavar="DIR", help="add the logs to the lake there; without LOG: audit the lake there"
     )
     _add_number(audit, "--buckets", "files of a log in the lake, at most; default: 8", 8)
+    audit.add_argument("--day", type=_day, metavar="DAY", help="the day of the logs; default: today, in UTC")
     audit.add_argument(
-        "--day", type=_day, metavar="DAY", help="what day the logs are of; default: today, in UTC"
-    )
-    audit.add_argument(
-        "--out", metavar="DIR", help="add the results of what is new in the lake to those there"
+        "--out", metavar="DIR", help="add the results of new rows in the lake to the results in DIR"
     )
     cut = "cut a component of more rows, if it is more than a task's share, where its queues are empty; "
     _add_number(audit, "--cut", cut + "default: 1000000", 1_000_000)
@@ -119,11 +117,13 @@ def _add_report(actions: Any, common: argparse.ArgumentParser) -> None:
     report = actions.add_parser(
         "report",
         parents=[common],
-        help="write a page about a day's results: what was ON, who waited, what was found",
+        help="write a page about a day's results: queues that were ON, producers that waited, findings",
         description="Write one HTML page about the results that an audit kept with --out.",
     )
     report.add_argument("results", metavar="DIR", help="what 'qflow spark audit --out' wrote")
-    report.add_argument("--day", type=_day, metavar="DAY", help="of which day; default: the last one there")
+    report.add_argument(
+        "--day", type=_day, metavar="DAY", help="the day of the report; default: the last one in DIR"
+    )
     report.add_argument("--page", required=True, metavar="FILE.html", help="the page")
 
 
@@ -140,7 +140,7 @@ def _add_sweep(actions: Any, common: argparse.ArgumentParser) -> None:
     sweep.add_argument("--out", required=True, metavar="DIR", help="where finished cells are kept")
     rows = "leave out components of more log rows; default: 5000000"
     _add_number(sweep, "--most-rows", rows, 5_000_000)
-    replays = "run each N times with another chance, and say between what each measure will lie; default: 1"
+    replays = "replay each N times with different seeds, and print the interval of each measure; default: 1"
     _add_number(sweep, "--replays", replays, 1)
     add_json(sweep)
 
@@ -167,7 +167,7 @@ def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
     silence = "silence after which a component has ended; default: 10m"
     stream.add_argument("--idle", type=_seconds, default=600.0, metavar="TIME", help=silence)
     stream.add_argument("--out", required=True, metavar="DIR", help="results and checkpoint")
-    stream.add_argument("--once", action="store_true", help="take what is there, then end")
+    stream.add_argument("--once", action="store_true", help="process the files that are there, then end")
     _add_number(stream, "--files", "files that one step takes at most")
     _add_number(stream, "--patience", "events that may wait for a missing one; default: 10000", 10_000)
     wait = (
@@ -182,7 +182,7 @@ def _add_synth(actions: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="make a synthetic fleet, like the recorded one",
         description="Write a lake of a synthetic fleet; the same numbers give the same fleet anywhere. "
-        "Killed at any moment, the same command goes on where it was.",
+        "After a kill at any moment, the same command resumes.",
     )
     synth.add_argument("--queues", type=whole_number, required=True, metavar="N", help="components")
     synth.add_argument("--events", type=whole_number, required=True, metavar="M", help="events in all")
@@ -466,7 +466,7 @@ def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
         query.awaitTermination()
     except KeyboardInterrupt:
         query.stop()
-        print("interrupted; the same command goes on where it was", file=sys.stderr)
+        print("interrupted; the same command resumes", file=sys.stderr)
         return INTERRUPTED
     late = sum(one.numRowsDroppedByWatermark for step in query.recentProgress for one in step.stateOperators)
     told = f"; {format_count(late, 'row')} came after the watermark, and dropped" if late else ""

@@ -336,7 +336,7 @@ class DayReport:
         yield "<h2>Findings</h2>"
         found = [(row.component, row.finding, finding_of(row).sentence()) for row in self.findings]
         none = "<p>None: nothing in the logs breaks a rule.</p>"
-        yield _table(("component", "kind", "what was found"), found, texts=3) if found else none
+        yield _table(("component", "kind", "findings"), found, texts=3) if found else none
         for chart in self.charts:
             claims = "".join(f"<li>{escape(claim)}</li>" for claim in chart.claims)
             yield f'<figure><div class="qflow-wide">{chart.svg}</div><ul>{claims}</ul></figure>'

@@ -246,7 +246,7 @@ def split_clean(clean: CleanLog, workload: Workload, facts: LogFacts) -> Iterato
 
 
 _TRIAL_ROWS = 5_000
-"""Rows of each log by which clocks are judged: few, as a log with good clocks pays for the trial too."""
+"""Rows of each log that judge its clocks: few, as a log with good clocks pays for the trial as well."""
 
 
 class _Shown:
@@ -263,7 +263,7 @@ class _Shown:
 _STRANGER = "must be a client or queue of the workload, got "
 
 
-def _set_aside(number: int, row: LogRow) -> QuarantinedRow:
+def _quarantine(number: int, row: LogRow) -> QuarantinedRow:
     reason = _STRANGER + row.client
     values = json.dumps(row._asdict(), separators=(",", ":"), ensure_ascii=False)
     return QuarantinedRow(number, "client", reason, values[:500])

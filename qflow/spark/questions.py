@@ -22,7 +22,7 @@ SUMMED = ("rows", "quarantined", "duplicates", "missing", "gaps", "unjudged", "b
 _COUNTS = {"findings": "finding", "times_on": "flow_on", "held": "held", "times_blocked": "blocked"}
 
 _IS_COUNT = "kind = 'finding' AND finding IN ('max_depth', 'dropped', 'differs', 'reports')"
-"""Findings that say only what the engine counted; a log without a fault has them, too."""
+"""Findings that only report the engine's counts; a log without a fault has them as well."""
 
 
 def spans(results: DataFrame, kind: str) -> DataFrame:
@@ -148,7 +148,7 @@ class Summary(NamedTuple):
     """The largest share of its log's time for which a queue was ON."""
     offenders: Sequence[Any]
     blame: Sequence[Any]
-    """Whose transfers were held by which queue, and for how long."""
+    """Held transfers by producer and queue, with the durations."""
     findings: Sequence[Any]
     """Findings that break a rule."""
 

@@ -46,7 +46,7 @@ def find_java() -> str | None:
             of_path = str(Path(on_path).resolve().parent.parent) if on_path and home else None
             return home if place == "JAVA_HOME" else of_path
         if java:
-            found.append(f"{place} has Java {version or 'of an unknown version'}")
+            found.append(f"{place} has Java of {version or 'an unknown version'}")
     wheel = _wheel_java()
     if wheel is None:
         has = f"; {' and '.join(found)}" if found else ""
@@ -258,7 +258,7 @@ def _require_settings(there: SparkSession, wanted: dict[str, str]) -> SparkSessi
         found = there.conf.get(name, None)
         if found != value:
             raise RefusalError(
-                f"{name}={value} was asked for, and the session that is there has {found or 'none'}: set it "
-                "there, or end that session"
+                f"{name}={value} is required, but the existing session has {found or 'none'}: set it there, "
+                "or end that session"
             )
     return there

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LARGEST_COMPONENT = 5_000_000
-"""A component with more rows is left out of what needs them all in memory, about 1 kB each."""
+"""A component with more rows is excluded from steps that hold them all in memory, about 1 kB each."""
 
 
 class TooLarge(NamedTuple):

@@ -59,13 +59,13 @@ LAKE = Schema(
     component="string",  # source/queue: the least name among the queues that belong together.
     **Schema.of(LakeRow),
 )
-"""Rows of a lake; the first row of each component is its begin, with its workload, the last its end."""
+"""Rows of a lake; each component's first row is its begin, with its workload, and its last row its end."""
 
 KEYS = Schema(
     day="string",  # The day that the rows belong to, as 2026-11-27, or undated.
     part="string",  # Digest of the inputs, number of this part, total of parts.
 )
-"""The columns by which a table grows, after its own."""
+"""The columns that partition a growing table, after its own columns."""
 
 QUARANTINE = Schema(source="string", **Schema.of(QuarantinedRow))
 """Quarantined rows, each with its log and the reason; row 0 is the log as a whole."""
@@ -131,7 +131,7 @@ class Advice(NamedTuple):
 
 
 ADVICE = Schema.of(Advice)
-"""Recommended settings of each queue, with the evidence."""
+"""The recommended settings of each queue, with the evidence."""
 
 
 def tuples(batch: Any, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
@@ -192,7 +192,7 @@ FORMAT = "parquet"
 """The default format of a table; others that the session has, such as ``delta``, can be named."""
 
 NO_DAY = "undated"
-"""The day of what belongs to none."""
+"""The day of results without a day."""
 
 _DONE = "-done"
 """The end of the name of a run's last part, a row with the digests of the runs that it replaces."""
@@ -305,7 +305,7 @@ class GrowingTable:
         for name, kind in table.items():
             got = types.get(name)
             if got != kind:
-                found = "missing" if got is None else f"of type {got}"
+                found = "missing" if got is None else f"type {got}"
                 raise RefusalError(
                     f"{self.place}: {what} the column {name} of type {kind}, here it is {found}; "
                     "what another version wrote has to be made again, in a new folder"

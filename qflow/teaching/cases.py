@@ -47,7 +47,7 @@ _SEEN_AT_ONCE = {
     "queue.query",
     "exchange.bind",
 }
-"""Commands that show nothing of their own: they happen with the one before."""
+"""Commands without a row of their own: they belong to the command before."""
 
 
 def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
@@ -92,7 +92,7 @@ def show_verdict(
     parts, buttons = [widgets.HTML(words), hints.text, widgets.HBox()], [hints.button]
     if exercise.lab and not is_hint_shown:
         button = widgets.Button(description=_SHOW, layout={"width": "auto"}).add_class("qf-case")
-        button.tooltip = f"What the broker does: {exercise.call(case)}"
+        button.tooltip = f"The broker's behaviour: {exercise.call(case)}"
         opened = widgets.VBox()
         button.on_click(lambda _: _open_or_close(button, opened, exercise, case, answer))
         buttons.append(button)
@@ -114,7 +114,7 @@ def _open_or_close(button: Any, box: Any, exercise: Exercise, case: tuple[Any, .
     except RefusalError as error:
         box.children = (write(html.escape(str(error))),)
         return
-    head = f"<p>What the broker does: <code>{html.escape(exercise.call(case))}</code></p>"
+    head = f"<p>The broker's behaviour: <code>{html.escape(exercise.call(case))}</code></p>"
     box.children, button.description = (write(head), lab), _CLOSE
 
 

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from qflow.labs.picture import Comparison, Picture
 
 _Found = tuple[bool, Mapping[str, object]]
-"""Whether a run meets the goal, and the numbers of what it did."""
+"""Whether a run meets the goal, and the run's figures."""
 
 _MANY = 10
 """Times that a nervous gate turns ON."""
 _IDLE, _WAITED = 95, 50
-"""Percent of the time: more of it without work, and so much or more waiting."""
+"""Percentages of the time: idle for more than the first, waiting for at least the second."""
 
 
 @dataclass(frozen=True)

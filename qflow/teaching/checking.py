@@ -178,7 +178,7 @@ def _name_part(exercise: Exercise, seen: Sequence[Any]) -> str:
         for number, part in enumerate(exercise.parts):
             if all(are_alike(value, wanted[number]) for value, wanted in chosen):
                 return f"Yours is {part}{where}. "
-    return "Yours is none of them. "
+    return "Your answer matches none of these. "
 
 
 def _describe_difference(exercise: Exercise, case: tuple[Any, ...], seen: Any, wanted: Any) -> str:
@@ -239,12 +239,12 @@ def _describe_effort(entry: learner.Entry) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _lay_out_solutions(folder: Path) -> int:
+def _write_solutions(folder: Path) -> int:
     """Copy the solutions, which learners' folders do not hold, to a folder of their own."""
     if folder.exists():
-        raise RefusalError(f"{folder} is there already, and what is in it may be yours; rename or delete it.")
+        raise RefusalError(f"{folder} exists already, and its files may be yours; rename or delete it.")
     shutil.copytree(kit_path("exercises") / "solutions", folder)
-    print(f"The solutions lie in {folder}.")
+    print(f"The solutions are in {folder}.")
     return 0
 
 
@@ -259,7 +259,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "action",
         nargs="?",
         choices=("progress", "solutions"),
-        help=f"progress, if not given; solutions lays them out in ./{_SOLUTIONS}, for who teaches",
+        help=f"progress by default; solutions writes them to ./{_SOLUTIONS}, for teachers",
     )
     add_json(parser)
 
@@ -267,7 +267,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow exercises``; return the exit status."""
     if chosen.action == "solutions":
-        return _lay_out_solutions(Path(_SOLUTIONS).absolute())
+        return _write_solutions(Path(_SOLUTIONS).absolute())
     if not chosen.json:
         show_progress()
         return 0

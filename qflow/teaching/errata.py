@@ -42,7 +42,7 @@ PAGES = {
 """Pages by name, with their headings, in the order of the data."""
 
 Step = tuple[str, object, object]
-"""What was done, what was seen, and what has to be seen."""
+"""The action, the observation, and the expected observation."""
 
 
 class _Observation(NamedTuple):
@@ -125,8 +125,8 @@ def pose_page(page: str) -> dict[str, Any]:
     sentences = [{"from": one.document, "text": one.sentence} for one in errata(page)]
     mistakes, needed = _count_mistakes(page)
     rule = (
-        f"{mistakes} of these {len(sentences)} are wrong. Each of them that you mark is a point, each true "
-        f"one costs {_COST}; {needed} points win."
+        f"{mistakes} of these {len(sentences)} are wrong. Each wrong one that you mark is a point, each "
+        f"true one costs {_COST}; {needed} points win."
     )
     return {"heading": PAGES[page], "rule": rule, "sentences": sentences}
 

@@ -48,7 +48,7 @@ class _ErrataGame(anywidget.AnyWidget):
         self.score = score_page(self._name, len(marked & mistakes), len(marked - mistakes))[1]
 
     def __repr__(self) -> str:
-        heading = f"{self.page['heading']}: which of these sentences are wrong?"
+        heading = f"{self.page['heading']}: which sentences are wrong?"
         numbered = enumerate(self.page["sentences"], 1)
         lines = [f"{number}. {one['text']} ({one['from']})" for number, one in numbered]
         return "\n".join([heading, *lines, self.page["rule"]])

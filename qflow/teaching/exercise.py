@@ -32,10 +32,10 @@ _Sign = Callable[[Any], bool]
 """Whether a value that a learner's function returned shows a misconception."""
 
 _Idea = Answer | tuple[Answer, _Sign]
-"""A misconception: how a learner who holds it answers, and the sign of it, if there is one."""
+"""A misconception: the answer of a learner who holds it, and its sign, if any."""
 
 FINE = "fine"
-"""The outcome of an answer to a design task when everything that was asked for holds."""
+"""The outcome of an answer to a design task that meets every requirement."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def exercise(
 
 
 design_task = partial(exercise, is_task=True)
-"""Makes an exercise of a function that says what comes of an answer in a case: FINE, or what is wrong."""
+"""Makes an exercise of a function that judges an answer in a case: FINE, or a fault."""
 
 
 def are_alike(mine: Any, theirs: Any) -> bool:

@@ -91,7 +91,7 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
         # Read again for each entry: other notebooks of this learner write to the same file.
         everything = _read_all()
         if everything is None:
-            _set_aside(file)
+            _quarantine(file)
             everything = {}
         everything[kind] = {**everything.get(kind, {}), name: entry}
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def _read_all() -> dict[str, Any] | None:
     return found
 
 
-def _set_aside(file: Path) -> None:
+def _quarantine(file: Path) -> None:
     names = (file.with_name(f"{file.stem}.damaged{number}{file.suffix}") for number in ("", *range(2, 1000)))
     aside = next(name for name in names if not name.exists())
     os.rename(file, aside)

@@ -35,17 +35,17 @@ CERTAINTIES: dict[str, str] = {
 """How sure a rule is; the strongest evidence counts."""
 
 SOURCES: dict[str, str] = {
-    "recording": "recorded from the real broker; names are those of `data/recordings/scenarios` "
-    "(`m2-`: of the second collection)",
+    "recording": "recorded from the real broker; the names are files of `data/recordings/scenarios` (`m2-`: "
+    "the second collection)",
     "live broker": "an experiment with the real broker, qpidd 1.40.0, over AMQP 0-10, for LNK over AMQP 1.0",
     "broker source": "the C++ broker's source; a file without a folder is in `src/qpid/broker`",
     "broker tests": "the test suites of the broker's project",
-    "broker history": "the history of its source: what an older release did",
+    "broker history": "the history of its source: the behaviour of an older release",
     "client source": "the source of qpid-python, qpid-cpp's client or the tools",
     "flow control document": "the manual's chapter *Producer Flow Control*",
     "message group document": "the manual's chapter *Using Message Groups*",
-    "QPID-2935": "the ticket by which flow control was made, its comments and attachment",
-    "Java broker documents": "what is public about the Java broker's flow control",
+    "QPID-2935": "the ticket that introduced flow control, with its comments and attachment",
+    "Java broker documents": "public sources on the Java broker's flow control",
     "AMQP 0-10": "the specification",
     "qflow": "a decision of this project",
 }

@@ -39,7 +39,7 @@ GROUP = "group"
 """The application header that names a message's group on a :class:`Trial`."""
 
 _recorded: ContextVar[list[Trace | Run] | None] = ContextVar(
-    "what the benches made meanwhile do", default=None
+    "the actions on the trials made meanwhile", default=None
 )
 
 

@@ -46,19 +46,19 @@ def add_arguments(subparsers: Any) -> None:
     actions = trace.add_subparsers(dest="action", metavar="ACTION", required=True)
     info = actions.add_parser(
         "info",
-        help="say what is in a trace, and which rows make no sense",
-        description="Say what is in a trace; status 1 if a row makes no sense.",
+        help="summarise a trace, and list its invalid rows",
+        description="Summarise a trace; status 1 if a row is invalid.",
     )
     info.add_argument("files", nargs="+", metavar="FILE", help="a trace")
-    add_json(info, "what is in each file")
+    add_json(info, "a summary of each file")
     info.add_argument("--quarantine", metavar="OUT.jsonl", help="write the rows that make no sense to a file")
     replay = actions.add_parser(
         "replay",
-        help="give a trace's commands to the engine and compare what it does",
+        help="replay a trace's commands on the engine and compare the events",
         description="Give a trace's commands to the engine; status 0 if its own events come back.",
     )
     replay.add_argument("file", metavar="FILE", help="a trace")
-    replay.add_argument("-o", "--output", metavar="OUT", help="write what the engine did as a trace")
+    replay.add_argument("-o", "--output", metavar="OUT", help="write the engine's events as a trace")
     add_json(replay)
     _add_why(actions)
     _add_broker_log(actions)

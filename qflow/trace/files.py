@@ -65,7 +65,7 @@ class Quarantine(list[QuarantinedRow]):
         count = "1 row was" if len(self) == 1 else f"{len(self)} rows were"
         shuffled = sum(entry.reason.startswith(_BACK) for entry in self) > 1
         help_ = "; the rows look shuffled: sort them by seq and try again" if shuffled else ""
-        return f"{count} set aside; {self[0].text()}{help_}"
+        return f"{count} quarantined; {self[0].text()}{help_}"
 
     def write(self, path: str | Path) -> None:
         """Write the table as JSON lines: row, column, reason, values."""
@@ -372,7 +372,7 @@ def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:
         raise TraceError("the file holds no trace: it is empty, or cut off in its first line")
     # With a header the number of rows tells what is missing; without one, only the damage does.
     if line is None and checker.trace.expected is None:
-        checker.refuse(number + 1, "", "the file is cut off in the midst of what was packed", "")
+        checker.refuse(number + 1, "", "the file ends within its compressed data", "")
     checker.finish()
     return checker
 

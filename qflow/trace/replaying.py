@@ -85,7 +85,7 @@ def trace_of(run: Run) -> Trace:
 
 
 _FLAGS = ("pipelined", "sync")
-"""What a command's detail holds besides its arguments: how it was sent (RF-08, CM-05)."""
+"""The keys of a command's detail besides its arguments: its manner of sending (RF-08, CM-05)."""
 
 
 class Step(NamedTuple):

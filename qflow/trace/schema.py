@@ -170,7 +170,7 @@ _MARKS: dict[str, Callable[[Any], object]] = {
 
 FORMAT = "qflow trace 1"
 KINDS: Mapping[str, str] = {**COMMANDS, **EFFECTS, **CLIENT_EVENTS}
-"""Every kind of row, and what it means."""
+"""Every kind of row, with its meaning."""
 
 
 class TraceError(QflowError, ValueError):

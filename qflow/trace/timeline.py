@@ -100,7 +100,7 @@ class Timeline:
             # What the replay leaves behind is large, and the first seek should not have to clear it away.
             gc.collect()
         self.index = RowIndex(trace)
-        """The rows by what they are about."""
+        """The rows by subject."""
         self._live: Broker | None = None
         self._given = -1
 
@@ -285,7 +285,7 @@ _UNCHANGING: tuple[type[Any], ...] = (Frozen, Selector)
 """What never changes is shared by all states and all brokers restored from them."""
 
 _NUMBERED: tuple[type[Any], ...] = (Restorable, Selector)
-"""What a packed state refers to by its number."""
+"""The objects that a packed state refers to by number."""
 
 FIXED: dict[type[Any], tuple[str, ...]] = {
     QueuedMessage: ("transfer", "position", "group"),

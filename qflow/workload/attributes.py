@@ -14,10 +14,10 @@ from qflow.qflow_error import QflowError
 
 Check = Callable[[Any], bool]
 Rules = tuple[tuple[str, Check, str], ...]
-"""Attribute, check, and what is allowed in words."""
+"""Attribute, check, and the allowed values in words."""
 
 LARGEST_NUMBER = 10**12
-"""No number of a workload is larger: what is counted of a run in microseconds or bytes fits 64 bits."""
+"""No number of a workload is larger: a run's totals in microseconds or bytes then fit 64 bits."""
 
 LONGEST_NAME = 255
 """Bytes of UTF-8: what AMQP 0-10 has for the name of a queue, an exchange or a key (str8)."""

@@ -41,13 +41,13 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 PATIENCE = 0.1
-"""Seconds that a worker has to leave what it is at, when it is of no more use."""
+"""Seconds that an obsolete worker has to finish its item."""
 
 _QUESTION = 0.04
 """Seconds that a question takes, as far as that can be known."""
 
 Answer = tuple[bool, Any, float] | None
-"""Whether an item was done, what it gave or its error, and how many seconds it took; None: this was all."""
+"""Whether an item succeeded, its result or error, and its duration in seconds; None: the end of all items."""
 
 _DROP = getattr(signal, "SIGUSR1", None)
 

@@ -41,10 +41,10 @@ from qflow.workload.attributes import (
 from qflow.workload.network import Network
 
 INFERRED = "inferred"
-"""Key of a workload file under which a recorder says what it inferred, and from what."""
+"""The key of a workload file for a recorder's inferred values, with their evidence."""
 
 NOT_SEEN_DECLARED = {"qflow.arguments": "unknown"}
-"""Argument of a queue of which nothing recorded says how it was declared: its thresholds are unknown."""
+"""Argument of a queue whose declaration was not recorded: its thresholds are unknown."""
 
 SETUP = "setup"
 """Name of the session that declares the queues; no client may have it."""

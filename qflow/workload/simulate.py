@@ -30,13 +30,14 @@ CLIENT_EVENTS: dict[str, str] = {
     "client.release": "a consumer with a network releases",
     "client.reject": "a consumer with a network rejects",
     "client.deliver": "a message reaches a consumer with a network",
-    "client.differs": "a replayed log does what the engine's clients cannot; detail: logged, engine",
+    "client.differs": "a replayed log has an event that the engine's clients cannot cause; detail: logged, "
+    "engine",
 }
 """Kinds of event that only clients can report: the broker does not know a window (CAP-01)."""
 
 
 _PART = 5 * SECOND
-"""Microseconds of virtual time of which the events of a run are in memory, if it is not to keep them."""
+"""The events of this many microseconds of virtual time are in memory, in a run that does not keep them."""
 
 _SLICE = SECOND // 10
 """Microseconds of virtual time between two looks at whether a run is to stop; longer in very long runs."""
@@ -48,7 +49,7 @@ MOST_MESSAGES = 1_000_000
 """How many messages may be expected of a run without a limit; ten events each, they take some gigabytes."""
 
 MOST_ACTS = 5 * MOST_MESSAGES
-"""How many sends and settlements a run may turn out to have: what is released comes again and again."""
+"""The most sends and settlements of a run: a released message may come again and again."""
 
 
 @dataclass(frozen=True, slots=True)

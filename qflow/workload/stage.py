@@ -19,7 +19,7 @@ GRACE = 10 * SECOND
 """After the last message was due, clients have this long to catch up and drain the queues."""
 
 UNLIMITED: Final = 1 << 60
-"""So many messages, or acts of clients, as no run ever has."""
+"""A number of messages, or acts of clients, that no run reaches."""
 
 
 class Stage:
@@ -118,7 +118,7 @@ class Stage:
 
 
 _MANY_OBJECTS = 50_000
-"""Objects of a run from which on it is worth to keep the collector's next walk away from them."""
+"""The number of a run's objects that justifies hiding them from the collector's next walk."""
 
 
 @contextmanager

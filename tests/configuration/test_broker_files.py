@@ -30,9 +30,11 @@ FILES = {
         "async-queue-events=no\njfile-size-pgs=24\nnum-jfiles=8\ncluster-mechanism=ANONYMOUS\n"
         "max-connections-per-user=0\n",
         [
-            "Bad argument: |async-queue-events=no|  (of an older release)",
-            "Bad argument: |cluster-mechanism=ANONYMOUS|  (of clustering, which went between 0.18 and 0.20",
-            "|max-connections-per-user=0|  (of an older release; 1.40 has connection-limit-per-user",
+            "Bad argument: |async-queue-events=no|  (an option of an older release)",
+            "Bad argument: |cluster-mechanism=ANONYMOUS|  (an option of clustering, removed between 0.18 "
+            "and 0.20",
+            "|max-connections-per-user=0|  (an option of an older release; 1.40 has "
+            "connection-limit-per-user",
         ],
     ),
     "with every kind of fault": (

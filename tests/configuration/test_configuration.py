@@ -319,11 +319,11 @@ EFFECTIVE = [
     ),
     (
         "--max-queue-count=1000 --flow-stop-count=900 --flow-resume-count=500 --max-queue-size=0",
-        "Producers are held above 900 messages, and go on below 500 messages. [FC-14, FC-16]",
+        "Producers are held above 900 messages, and resume below 500 messages. [FC-14, FC-16]",
     ),
     (
         "--max-queue-count=100 --flow-stop-count=0",
-        f"Producers are held above {DEFAULT_STOP} bytes, and go on below 70 messages and "
+        f"Producers are held above {DEFAULT_STOP} bytes, and resume below 70 messages and "
         f"{DEFAULT_RESUME} bytes. [FC-14, FC-16]",
     ),
     *(

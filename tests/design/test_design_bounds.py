@@ -192,7 +192,7 @@ def test_arguments_that_the_broker_refuses_are_refused_in_its_words():
 
 
 def test_nothing_is_said_of_the_alternatives_of_flow_control():
-    with pytest.raises(DesignError, match="as it was shipped; this queue has 'watermark'"):
+    with pytest.raises(DesignError, match="as shipped; this queue has 'watermark'"):
         judge("q", {"qpid.max_count": 9}, {"C1": TrafficSource(1)}, BrokerOptions(flow_control="watermark"))
 
 

@@ -402,7 +402,7 @@ def test_a_sizing_from_a_blocked_producers_log_says_for_which_demand_it_holds():
     made = replace(recommend(orders(), message_limit=60, slo="depth < 5000"), bounds=bounds)
     said = recommendation_text(made, made.capacities)
     assert said.startswith("these settings keep all goals for the least demand that the log shows (in ")
-    assert "thresholds are safe for any, costs and goals are those of the least" in said
+    assert "thresholds are safe for any demand, costs and goals hold for the least" in said
     assert (
         "\n  C1: at least 280.4 a second; its window was full 80 % of the time, and it never caught" in said
     )

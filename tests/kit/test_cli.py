@@ -110,7 +110,7 @@ class TestRefusals:
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in hidden else real(name))
         assert refusal(capsys, "lab") == (
             "qflow: JupyterLab and anywidget are not installed here; "
-            f"install what is missing with: {install_command('lab')}\n"
+            f"install the missing packages with: {install_command('lab')}\n"
         )
 
     def test_an_unknown_chapter(self, capsys, tmp_path):
@@ -167,7 +167,7 @@ class TestWhichFolder:
         assert launch._find_chapters("mine")[0] == away / "mine"
         assert (away / "mine" / "01-thresholds.ipynb").exists()
         monkeypatch.chdir(chapters)
-        assert launch._find_chapters(None) == (chapters, [f"The chapters lie in {chapters}."])
+        assert launch._find_chapters(None) == (chapters, [f"The chapters are in {chapters}."])
 
     def test_in_a_checkout(self, away, tmp_path, monkeypatch):
         checkout = tmp_path / "checkout"

@@ -160,6 +160,6 @@ def test_the_alternatives_of_flow_control_are_shown_too(option, formats):
 @pytest.mark.parametrize(("package", "method"), [("pandas", "to_pandas"), ("pyarrow", "to_arrow")])
 def test_without_the_package_the_cure_is_named(package, method, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    words = f"this needs {package}, which is not installed; this brings it: pip install {package}"
+    words = f"this needs {package}, which is not installed; to install it: pip install {package}"
     with pytest.raises(ImportError, match=words):
         getattr(qf.Table([{"a": 1}]), method)()

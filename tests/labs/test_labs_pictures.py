@@ -200,7 +200,7 @@ def test_who_waits_beside_a_free_group_is_told():
     fetched.settle("c1", "accept")
     assert not any("MG-13" in claim for claim in group_picture(fetched).claims), "c1 has fetched its one"
     fetched.settle("c2", "accept")
-    said = "c2 waits with free credit although group A is free: nothing woke it (MG-13)."
+    said = "c2 waits with free credit although group A is free: nothing has woken it (MG-13)."
     assert group_picture(fetched).claims[-1] == said
     table = GroupTable("AAAA", prefetch=(1, 1))
     assert table.holds("c2") == []

@@ -294,7 +294,7 @@ def test_choosing_a_state_loads_its_history():
     assert lab.scene.answer["links"][0]["text"].startswith("q has been ON since")
     assert "purge:q" in dict(lab.scene.actions)
     ask(lab, ask="fork", action="leave:C1", time=200_000, back=0, frame=4)
-    assert list(lab.picture.pictures) == ["as it was", "C1 goes away (clients repeat what was recorded)"]
+    assert list(lab.picture.pictures) == ["as it was", "C1 goes away (clients act as recorded)"]
     nodes = lab.states.graph["nodes"]
     assert len(nodes) == len(lab.space.states.graph)
     json.dumps(lab.states.graph)

@@ -148,7 +148,7 @@ def test_a_purge_in_a_strip_is_shown_as_a_strip_beside_it(live):
     run = live.run
     live.page.locator(".qf-fork").select_option("purge:busy")
     live.await_run(run)
-    names = ["as it was", "busy is purged\n(clients repeat what was recorded)"]
+    names = ["as it was", "busy is purged\n(clients act as recorded)"]
     assert live.page.locator(".qf-view-name").all_inner_texts() == names
     live.show(10**6)
     states = "cells => cells.map(one => one.dataset.state)"

@@ -125,7 +125,7 @@ def test_the_case_that_failed_is_played():
     code = "def on_and_off(*all): return 3"
     assert verdict(code)["shows"]
     shown = verdict(code, shows=True)
-    assert shown["lines"] == ["What the broker does: on_and_off(limit=1000, stop=900, resume=500)"]
+    assert shown["lines"] == ["The broker's behaviour: on_and_off(limit=1000, stop=900, resume=500)"]
     assert shown["picture"].startswith('<div class="qflow-stored">')
     code = code.replace("on_and_off", "session_plan")
     refused = verdict(code, "exercises/08-several-queues/session_plan", shows=True)

@@ -317,7 +317,7 @@ def test_it_ends_with_the_command_and_leaves_nothing(folder):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, *command], cwd=folder.parent, **pipes) as running:
         room, screen, end = (running.stdout.readline() for _ in range(3))
-        assert end == "Ctrl-C closes the class; nothing of it is kept.\n"
+        assert end == "Ctrl-C closes the class and deletes its guesses.\n"
         port, screen = re.search(r":(\d+)/$", room)[1], re.search(r"(/class/\S+)$", screen)[1]
         served = SimpleNamespace(server_port=int(port), address=f"127.0.0.1:{port}")
         for path, said in (("/class/said", report(1, name="Ada", guesses=[guess(901)])), (screen, {"go": 0})):

@@ -142,7 +142,7 @@ def test_the_learners_folder_has_them_and_every_link_leads_somewhere(tmp_path):
 
 def test_a_second_layout_changes_nothing(tmp_path):
     lay_out_all(tmp_path)
-    assert lay_out_all(tmp_path) == [f"The chapters lie in {tmp_path}."]
+    assert lay_out_all(tmp_path) == [f"The chapters are in {tmp_path}."]
 
 
 def test_pages_that_a_wheel_carries_are_taken_as_they_are(tmp_path):

@@ -180,7 +180,7 @@ def test_after_a_restart_of_the_broker_its_statistics_come_again(tmp_path):
         wait_until(lambda: statistics(out), "the broker's statistics")
     tap.wait_for("recording: no statistics of the broker: ")
     with serve(QUEUE, port=port):
-        tap.wait_for("recording: the broker's statistics come\n")
+        tap.wait_for("recording: the broker sends statistics\n")
         wait_until(lambda: "the broker's statistics come again" in finding_texts(out), "they come again")
         tap.stop()
     assert any(text.startswith("without the broker's statistics: ") for text in finding_texts(out))

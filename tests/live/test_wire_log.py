@@ -231,7 +231,7 @@ def test_browsing_and_management_are_not_in_the_log():
     wire.transfer(CLIENT, 2, message("request"))
     wire.transfer(BROKER, 1, message("answer"))
     assert wire.rows() == [] and wire.log.book.clients == {}
-    assert "'link-0' only browses 'orders': what it reads is not in the log" in wire.log.book.findings
+    assert "'link-0' only browses 'orders': its deliveries are not in the log" in wire.log.book.findings
 
 
 def test_exchanges_have_a_client_for_each_subject_and_subscriptions_their_queues():
@@ -275,8 +275,8 @@ def test_the_group_is_the_application_property_of_the_queues_group_header():
     ("product", "answers", "is_qpid_cpp", "unknown"),
     [
         ("qpid-cpp", True, True, ""),
-        ("qpid-cpp", False, True, "nothing shows what it was declared with"),
-        ("", False, None, "nothing shows what it was declared with"),
+        ("qpid-cpp", False, True, "its declaration is unknown"),
+        ("", False, None, "its declaration is unknown"),
         ("RabbitMQ", False, False, "the broker is RabbitMQ 1.40.0, whose brake is not that of Qpid's C++"),
     ],
 )

@@ -194,7 +194,7 @@ def test_columns_that_could_be_meant_or_are_foreign_say_what_helps(tmp_path):
     path.write_text("ts,@timestamp,client,event,queue,label\n1,1,p,transfer,q,p-1\n")
     with pytest.raises(LogError, match="two columns for time: 'ts' and '@timestamp'; say which, time=ts$"):
         ClientLog.load(path, "")
-    with pytest.raises(LogError, match="what foreign columns mean is said by --map, in code by columns="):
+    with pytest.raises(LogError, match="--map explains foreign columns, in code columns="):
         ClientLog.load(path)
     assert len(ClientLog.load(path, "time=ts").rows) == 1
 
@@ -245,9 +245,7 @@ def test_rows_that_number_themselves_may_be_shuffled(tmp_path):
 def test_an_unknown_word_says_how_words_are_given(tmp_path):
     _, quarantine = ClientLog.read(written(tmp_path / "log.csv", (1, 2)), "time=when")
     assert quarantine[0].column == "action"
-    assert quarantine[0].reason.endswith(
-        "got 'sent'; --map 'event=COLUMN:{WORD=EVENT,…}' says what a word means"
-    )
+    assert quarantine[0].reason.endswith("got 'sent'; --map 'event=COLUMN:{WORD=EVENT,…}' explains a word")
 
 
 def own(path, start, step, number=1200):
@@ -292,7 +290,7 @@ def test_the_import_says_what_it_guessed_and_what_that_changes(tmp_path, capsys)
         "(it would be 3000 s in seconds, 0.003 s in microseconds, 3e-06 s in nanoseconds: "
         "time=COLUMN:UNIT says which)"
     )
-    assert "producers.shop.capacity: not seen: no row says what was completed" in lines[-1]
+    assert "producers.shop.capacity: not seen: no row shows a completion" in lines[-1]
 
 
 @pytest.fixture(scope="module")

@@ -204,7 +204,7 @@ def lose_reports(bench: Bench, ahead: int = 0) -> Sender:
     return sender
 
 
-UNASKED = "nothing is held, and the broker was not asked for a report"
+UNASKED = "nothing is held, and the client requested no report"
 
 
 @pytest.mark.parametrize(

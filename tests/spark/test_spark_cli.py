@@ -183,7 +183,7 @@ def test_a_report_on_a_day_is_one_page_with_its_charts(capsys, tmp_path, spark):
     text = page.read_text()
     assert "<q>" not in text and "&lt;q&gt;" in text and "held 4 transfers" in text
     # Each log has one that rows are missing at its begin, and two of its accepts.
-    assert "6 findings." in text and text.count("what was delivered to the client and is not settled") == 4
+    assert "6 findings." in text and text.count("an unsettled delivery to the client") == 4
     charts = [ElementTree.fromstring(part.split("</div>")[0]) for part in text.split('qflow-wide">')[3:]]
     assert len(charts) == 3 and all("monday/" in "".join(chart.itertext()) for chart in charts)
     assert "there are no results of 2026-11-27, but of undated" in refused(

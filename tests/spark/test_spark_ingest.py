@@ -119,7 +119,7 @@ def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):
     # Rows of strangers are rows: they are set aside, and the audit of other logs goes on.
     strangers = [row._replace(client="stranger") for row in GOOD]
     report = make_lake(spark, [write_log(log, strangers)], tmp_path / "lake")
-    assert report.set_aside == len(GOOD)
+    assert report.quarantined == len(GOOD)
 
 
 def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):

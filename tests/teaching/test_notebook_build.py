@@ -164,7 +164,7 @@ class TestCheck:
         copy.source.write_text(source)
         status, complaint = check(copy, capsys)
         assert status == 1
-        assert f"is not what its source says: {said}; build it again with: " in complaint
+        assert f"differs from its source: {said}; build it again with: " in complaint
         assert "python -m qflow.maintain notebooks build 01-tiny" in complaint
 
     def test_a_missing_notebook(self, copy, capsys):
@@ -181,7 +181,7 @@ class TestCheck:
         [
             ("{", "", "cannot be read as a notebook"),
             ('"execution_count": 5', '"execution_count": null', "never run"),
-            ('"name": "python"\n', '"name": "python",\n "version": "3"\n', "what a run by hand leaves"),
+            ('"name": "python"\n', '"name": "python",\n "version": "3"\n', "traces of a run by hand"),
         ],
     )
     def test_another_notebook(self, copy, capsys, part, other, said):

@@ -59,7 +59,7 @@ def test_every_path_name_and_command_exists(root, page):
                 pkgutil.resolve_name(re.sub(r"^qf\b", "qflow", called))
             except ImportError as error:
                 # The name is there; what it stands on comes with an extra.
-                assert "is not installed; this brings it: " in str(error)
+                assert "is not installed; to install it: " in str(error)
         if span.startswith("python -m qflow.maintain "):
             command._parser().parse_args(span.split()[3:])
 

@@ -207,7 +207,7 @@ WRONG: dict[str, dict[str, Callable[..., Any]]] = {
         "": lambda limit, stop, resume: (round(limit * stop / 100), int(limit * resume / 100)),
     },
     "completed_after_purges": {
-        "one queue letting go is enough": purges(
+        "one queue's release is enough": purges(
             lambda stops, n, gone: all(n <= s for s in stops.values()) or any(n > stops[q] for q in gone)
         ),
         "all queues or nothing": purges(

@@ -236,7 +236,7 @@ def group_freed(r, labels, client, time):
     )
 
 
-def let_go(r, queue, time, count):
+def released_at_once(r, queue, time, count):
     """Count what is let go of between a turn and the next command."""
     kinds = [row[1] for row in r.rows]
     turns = [n for n, row in enumerate(r.rows) if row[:3] == (us(time), "flow_resumed", queue)]
@@ -361,7 +361,7 @@ CLAIMS = [
      lambda r, label, queue, name, time: r.holder[queue, label] == name
      and r.past("acquired", queue=queue, message=label)[-1][0] == us(time)),
     (f"{L} is on {W}, available (?:and first in line|behind {N} others?)", available),
-    (f"{L} was given back at {T}, when .+; it took its old place",
+    (f"{L} was released at {T}, when .+; it took its old place",
      lambda r, label, time: r.past("requeued", message=label)[-1][0] == us(time)),
     (f"{L} has not been sent yet; {W} sends it at {T}, by its own decision",
      lambda r, label, name, time: next_of(r, "message.transfer", time, session=name, message=label)),
@@ -369,7 +369,7 @@ CLAIMS = [
      lambda r, label, time: r.past("completed", message=label)[0][0] == us(time)
      and not r.past("held", message=label)),
     (f"Transfer {L} was held from {T} and has been complete since {T}, when {W} let it go", was_held),
-    (f"{W} turned OFF at {T} and let go of {N} transfers? at once", let_go),
+    (f"{W} turned OFF at {T} and released {N} transfers? at once", released_at_once),
     (f"{L} went to {W}, which was not ON then", went),
     (f"{L} went to {W}, without flow control", lambda r, label, queue: not r.past("held", message=label)),
     (f"{W} has {N} messages? and no flow control",

@@ -327,7 +327,7 @@ def test_a_bad_row_is_set_aside_with_row_column_and_reason_and_good_rows_are_kep
     assert len(kept) == len(trace) - 1 == kept.expected - 1
     with pytest.raises(TraceError) as caught:
         load_trace(tmp_path / "bad.jsonl")
-    assert str(caught.value).startswith(f"bad.jsonl: 1 row was set aside; {text}")
+    assert str(caught.value).startswith(f"bad.jsonl: 1 row was quarantined; {text}")
     assert "\n" not in str(caught.value)
 
 

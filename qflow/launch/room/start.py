@@ -65,7 +65,7 @@ def _compare(made):
     )
     if pythons:
         command = "py -%s start.py" if os.name == "nt" else "python%s start.py"
-        said += "\nIf such a Python is here, too, start with it: %s" % (command % pythons[-1])
+        said += "\nIf this machine has such a Python, start with it: %s" % (command % pythons[-1])
         said += "\nIf not, ask your teacher for an installer of Python %s, or open the site." % pythons[-1]
     else:
         said += "\nAsk your teacher for the address of the site, and open that."

@@ -57,7 +57,7 @@ def _sum(changes: list[tuple[int, bool]], end: int | None) -> int:
     misconceptions={
         "only what has ended counts": lambda lines, queue: _sum(_changes(lines, queue), None),
         "every line is about this queue": lambda lines, queue: _sum(_changes(lines, ""), _second(lines[-1])),
-        "from the first ON to the last OFF": lambda lines, queue: max(
+        "the time between the first ON and the last OFF": lambda lines, queue: max(
             (_second(lines[-1]) if is_on else second for second, is_on in _changes(lines, queue)), default=0
         ) - min((second for second, _ in _changes(lines, queue)), default=0),
         "how often, not how long": lambda lines, queue: sum(is_on for _, is_on in _changes(lines, queue)),

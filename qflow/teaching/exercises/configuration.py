@@ -176,7 +176,7 @@ def _tool_line(answer: Answer, queue: str, limit: int, stop: int, resume: int) -
         return declaration
     on, off = trial.turns(queue, limit)
     if declaration.arguments.get("qpid.max_count") != limit:
-        return "the queue has not the limit in messages that was asked for"
+        return "the queue lacks the required limit in messages"
     return FINE if (on, off) == (stop + 1, resume - 1) else f"ON at {on} and OFF at {off} messages"
 
 
@@ -259,7 +259,7 @@ def _switched_off(answer: Answer, limit: int, volume: int) -> str:
         if code != 506:
             return f"the limit in {unit} is gone: nothing is refused any more"
         if trial.depth("q") != min(limit, volume // size):
-            return f"the limit in {unit} is not the one that was asked for"
+            return f"the limit in {unit} differs from the required one"
     return FINE
 
 

@@ -59,7 +59,7 @@ def _first_that_fails(sends: list[str], limits: dict[str, int]) -> int:
 
 @exercise(
     misconceptions={
-        "other queues go on": _fitting,
+        "other queues accept messages": _fitting,
         "the list empties itself": lambda sends, limits: list(range(len(sends))),
         "one message overshoots": lambda sends, limits: list(
             range(min(len(sends), _first_that_fails(sends, limits) + 1))

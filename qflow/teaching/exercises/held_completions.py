@@ -53,7 +53,7 @@ def _fanout(
 
 @exercise(
     misconceptions={
-        "one queue letting go is enough": partial(
+        "one queue's release is enough": partial(
             _fanout, how=lambda holding, purged: not holding or bool(holding & purged)
         ),
         "all queues or nothing": lambda stops, messages, purges: _fanout(
@@ -183,7 +183,10 @@ def _session_plan(answer: Answer, queues: list[str]) -> str:
 
 @exercise(
     misconceptions={
-        "the fast ones go on": lambda stop, capacity, subscribers: (stop + capacity, 10 * (stop + capacity)),
+        "the fast ones continue": lambda stop, capacity, subscribers: (
+            stop + capacity,
+            10 * (stop + capacity),
+        ),
         "each subscriber has a window of its own": lambda stop, capacity, subscribers: (
             stop + capacity,
             (stop + capacity) * (subscribers - 1),

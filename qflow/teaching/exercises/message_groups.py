@@ -95,8 +95,8 @@ def _follow(
     misconceptions={
         "a release goes to the end": partial(_follow, at_end=True),
         "the first accept frees the group": partial(_follow, needs_all=False),
-        "what is rejected comes back": partial(_follow, given_back=("release", "reject")),
-        "what is released is lost": partial(_follow, given_back=()),
+        "a rejected message comes back": partial(_follow, given_back=("release", "reject")),
+        "a released message is lost": partial(_follow, given_back=()),
     },
 )
 def _next_gets(held: int, actions: list[str], more: int) -> list[str]:
@@ -118,10 +118,10 @@ def _next_gets(held: int, actions: list[str], more: int) -> list[str]:
             consumer.release(target),
             [consumer.accept(label) for label in held if label != target],
         ),
-        "accept it all the same": lambda consumer, held, target: consumer.accept(*held),
+        "accept it anyway": lambda consumer, held, target: consumer.accept(*held),
         "release this one and keep the rest": lambda consumer, held, target: consumer.release(target),
         "reject everything": lambda consumer, held, target: consumer.reject(*held),
-        "nothing is told to the broker": lambda consumer, held, target: None,
+        "the broker hears nothing": lambda consumer, held, target: None,
     },
 )
 def _give_up(answer: Answer, held: int, failing: int) -> str:
@@ -134,7 +134,7 @@ def _give_up(answer: Answer, held: int, failing: int) -> str:
         first.accept(*mine[: failing - 1])
     answer(first, mine[failing - 1 :], target)
     if first.holds:
-        return f"{', '.join(first.holds)} is neither accepted nor given back, so the group waits for ever"
+        return f"{', '.join(first.holds)} is neither accepted nor released, so the group waits for ever"
     second = trial.reader("q", "second")
     got: list[str] = []
     while (label := second.fetch()) is not None:

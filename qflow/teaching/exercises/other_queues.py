@@ -146,7 +146,7 @@ def _self_destruct(limit: int, sends: int) -> tuple[bool, int, int]:
 @exercise(
     misconceptions={
         "a purge removes everything": lambda stop, resume, sent, fetched: (0, "OFF", 0),
-        "what is fetched no longer counts": lambda stop, resume, sent, fetched: (fetched, "OFF", 0),
+        "a fetched message no longer counts": lambda stop, resume, sent, fetched: (fetched, "OFF", 0),
         "reached is enough": lambda stop, resume, sent, fetched: (
             fetched,
             "ON" if fetched > resume and sent > stop else "OFF",
@@ -200,7 +200,7 @@ def _after_delete(stop: int, sent: int, fetched: int) -> tuple[int, int, bool]:
             (0, already + messages, 0) if already + messages <= limit else (messages, already, 0)
         ),
         "a move is exempt from limits": lambda messages, limit, already: (0, already + messages, 0),
-        "what was there is lost too": lambda messages, limit, already: (
+        "the messages already there are lost too": lambda messages, limit, already: (
             (0, already + messages, 0) if already + messages <= limit else (0, 0, already + messages)
         ),
     },

@@ -203,7 +203,7 @@ def _below_bytes(resume_size: int) -> int:
 
 @exercise(
     misconceptions={
-        "what is switched off has no say": lambda max_count, resume_size: _below_bytes(resume_size),
+        "a disabled threshold has no say": lambda max_count, resume_size: _below_bytes(resume_size),
         "70 % is reached": lambda max_count, resume_size: min(
             int(max_count * 0.7), _below_bytes(resume_size)
         ),

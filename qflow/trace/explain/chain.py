@@ -53,7 +53,7 @@ _STATED = (
 _DOCUMENTED = {rule: Section(where, title) for where, title, rules in _STATED for rule in rules.split()}
 
 AREAS: dict[str, str] = {
-    "DQ": "What is counted, and when",
+    "DQ": "Counting: messages and bytes",
     "LP": "Limits and limit policies",
     "FC": "Producer flow control",
     "CM": "Completions",
@@ -66,7 +66,7 @@ AREAS: dict[str, str] = {
     "ALT": "Design alternatives",
     "IN": "Without effect, or surprising",
     "RF": "Corrections found by recording",
-    "LNK": "Links: what is different on AMQP 1.0",
+    "LNK": "Links: differences on AMQP 1.0",
 }
 """The areas of the rule book, by the letters of their ids: headings of ``notebooks/reference/rules.md``."""
 

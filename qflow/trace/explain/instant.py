@@ -40,14 +40,14 @@ ACTS = {
     "message.modify": ("modified", "modifies", " {settled}"),
     "link.attach": ("attached", "attaches", " a link"),
     "link.detach": ("detached", "detaches", " a link"),
-    "message.acquire": ("acquired", "acquires", " what it browsed"),
+    "message.acquire": ("acquired", "acquires", " its browsed messages"),
     "queue.declare": ("declared", "declares", " {queue}"),
     "queue.delete": ("deleted", "deletes", " {queue}"),
     "queue.purge": ("purged", "purges", " {queue}"),
     "tx.commit": ("committed", "commits", " its transaction"),
     "tx.rollback": ("rolled back", "rolls back", " its transaction"),
 }
-"""What a session does with a command, before and after the instant: the end of a sentence."""
+"""The predicate of a session's command, in past and present tense: the end of a sentence."""
 
 
 def name_consumer(session: str, tag: str) -> str:

@@ -67,7 +67,7 @@ class _Publisher:
         queues = session.completions.blocking_queues
         if queues:
             row = instant.last("channel_flow", "session", session.name)
-            text = f"{self.name} was asked to stop sending, because of {format_names(queues)}."
+            text = f"The broker asked {self.name} to stop sending, because of {format_names(queues)}."
             found = (instant.queue(name) for name in queues)
             because = (explain_on(instant, queue) for queue in found if queue is not None)
             return self._say(text, ("ALT-12",), row, *because)
@@ -120,7 +120,7 @@ class _Publisher:
         if model is None or model.network is None:
             return self._say(text, rules, None)
         latency = seconds(round(model.network.latency * 1_000_000))
-        between = f"Between {self.name} and the broker lies a network of {latency} each way."
+        between = f"The network between {self.name} and the broker takes {latency} each way."
         learns = instant.next("client.complete", "session", self.name)
         return self._say(text, rules, None, self._say(between, ("CAP-01", "CM-08"), learns))
 
@@ -202,8 +202,8 @@ class _Publisher:
         row = instant.last("message.transfer", "session", session.name)
         if not self.own:
             text = f"Nothing holds {name} back: all its transfers are complete."
-            let_go = instant.last("let_go", "session", session.name)
-            held = (explain_transfer(instant, instant.label(let_go)),) if let_go is not None else ()
+            release = instant.last("let_go", "session", session.name)
+            held = (explain_transfer(instant, instant.label(release)),) if release is not None else ()
             return self._say(text, ("CM-02",), row, *held)
         labels = [transfer.label for transfer in self.own]
         count = format_count(len(labels), "incomplete transfer")
@@ -230,7 +230,7 @@ def explain_transfer(instant: Instant, label: str) -> Reason:
     row = sent[-1]
     session = instant.session(instant.trace.session[row])
     number = instant.detail(row)["command"]
-    assert session is not None, "who sends is attached"
+    assert session is not None, "the sender is attached"
     if number in session.completed:
         return _explain_completion(instant, label, row, session)
     transfer = session.completions.incomplete.get(number)
@@ -305,16 +305,16 @@ def _explain_overflow(instant: Instant, transfer: Transfer) -> Reason:
 def _explain_completion(instant: Instant, label: str, sent: int, session: Session) -> Reason:
     subject = Subject("transfer", label)
     row = max(instant.about(label, "completed", after=sent), default=sent)
-    lets = instant.about(label, "let_go", after=sent)
-    if not lets and instant.command_of(row) != sent:
+    releases = instant.about(label, "let_go", after=sent)
+    if not releases and instant.command_of(row) != sent:
         return _explain_other_hold(instant, label, row, session)
-    if not lets:
+    if not releases:
         text = f"Transfer {label} has been complete since {instant.when(row)}: nothing withheld it."
         return Reason(text, ("CM-02",), row, subject, (_explain_never_held(instant, label, sent),))
     first = instant.about(label, "held", after=sent)[0]
     times = f"was held from {instant.when(first)} and has been complete since {instant.when(row)}"
-    text = f"Transfer {label} {times}, when {instant.trace.queue[lets[-1]]} let it go."
-    because = tuple(_explain_letting_go(instant, label, place) for place in lets)
+    text = f"Transfer {label} {times}, when {instant.trace.queue[releases[-1]]} let it go."
+    because = tuple(_explain_release(instant, label, place) for place in releases)
     return Reason(text, ("CM-02", "FC-17"), row, subject, because)
 
 
@@ -383,7 +383,7 @@ def _explain_no_hold(instant: Instant, label: str, enqueued: list[int]) -> Reaso
     return Reason(text, ("FC-13", "FC-14"), row, subject)
 
 
-def _explain_letting_go(instant: Instant, label: str, row: int) -> Reason:
+def _explain_release(instant: Instant, label: str, row: int) -> Reason:
     queue = instant.trace.queue[row]
     command = instant.command_of(row)
     resumed = instant.last("flow_resumed", "queue", queue, until=row)
@@ -391,7 +391,7 @@ def _explain_letting_go(instant: Instant, label: str, row: int) -> Reason:
         rows = range(resumed, instant.end_of(resumed) + 1)
         kinds = [instant.trace.kind[place] for place in rows if instant.trace.queue[place] == queue]
         transfers = format_count(kinds.count("let_go"), "transfer")
-        text = f"{queue} turned OFF at {instant.when(row)} and let go of {transfers} at once."
+        text = f"{queue} turned OFF at {instant.when(row)} and released {transfers} at once."
         turning = explain_turning_off(instant, queue, resumed)
         return Reason(text, ("FC-17", "FC-16"), resumed, Subject("queue", queue), (turning,))
     text = f"{label} itself left {queue} at {instant.moment(row)}; {queue} stayed ON."
@@ -478,7 +478,7 @@ def _explain_return(instant: Instant, queue: Queue, label: str) -> list[Reason]:
             f"which had seen it and not settled it; {holder} had it then, and keeps it."
         )
         return [Reason(text, ("RF-51", "LNK-13"), rows[-1], Subject("message", label))]
-    text = f"{label} was given back at {instant.moment(rows[-1])}; it took its old place."
+    text = f"{label} was released at {instant.moment(rows[-1])}; it took its old place."
     rules = ("CN-14", "CN-15") if queue.groups is None else ("MG-18", "CN-14", "CN-15")
     return [Reason(text, rules, rows[-1], Subject("message", label))]
 
@@ -532,7 +532,7 @@ def _explain_absence(instant: Instant, label: str) -> Reason:
         text = f"{label} is on no queue: no binding of exchange {exchange!r} matched it, so it was dropped."
         return Reason(text, ("EX-08",), row, subject)
     session = instant.session(instant.trace.session[sent[-1]])
-    assert session is not None, "who sends is attached"
+    assert session is not None, "the sender is attached"
     error = instant.last("exception", "session", session.name)
     if error is not None and instant.command_of(error) == sent[-1]:
         text = f"{label} is on no queue: the broker refused it."

@@ -298,7 +298,7 @@ def _explain_move(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
     if arrived:
         text = f"{label} was put on {instant.trace.queue[arrived[0]]}."
         return (Reason(text, ("QT-23",), arrived[0], subject),)
-    text = f"No queue took {label}, so it is lost: what is moved is taken off first and put after."
+    text = f"No queue took {label}, so it is lost: a move removes a message first and enqueues it afterwards."
     return (Reason(text, ("QT-23",), row, subject),)
 
 
@@ -371,7 +371,7 @@ def _explain_failed_commit(instant: Instant, row: int, subject: Subject) -> tupl
     """List the queues that have refused messages; a commit does not name the one it failed on."""
     queues = instant.broker.queues.queues.values()
     refusing = [queue for queue in queues if queue.counters.discardsOverflow]
-    text = "A queue had no room for all that the transaction publishes, so nothing of it was done."
+    text = "A queue had no room for all messages of the transaction, so the broker enqueued none."
     limits = tuple(explain_limit(instant, queue) for queue in refusing)
     return (Reason(text, ("LP-09", "DQ-03"), row, subject, limits),)
 
