@@ -7,7 +7,7 @@
 # it on several cases, runs the engine on the same cases, and compares the results. If your mistake is a
 # common one, the check names the misunderstanding behind it. Below a check there are two buttons. One gives a
 # hint, and with each press the next one: the first points to the idea, the second gives the rule, the third
-# is almost the answer. The other opens the case that failed in a lab, and you see what the broker did.
+# is almost the answer. The other opens the failed case in a lab, which shows the broker's behaviour.
 
 # %% id="setup"
 import qflow as qf
@@ -67,9 +67,9 @@ qf.check(flow_states)
 # %% [markdown] id="activations-task"
 # ## What flowStoppedCount counts
 #
-# The statistic `flowStoppedCount` is said to count "each time the stop threshold is exceeded". `changes` says
-# how many messages arrived (positive) or left (negative), one after the other; the queue is empty at first.
-# Return `flowStoppedCount` at the end.
+# The documentation says that the statistic `flowStoppedCount` counts "each time the stop threshold is
+# exceeded". `changes` says how many messages arrived (positive) or left (negative), one after the other;
+# the queue is empty at first. Return `flowStoppedCount` at the end.
 
 
 # %% id="activations"

@@ -13,7 +13,7 @@ import qflow as qf
 # %% [markdown] id="message_bytes-task"
 # ## What a byte is
 #
-# A message goes to an exchange with a routing key, and has so many bytes of `content`. It has no other
+# A message goes to an exchange with a routing key, and has `content` bytes of content. It has no other
 # properties. How many bytes does the broker count for it? (The default exchange has the name `""`.)
 
 

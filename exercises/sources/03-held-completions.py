@@ -61,8 +61,8 @@ def completed_after_purges(stops, messages, purges):
 qf.check(completed_after_purges)
 
 # %% [markdown] id="completed_after_purges-why" tags=["solution"]
-# **Why.** A transfer completes when the *last* queue that held it has let go (CM-03).
-# With stops 1 and 2, message 2 is held by the first queue only, message 3 by both.
+# **Why.** A transfer completes when the *last* queue that held it releases it (CM-03). With stops 1
+# and 2, message 2 is held by the first queue only, message 3 by both.
 
 # %% [markdown] id="released-task"
 # ## Two ways out of being held

@@ -68,7 +68,7 @@ qf.check(after_the_stall)
 #
 # A sender of the qpid-cpp client starts on an *empty* queue, alone, and is faster than any answer. When as
 # many transfers are outstanding as its capacity allows, it does not wait for one of them: it sends
-# `execution.sync` and waits for **all**, then goes on with an empty window. How many messages are on the
+# `execution.sync` and waits for **all**, then continues with an empty window. How many messages are on the
 # queue when it is blocked for good? Nothing reads. Try stop 10 with capacities 1, 2 and 3.
 
 
@@ -113,7 +113,7 @@ qf.check(overflow)
 
 # %% [markdown] id="overflow-why" tags=["solution"]
 # **Why.** Flow control only withholds completions. A client that does not wait for them runs into the limit:
-# 506, and the session is gone; the connection and what was accepted stay (FC-24, LP-06).
+# 506, and the session is gone; the connection and the accepted messages stay (FC-24, LP-06).
 
 # %% id="progress" tags=["task"]
 qf.show_progress()

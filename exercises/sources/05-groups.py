@@ -42,7 +42,7 @@ qf.check(second_gets)
 # ## The first N messages
 #
 # The queue holds `labels`. A first consumer comes with a prefetch, then a second one with its own; neither
-# accepts anything. Return two lists: what each of them has been given.
+# accepts anything. Return two lists: the messages of each.
 
 
 # %% id="shares"

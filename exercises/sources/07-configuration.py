@@ -53,8 +53,8 @@ qf.check(declare_arguments)
 
 # %% [markdown] id="declare_arguments-why" tags=["solution"]
 # **Why.** Keys are spelled exactly so. A key that the broker does not know is no error: it is ignored, and
-# you have a queue without what you asked for (CF-02). The same with the tool:
-# `qpid-config add queue q --max-queue-count 1000 --flow-stop-count 900 --flow-resume-count 500`.
+# you have a queue without the setting (CF-02). The same with the tool: `qpid-config add queue q
+# --max-queue-count 1000 --flow-stop-count 900 --flow-resume-count 500`.
 
 # %% [markdown] id="tool_line-task"
 # ## The same with qpid-config
@@ -77,8 +77,8 @@ def tool_line(queue, limit, stop, resume):
 qf.check(tool_line)
 
 # %% [markdown] id="tool_line-why" tags=["solution"]
-# **Why.** The tool has options of its own and sends the broker's keys. Unlike the broker it refuses what it
-# does not know.
+# **Why.** The tool has options of its own and sends the broker's keys. Unlike the broker it refuses unknown
+# keys.
 
 # %% [markdown] id="broker_start-task"
 # ## Starting the broker with other defaults

@@ -52,8 +52,8 @@ def slowest_decides(slow_stop, capacity, subscribers):
 qf.check(slowest_decides)
 
 # %% [markdown] id="slowest_decides-why" tags=["solution"]
-# **Why.** A transfer is complete only when every destination has let go (CM-03). So the slowest subscriber
-# sets the pace of all, however many there are.
+# **Why.** A transfer is complete only when every destination has released it (CM-03). So the slowest
+# subscriber sets the pace of all, however many there are.
 
 # %% [markdown] id="session_plan-task"
 # ## No producer waits for another's queue

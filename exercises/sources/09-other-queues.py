@@ -37,8 +37,9 @@ def ring_priorities(limit, priorities):
 qf.check(ring_priorities)
 
 # %% [markdown] id="ring_priorities-why" tags=["solution"]
-# **Why.** Only one message is looked at: the oldest of the lowest priority. It goes if its priority is at
-# most that of the new one; if not, the *new* one is dropped, and no client hears of it (LP-12).
+# **Why.** The queue considers only one message: the oldest of the lowest priority. It goes if its
+# priority is at most that of the new one; if not, the *new* one is dropped, and no client hears of it
+# (LP-12).
 
 # %% [markdown] id="ring_last_values-task"
 # ## A ring of last values
@@ -168,8 +169,8 @@ def after_purge(stop, resume, sent, fetched):
 qf.check(after_purge)
 
 # %% [markdown] id="after_purge-why" tags=["solution"]
-# **Why.** A purge removes only what no consumer has acquired. What a consumer holds stays, and counts
-# (FC-20).
+# **Why.** A purge removes only messages that no consumer has acquired. A consumer's messages stay,
+# and count (FC-20).
 
 # %% [markdown] id="after_delete-task"
 # ## Deleting a stopped queue
@@ -190,8 +191,8 @@ def after_delete(stop, sent, fetched):
 qf.check(after_delete)
 
 # %% [markdown] id="after_delete-why" tags=["solution"]
-# **Why.** A queue that goes removes all its messages, acquired ones too, and lets go of every completion; a
-# blocked producer goes on without an error (FC-21).
+# **Why.** A queue that goes removes all its messages, acquired ones too, and releases every completion; a
+# blocked producer resumes without an error (FC-21).
 
 # %% [markdown] id="after_move-task"
 # ## Moving into a queue that is too small
@@ -218,9 +219,9 @@ qf.check(after_move)
 # %% [markdown] id="survives-task"
 # ## An auto-delete queue is purged
 #
-# An auto-delete queue gets `messages` messages. `purged` of them are purged, if there are so many (0: no
-# purge). If `read`, a consumer subscribes then, and goes away again without taking anything. Does the queue
-# exist at the end?
+# An auto-delete queue gets `messages` messages. `purged` of them are purged, if the queue has that many (0:
+# no purge). If `read`, a consumer subscribes then, and goes away again without taking anything. Does the
+# queue exist at the end?
 
 
 # %% id="survives"

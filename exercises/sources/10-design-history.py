@@ -19,7 +19,7 @@ import qflow as qf
 # - `"pre-feature"`: no flow control at all;
 # - `"overflow-list"`: the proof of concept, where a message that does not fit waits on a list of its session;
 # - `"watermark"`: the proposal, blocking at and above the high watermark;
-# - `"shipped"`: what was released.
+# - `"shipped"`: the released design.
 #
 # Return how many messages are on the queue, how many of the transfers were not complete when they were sent
 # (a refused one does not count), and the error code (0 for none).

@@ -35,9 +35,9 @@ def how_many_parts(touches):
 qf.check(how_many_parts)
 
 # %% [markdown] id="how_many_parts-why" tags=["solution"]
-# **Why.** A transfer is complete only when every queue it went to has let go (CM-03), so a producer carries
-# what one queue does over to the next; a consumer of two queues does so too. What hangs together, over any
-# number of steps, has one common history.
+# **Why.** A transfer is complete only when every queue it went to has released it (CM-03), so a producer
+# carries the effect of one queue to the next; so does a consumer of two queues. What hangs together, over
+# any number of steps, has one common history.
 
 # %% [markdown] id="busiest_worker-task"
 # ## Who is done last
@@ -67,9 +67,9 @@ qf.check(busiest_worker)
 # %% [markdown] id="waited-task"
 # ## What waiting adds up to
 #
-# An audit gives you when each held transfer was held and when it was let go, in seconds: pairs of begin and
-# end. The end is `None` if the transfer was still held when the log ended. Return for how long the transfers
-# have waited, all taken together.
+# An audit gives you the time of each hold and of its release, in seconds: pairs of begin and end. The end
+# is `None` if the transfer was still held when the log ended. Return for how long the transfers have
+# waited, all taken together.
 
 
 # %% id="waited"
@@ -83,9 +83,9 @@ def waited(holds, log_end):
 qf.check(waited)
 
 # %% [markdown] id="waited-why" tags=["solution"]
-# **Why.** A held transfer fills a place in its producer's window until the queue lets go of it (FC-15,
+# **Why.** A held transfer fills a place in its producer's window until the queue releases it (FC-15,
 # FC-17). Ten transfers that wait for a second cost ten. In the recorded fleet the queue that turned ON only
-# once is among the worst, by what it never let go of.
+# once is among the worst, because of transfers that it never released.
 
 # %% id="progress" tags=["task"]
 qf.show_progress()

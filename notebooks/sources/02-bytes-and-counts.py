@@ -3,8 +3,8 @@
 #
 # *20 minutes. It helps to know chapter 1. Run the cells from top to bottom with Shift+Enter.*
 #
-# **A question to begin with.** A queue has room for 1,000 messages. After 80 of them the producers stand
-# still, and the console shows: flow control is ON. No threshold was set. What happened?
+# **A question to begin with.** A queue has room for 1,000 messages. After 80 of them the producers are
+# blocked, and the console shows: flow control is ON. No threshold was set. What happened?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
@@ -70,7 +70,7 @@ print(f"flow control turned ON at {seen.msgDepth} messages, {seen.byteDepth:,} b
 assert (stops.stop_count, seen.msgDepth) == (800, 80)
 
 # %% [markdown] id="naive-then"
-# 80 messages, not 801. No limit in bytes was asked for, but every queue has one: `default-queue-limit`, 100
+# 80 messages, not 801. We declared no limit in bytes, but every queue has one: `default-queue-limit`, 100
 # MiB for each queue that names none. And where there is a limit, there are thresholds: 80 and 70 percent of
 # it. *(LP-01, FC-02)*
 
@@ -141,8 +141,8 @@ assert list(sizes.values()) == [13, 12, 14, 29, 40, 23]
 
 # %% [markdown] id="size-then"
 # Each of these numbers was also observed on the real broker. For a message without properties of its own
-# the sum is easy: **10 + routing key + exchange name + content**. For small messages the header is most of
-# what counts, so a limit in bytes holds far fewer of them than their contents suggest.
+# the sum is easy: **10 + routing key + exchange name + content**. A small message counts mostly for its
+# header, so a limit in bytes holds far fewer of them than their contents suggest.
 #
 # The engine can count either way, so you can see the difference on the photographs: counting content only,
 # 80 photographs are *exactly* 80 percent, which is not above it. The 16 bytes of header tip the balance.
@@ -181,7 +181,7 @@ diary
 assert diary.column("flow control") == ["OFF", "ON", "ON", "ON", "OFF"]
 
 # %% [markdown] id="residue-cure"
-# The cure is to say what you mean: set `qpid.flow_resume_count` to 0 as well.
+# The cure is to be explicit: set `qpid.flow_resume_count` to 0 as well.
 #
 # Notice the difference to chapter 1. There the two thresholds of one unit gave a band in which the state
 # depends on the past. Here the second unit makes that band wider, and no one has asked for it.
@@ -278,7 +278,7 @@ predictions.compare(messages=3, state="ON", bytes=qf.Message(1, routing_key="ord
 #
 # ## Where next
 #
-# - Next: [3 · Held completions](03-held-completions.ipynb), what the producer sees of all this.
+# - Next: [3 · Held completions](03-held-completions.ipynb), the producer's view of all this.
 # - Where the defaults come from, and how to set them: [7 · Configuration](07-configuration.ipynb).
 # - In code: `qflow/broker/flow_limit.py` and `qflow/broker/message.py`.
 

@@ -64,10 +64,10 @@ print("the second consumer gets", qf.Reader(broker, "second", "q", prefetch=2).g
 assert broker.sessions["second"].consuming.records and broker.queue("q").message_depth == 1
 
 # %% [markdown] id="naive-then"
-# `A-1` is lost, and the group goes on with `A-2` as if `A-1` had been done. (The star marks a message that
-# was delivered before.) The manual asks for the other way: completely process the message, that is, finish
-# "updating all state related to the message", **before** accepting it. The price is that a message may come
-# twice. The star is the broker's hint.
+# `A-1` is lost, and the group continues with `A-2` as if `A-1` had been done. (The star marks a message
+# that was delivered before.) The manual asks for the other way: completely process the message, that is,
+# finish "updating all state related to the message", **before** accepting it. The price is that a message
+# may come twice. The star is the broker's hint.
 
 # %% [markdown] id="three-text"
 # ## The mechanism: three ways to settle a message
@@ -105,11 +105,11 @@ assert not after_release and after_accept == "A-1*"
 
 # %% [markdown] id="order-then"
 # `A-1` is processed after `A-2`. The broker did nothing wrong: at no time did two consumers hold messages of
-# A. But it cannot know that `A-2` makes no sense before `A-1`; it only knows who holds what.
+# A. But it cannot know that `A-2` makes no sense before `A-1`; it only knows the holder of each message.
 #
 # ### What keeps the order
 #
-# Either give back **everything** you hold of the group, or remove the one message for good.
+# Either release **all** messages of the group that you hold, or remove the one message for good.
 
 
 # %% id="cures"
@@ -134,8 +134,9 @@ assert [gets[0].rstrip("*") for gets in after.values()] == ["A-1", "A-1", "A-3"]
 # %% [markdown] id="reject-text"
 # ### Where rejected messages go
 #
-# A rejected message is gone, unless the queue was declared with an **alternate exchange**. Then it is sent
-# there, and a queue bound to it collects what no consumer could use: a *dead letter queue*. *(CN-16)*
+# A rejected message is gone, unless the queue was declared with an **alternate exchange**. Then the broker
+# sends it there, and a queue bound to it collects the messages that no consumer could use: a *dead letter
+# queue*. *(CN-16)*
 
 # %% id="reject"
 broker = qf.Broker()
@@ -239,8 +240,8 @@ qf.beside("gr-stuck-two-waiting", range(5, 13), **shown)
 # %% [markdown] id="answer-text"
 # ## Back to the question
 #
-# The line that releases the first message while the second one is kept. A consumer that gives back one
-# message of a group has to give back all later ones of that group too, or reject instead.
+# The line that releases the first message while the second one is kept. A consumer that releases one
+# message of a group has to release all later ones of that group as well, or reject instead.
 
 # %% [markdown] id="compare-text"
 # ## Your predictions

@@ -57,7 +57,7 @@ assert "flow_resume_count=70 must be less or equal" in refusal
 # | messaging clients | an address string with `x-declare` |
 # | management (QMF) | the `properties` of the broker's method `create` |
 #
-# `qflow.configuration` reads them all, tries them on an engine, and says what the queue then has. Nothing
+# `qflow.configuration` reads them all, tries them on an engine, and reports the queue's settings. Nothing
 # is computed in another way.
 
 # %% id="spellings"
@@ -74,8 +74,8 @@ print(qf.configuration.report(qf.configuration.explain(line)))
 assert line == declared == address
 
 # %% [markdown] id="spellings-then"
-# In a terminal, the same report is printed by `qflow config add queue orders --max-queue-count=1000 …`, with
-# the options of the real `qpid-config`.
+# In a terminal, `qflow config add queue orders --max-queue-count=1000 …` prints the same report, with the
+# options of the real `qpid-config`.
 #
 # Two things are worth reading slowly: the thresholds in **bytes**, which were not given (chapter 2), and
 # the hint at the end, which is the rule of chapter 4.
@@ -250,8 +250,8 @@ print(*(claim for claim in strict.claims if "ring" in claim), sep="\n")
 # ## Afterwards
 #
 # Thresholds are fixed for the life of a queue. Declaring it again with other thresholds is accepted without
-# an error, and changes nothing. And the queue's own list of arguments shows what was asked for, not what is
-# in force.
+# an error, and changes nothing. And the queue's own list of arguments shows the requested values, not the
+# values in force.
 
 # %% id="later"
 broker = qf.Broker()

@@ -4,8 +4,8 @@
 # *25 minutes. Chapters 1 and 3 first. Run the cells from top to bottom with Shift+Enter.*
 #
 # **A question to begin with.** Three services subscribe to the same stream of prices. Two are idle half of
-# the time, one is slow today. Suddenly all three fall behind, the idle ones too. Why do they not get what
-# the queues have room for?
+# the time, one is slow today. Suddenly all three fall behind, the idle ones too. Their queues have room.
+# Why do they get no more?
 
 # %% [markdown] id="predict-text"
 # ## Predict before you run
@@ -36,14 +36,14 @@ print("\nit needs 5 ms:", qf.fanout_run(slow=0.005).claims[0], sep="\n- ")
 # At the end of this chapter you can
 #
 # - say when a message that goes to several queues is complete;
-# - predict what one slow subscriber does to all others, and to the producer;
+# - predict the effect of one slow subscriber on all others, and on the producer;
 # - say why a producer that is stopped by one queue cannot send to another one, and how to change that.
 
 # %% [markdown] id="naive-text"
 # ## The naive way: every queue has its own flow control, so they cannot disturb each other
 #
 # Every queue does have its own state: each is ON or OFF by itself. But the **completion** that they hold is
-# one and the same. A transfer counts what it is still waiting for, and is complete at zero.
+# one and the same. A transfer counts the queues that it still waits for, and is complete at zero.
 
 # %% id="naive"
 broker = qf.Broker()
@@ -104,8 +104,9 @@ assert max(found.values()) < 1.05 * found["slow"] < 220
 qf.Table(rows, ("queue", "its consumer could do", "it got"), "messages a second, from second 8 to 20")
 
 # %% [markdown] id="chart-text"
-# The depth of the slow queue, and below it that of the medium one. Where the slow queue is ON, the producer
-# waits, and the medium queue is empty. *Each time the slow one turns OFF, a flood goes to all three.*
+# The depth of the slow queue, and below it the depth of the medium one. Where the slow queue is ON, the
+# producer waits, and the medium queue is empty. *Each time the slow one turns OFF, a flood goes to all
+# three.*
 
 # %% id="chart-slow"
 qf.depth_chart(picture, "slow")
@@ -116,8 +117,8 @@ qf.depth_chart(picture, "medium")
 # %% [markdown] id="cure-text"
 # ### What can be done
 #
-# Nothing inside flow control: it does what it promises, *no subscriber loses a message*. If a subscriber
-# may lose some, say so where its queue is declared: a **ring** drops the oldest messages and never holds a
+# Nothing inside flow control: it keeps its promise, *no subscriber loses a message*. If a subscriber may
+# lose some, say so where its queue is declared: a **ring** drops the oldest messages and never holds a
 # producer.
 
 # %% id="cure"
@@ -131,7 +132,7 @@ assert dropped & delivered and rates(with_ring)["fast"] > 1.2 * found["fast"]
 
 # %% [markdown] id="cure-then"
 # A ring drops the *oldest* messages, and the oldest are those that the consumer has been given and not yet
-# accepted. It goes on to work on them; its accept is ignored. *(LP-10, LP-11)* More in chapter 9.
+# accepted. It continues to work on them; its accept is ignored. *(LP-10, LP-11)* More in chapter 9.
 
 # %% [markdown] id="session-text"
 # ## The surprise: a queue without a slow reader
@@ -170,8 +171,8 @@ qf.Table(rows, ("the producer uses", "on busy", "on idle"), "ten messages were m
 # %% [markdown] id="clients-text"
 # Two senders of a real client library on one session have windows of their own, and still one can stop the
 # other. The C++ client asks for a sync of the whole session when a window is full. The Python client counts
-# completions only up to the first gap. Either way the sender to `idle` waits for what `busy` holds.
-# *(CM-14, CAP-09)*
+# completions only up to the first gap. Either way the sender to `idle` waits for the transfers that `busy`
+# holds. *(CM-14, CAP-09)*
 
 
 # %% id="clients"
@@ -207,8 +208,8 @@ columns = {"q1": "queues.q1.depth", "q2": "queues.q2.depth", "held": "held.p"}
 qf.beside("cap-two-queues", range(3, 10), **columns)
 
 # %% [markdown] id="clients-real-text"
-# And in time: the workload of this chapter with real clients and a real broker. The engine was given the
-# recorded sends and accepts; the dotted line is what the real broker reported of its queue `slow`.
+# And in time: the workload of this chapter with real clients and a real broker. The engine got the
+# recorded sends and accepts; the dotted line is the real broker's report on its queue `slow`.
 
 # %% id="clients-real"
 real = qf.recorded_picture("fanout-one-slow")
@@ -219,8 +220,8 @@ print(*(claim for claim in real.claims if claim.startswith("The real")), sep="\n
 
 # %% [markdown] id="clients-real-then"
 # One thing the simulation did not show: the real queue `fast` turned ON a few times as well. Each time
-# `slow` lets go, a flood goes to all three queues, and a consumer that is busy elsewhere for some
-# milliseconds is enough.
+# `slow` releases its transfers, a flood goes to all three queues, and a consumer that is busy
+# elsewhere for some milliseconds is enough.
 
 # %% [markdown] id="answer-text"
 # ## Back to the question
@@ -239,7 +240,7 @@ predictions.compare(holders=holders, after_purge=after_purge, rate=round(found["
 # %% [markdown] id="keypoints"
 # ## Keypoints
 #
-# - A transfer to several queues is complete when **every** queue that held it has let go. *(CM-03)*
+# - A transfer to several queues is complete when **every** queue that held it has released it. *(CM-03)*
 # - With fan-out the **slowest** subscriber sets the pace for all.
 # - One session, one window: a stopped destination blocks the others too. Use **one session for each
 #   destination**. *(CM-06, CAP-09, ALT-09)*
@@ -247,11 +248,11 @@ predictions.compare(holders=holders, after_purge=after_purge, rate=round(found["
 #
 # ## Where next
 #
-# - In code: `qflow/broker/message.py`, how a transfer counts who holds it.
+# - In code: `qflow/broker/message.py`, how a transfer counts its holders.
 
 # %% [markdown] id="exercises"
 # ## Exercises
 #
-# [Exercises 8 · Several queues](../exercises/08-several-queues.ipynb), 20 minutes: when a sync is answered,
-# what one slow subscriber does to the others, and which sessions a program needs for several queues. The
-# next chapter is [9 · Other queues](09-other-queues.ipynb).
+# [Exercises 8 · Several queues](../exercises/08-several-queues.ipynb), 20 minutes: the time of a sync's
+# answer, the effect of one slow subscriber on the others, and the sessions that a program needs for several
+# queues. The next chapter is [9 · Other queues](09-other-queues.ipynb).

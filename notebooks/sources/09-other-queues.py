@@ -28,8 +28,8 @@ qf.policy_lab().play()
 # %% [markdown] id="objectives"
 # At the end of this chapter you can
 #
-# - say what each kind of queue does when it is full, and which client notices;
-# - predict what is left on it;
+# - describe each kind of queue when it is full, and name the client that notices;
+# - predict the messages that are left on it;
 # - say which kinds can be combined, with each other, with flow control and with groups, and what surprises
 #   there are when they are.
 
@@ -40,8 +40,8 @@ qf.policy_lab().play()
 # other kinds, and no two behave alike. The lab puts the same 150 messages into each of them.
 
 # %% [markdown] id="naive-chart-text"
-# Two of the five as pictures. The ring stays at its limit of 20 and drops what is oldest; the last value
-# queue never gets there, because it keeps one message for each of six keys.
+# Two of the five as pictures. The ring stays at its limit of 20 and drops the oldest messages; the last
+# value queue never gets there, because it keeps one message for each of six keys.
 
 # %% id="naive-ring"
 kinds = qf.policy_run()
@@ -92,7 +92,7 @@ assert not sender.held and not full.queue("q").statistics().flowStopped
 
 # %% [markdown] id="ring-then"
 # `a` left the queue when `d` came, while the worker held it. Its accept is ignored, without an error: the
-# worker does not learn that what it is doing was dropped. That is what `discardsRing` is for.
+# worker does not learn that its message was dropped. That is what `discardsRing` is for.
 #
 # A single message that is larger than the whole ring is refused with 506, even here. And rings have no flow
 # control (chapter 7).
@@ -175,9 +175,10 @@ print("messages lost at once:   ", lost)
 assert "q" not in broker.queues.queues and last.is_complete and lost == 4
 
 # %% [markdown] id="destruct-then"
-# The producer learns nothing; what it sends from now on is not routable, and is dropped. Note that we
-# switched flow control off. Self-destruct queues **do have** it by default, and a producer with a small
-# window is stopped before the limit is ever exceeded: then the queue never destroys itself. *(LP-16)*
+# The producer learns nothing; its messages are no longer routable, and the broker drops them. Note that
+# we switched flow control off. Self-destruct queues **do have** it by default, and a producer with a
+# small window is stopped before the limit is ever exceeded: then the queue never destroys itself.
+# *(LP-16)*
 
 
 # %% id="destruct-flow"
@@ -196,7 +197,7 @@ qf.Table(rows, ("the producer's capacity", "does the queue destroy itself?"), "l
 # ## Which go together?
 #
 # Some pairs are refused when the queue is declared, some are accepted and one of the two is ignored. We ask
-# the engine for every pair, and look at what the queue then does.
+# the engine for every pair, and look at the queue's behaviour.
 
 # %% id="combine"
 FEATURES = {

@@ -31,9 +31,9 @@ qf.history_lab().play()
 # %% [markdown] id="objectives"
 # At the end of this chapter you can
 #
-# - tell the story of QPID-2935, from the complaint to the release, with the designs that were not built;
+# - tell the story of QPID-2935, from the complaint to the release, with the rejected designs;
 # - compare five designs on one workload by four questions;
-# - say what each design costs, and why what shipped looks the way it does.
+# - name the cost of each design, and the reasons for the one that shipped.
 
 # %% [markdown] id="naive-text"
 # ## The naive way: before the feature
@@ -51,7 +51,7 @@ qf.depth_chart(designs["before the feature"])
 # ## The idea: a completion is a promise one may postpone
 #
 # The first comment on the ticket has it already. The protocol has no command that slows a producer down;
-# but the broker is allowed to complete a transfer *later*, and clients limit what they leave incomplete. It
+# but the broker is allowed to complete a transfer *later*, and clients limit their incomplete transfers. It
 # already did so for a disk: *asynchronous enqueueing* ([chapter 17](17-more-about-completions.ipynb)). Now
 # there would be a second reason: "Do not complete a message transfer until all destination queues have a
 # reasonable amount of capacity available."
@@ -116,7 +116,7 @@ assert broker.queue("full").statistics().msgDepth == 0
 # one of them is blocking.
 #
 # What shipped is almost that. Two things differ: the threshold is *above* instead of *at*; and the proposal
-# looks at all queues of a message together, while in what shipped each queue holds, and lets go,
+# looks at all queues of a message together, while in the shipped design each queue holds, and releases,
 # independently. Follow one message on two queues, A and B, both ON. It is consumed from A, which stays ON;
 # then B turns OFF.
 
@@ -144,7 +144,7 @@ qf.Table(rows, ("the third message", "complete: watermarks", "complete: shipped"
 
 # %% id="watermark-check" jupyter={"source_hidden": true}
 rows = list(zip(two_queues("watermark"), two_queues("shipped"), strict=True))
-# The proposal holds it, as B is normal but A is not; in what shipped, B lets go for itself.
+# The proposal holds it, as B is normal but A is not; in the shipped design, B releases it on its own.
 assert rows == [(False, False), (False, False), (False, True)]
 
 
@@ -209,7 +209,7 @@ diary.note("5 taken")
 diary
 
 # %% id="java-check" jupyter={"source_hidden": true}
-# It says stop and holds nothing; the message that was too much is taken; then it says go on.
+# It says stop and holds nothing; it accepts the message that was too much; then it says resume.
 assert (said, session.held) == (["", "stop", "go on"], []) and depth().msgDepth == 6
 
 # %% [markdown] id="compare-designs-text"
@@ -304,7 +304,7 @@ assert [(original, newcomer) for _, original, _, newcomer in rows] == [
 # the two brokers of one cluster disagree from then on. Flow control was therefore switched off
 # in clusters at first, and switched on two months later. In 2012 the cluster itself was removed.
 #
-# A general lesson: *what is computed from other state, and not sent, will one day be computed wrongly*.
+# A general lesson: *a value that is computed from other state, and not sent, will one day be computed wrongly*.
 
 # %% [markdown] id="order-text"
 # ### And the completions
@@ -340,7 +340,7 @@ predictions.compare(before=found["before the feature"][0], **answers)
 # - An overflow list keeps the limit, at the price of delay, hidden memory and blocked sessions. *(ALT-06)*
 # - Watermarks are what shipped, except for *at* and *above*, and for who decides. *(ALT-07, ALT-08)*
 # - The Java broker says *stop* and overshoots by one message for each channel. *(ALT-12)*
-# - No timers: what is caused by messages alone is the same everywhere. *(CM-16)*
+# - No timers: behaviour caused by messages alone is the same everywhere. *(CM-16)*
 #
 # ## Where next
 #

@@ -7,7 +7,7 @@
 #
 # - read a manual as a list of claims, and turn each claim into a check;
 # - name 31 places where the documents about flow control and message groups contradict each other, the source
-#   or the running broker, and say who is right;
+#   or the running broker, and decide between them;
 # - say which of them would have hurt you.
 #
 # **A question to begin with.** "When the total number of enqueued messages is greater than or equal to 900,
@@ -20,7 +20,7 @@
 # |---|---|---|
 # | draft | the first version of the chapter on flow control, as it was checked in | 2011 |
 # | manual | that chapter as it was published later | until 2015 |
-# | ticket | QPID-2935, where the feature was asked for, proposed and built | 2010–2011 |
+# | ticket | QPID-2935, where the feature was requested, proposed and built | 2010–2011 |
 # | groups | the chapter on message groups, as it was checked in | 2011 |
 #
 # All were written by people who knew the matter. They are wrong for the usual reasons: the program changed
@@ -48,9 +48,9 @@ predictions.ask()
 # %% [markdown] id="naive-text"
 # ## The naive way: read carefully
 #
-# Reading carefully finds contradictions *inside* a text. It does not find out who is right. So each sentence
+# Reading carefully finds contradictions *inside* a text. It does not judge the sentences. So each sentence
 # below has an experiment that tries it on the engine. The engine agrees with recordings of the real broker,
-# which is why it may be the judge. What it looks like for one sentence, without the game:
+# which is why it may be the judge. One sentence as an example, without the game:
 
 # %% id="naive"
 sentence = qf.teaching.errata("states")[0]
@@ -66,7 +66,7 @@ assert sentence.is_checked and not sentence.is_wrong
 #
 # Six pages, each with sentences from these documents, in short. Some are wrong or leave something out, some
 # are true. Read a page, and mark each sentence that you think is wrong. Then let the engine try them all: it
-# shows what happens, and counts. A true sentence that you marked costs two points, a mistake that you found
+# shows the outcomes, and counts. A true sentence that you marked costs two points, a mistake that you found
 # brings one.
 #
 # ### On and off
@@ -87,8 +87,8 @@ qf.errata_game("names")
 # %% [markdown] id="configuration-text"
 # ### Configuration
 #
-# Here are the ones that hurt: a legal number is refused, a switch is only half a switch, a policy is not what
-# its name says.
+# Here are the ones that hurt: a legal number is refused, a switch is only half a switch, a policy's name is
+# misleading.
 
 # %% id="configuration"
 qf.errata_game("configuration")
@@ -181,10 +181,10 @@ assert leave.agrees
 # ## What nobody can record
 #
 # Some legal requests end the real broker, or hang it, so that no recording says what comes next: a selector
-# that divides an integer by 0, or looks at `amqp.message_id`; a ring that gets back what it drops, through
-# its own alternate exchange; a durable queue that goes with the accept of its last message. No document warns
-# of them. The engine refuses them and says why. One declare is enough: a durable queue that destroys itself
-# when it is full.
+# that divides an integer by 0, or looks at `amqp.message_id`; a ring that receives its dropped messages
+# again, through its own alternate exchange; a durable queue that goes with the accept of its last message.
+# No document warns of them. The engine refuses them and says why. One declare is enough: a durable queue
+# that destroys itself when it is full.
 
 # %% id="hangs"
 session = qf.Broker().session("one client")
@@ -202,7 +202,7 @@ assert "real broker hangs" in str(session.error)
 # %% [markdown] id="compare-text"
 # ## Your predictions
 #
-# True as they stand: 1 (X-01 is the draft's mistake, the manual has it right), and 6. Number 2 is X-05, 3 is
+# True as written: 1 (X-01 is the draft's mistake, the manual has it right), and 6. Number 2 is X-05, 3 is
 # X-30, 4 is X-11, 5 is X-13.
 
 # %% id="compare" jupyter={"source_hidden": true}
@@ -213,7 +213,7 @@ predictions.compare(true=2, refused="stop must not be below resume")
 #
 # - A manual is a list of claims. Write each as a check, and run it again when the program changes.
 # - Where documents and broker disagree, the recording decides.
-# - What a text leaves out hurts more than what it gets wrong: X-20, X-18, X-12.
+# - The omissions of a text hurt more than its mistakes: X-20, X-18, X-12.
 #
 # ## Where next
 #

@@ -6,14 +6,13 @@
 # At the end of this chapter you can
 #
 # - read in the broker's own log when each queue was ON, and who died;
-# - read a queue's statistics and say what they hide;
+# - read a queue's statistics and know what they hide;
 # - set an alert that comes before flow control does;
 # - write a client log, replay it, and ask of any instant *why*;
 # - ask *what if*, and get settings that are safe, with the reasons.
 #
-# **A question to begin with.** It is Monday morning. On Sunday night your producers stood still for some
-# minutes. All you have is what was written down: a log of the broker, and one of its clients. What can you
-# still find out?
+# **A question to begin with.** It is Monday morning. On Sunday night your producers were blocked for some
+# minutes. All you have are two logs, the broker's and its clients'. What can you still find out?
 
 # %% [markdown] id="already-text"
 # ## What you already have: the broker's own log
@@ -99,10 +98,10 @@ qf.Table(list(zip(*(columns[name] for name in shown), strict=True)), shown, "thr
 # | look at | it tells you |
 # |---|---|
 # | `msgDepth`, `byteDepth` | what flow control and limits count, messages in consumers' hands included |
-# | `messageCount` (queue query) | what is still to be had; far below `msgDepth`: slow or stuck consumers |
-# | `flowStopped` | is it ON *now*; two looks can miss what lay between |
+# | `messageCount` (queue query) | messages still available; far below `msgDepth`: slow or stuck consumers |
+# | `flowStopped` | is it ON *now*; two looks can miss a change between them |
 # | `flowStoppedCount` | how often it turned ON; ask twice and subtract |
-# | `discardsRing`, `discardsTtl`, `discardsOverflow`, `discardsLvq` | what was lost, and in which way |
+# | `discardsRing`, `discardsTtl`, `discardsOverflow`, `discardsLvq` | messages lost, by cause |
 # | `acquires` − `releases` − `msgTotalDequeues` | what consumers hold |
 #
 # There is **no event and no log line above info level** for flow control. A program that never asks for
@@ -152,8 +151,8 @@ assert diary.column("messages") == [8, 9, 6, 4]
 # %% [markdown] id="log-text"
 # ## The mechanism: a client log is enough
 #
-# The broker forgets. But your clients can write down what they see, one line each: sent, completed, blocked,
-# delivered, accepted, and when. The recordings of this book are such logs. Here are the first lines of one:
+# The broker forgets. But your clients can log each event in one line: sent, completed, blocked, delivered
+# or accepted, with the time. The recordings of this book are such logs. Here are the first lines of one:
 
 # %% id="log"
 recordings = qf.kit_path("data") / "recordings" / "workloads"
@@ -164,14 +163,14 @@ qf.Table(clients[:8], log.rows[0]._fields[:6], f"the first of {len(log.rows):,} 
 
 # %% [markdown] id="log-then"
 # `data/README.md` describes the columns. Any program that writes these lines will do, as CSV or Parquet. On
-# the command line, `qflow predict WORKLOAD.json LOG` does what the rest of this chapter does.
+# the command line, `qflow predict WORKLOAD.json LOG` does the same as the rest of this chapter.
 
 # %% [markdown] id="replay-text"
 # ### Replay: what the broker must have done
 #
 # The log says nothing about the queue. The engine is fed with the sends and the accepts at their recorded
-# times, and works out the rest: whose completion was held, when flow control turned ON. In this recording the
-# real broker was asked every 50 milliseconds, so that we can check.
+# times, and works out the rest: whose completion was held, when flow control turned ON. In this recording a
+# program queried the real broker every 50 milliseconds, so that we can check.
 
 # %% id="replay"
 replayed = qf.recorded_picture("slow-consumer")
@@ -184,8 +183,8 @@ print(*replayed.claims[-3:], sep="\n")
 # ### Why?
 #
 # Now to Sunday night. Take any instant: at eight and a half seconds the producer `p1` is blocked. Why? The
-# answer is a chain. Each link rests on the ones below it, down to what the broker did not decide: a
-# setting, or what a client did on its own.
+# answer is a chain. Each link rests on the ones below it, down to a cause outside the broker: a setting,
+# or a client's own action.
 
 # %% id="why"
 beginning = qf.ClientLog(log.name, [row for row in log.rows if row.ts_us <= 9_000_000])
@@ -215,8 +214,8 @@ qf.trace_lab(recordings / "capacity-165.csv.gz")
 #
 # A log holds one run. But it also holds what drove it: when the producer meant to send, and how long the
 # consumer worked on each message. That is the **workload** behind the log, and it can be run again under
-# other settings. First under the recorded ones, to see how good that is. What was recorded is beside what
-# is predicted:
+# other settings. First under the recorded ones, to see how good that is. The recorded values are beside
+# the predicted ones:
 
 # %% id="what-if"
 same = qf.predict(workload, log, replays=9)
@@ -227,12 +226,12 @@ same
 #
 # Record the same workload twice and you get two results: the machine was faster or slower, it had more or
 # less other work to do, at other moments, and of two things that happened at almost the same time the other
-# one was first. Your log is one such draw, and what you want to predict is another. So the prediction is made
-# of several replays, here nine, each with another machine and another chance, and says between which values a
-# measure lies, *low* and *high* in the table above. Four of five recordings should lie there.
+# one was first. Your log is one such draw, and the run you predict is another. So the prediction consists
+# of several replays, here nine, each with another machine and another seed, and gives an interval for each
+# measure, *low* to *high* in the table above. Four of five recordings should be inside.
 
 # %% [markdown] id="band-text"
-# The same as a picture: at each moment the depth lay in the band in four of five replays. The line is one
+# The same as a picture: at each moment the depth was in the band in four of five replays. The line is one
 # replay.
 
 # %% id="band"
@@ -248,12 +247,11 @@ band
 
 # %% [markdown] id="calibration-text"
 # Is that true? It was tried on recordings that the prediction had not seen. The [reliability
-# diagram](images/calibration.svg) shows what came out: to the right, how many of 100 cases an interval
-# promises to hold; upwards, how many it held. On the diagonal an interval holds what it promises. Above it
-# the interval is wider than it need be: honest, but it says little. Below it it is too narrow: it claims to
+# diagram](images/calibration.svg) shows the result: to the right, how many of 100 cases an interval
+# promises to hold; upwards, how many it held. On the diagonal an interval keeps its promise. Above it the
+# interval is wider than it need be: honest, but it says little. Below it it is too narrow: it claims to
 # know more than it does. The [page beside it](reference/calibration.md) has the figures for each recording,
-# and apart from them those of runs that were recorded on another day, by another machine: of these fewer lie
-# inside.
+# and separately the figures of runs recorded on another day, by another machine, of which fewer are inside.
 #
 # Some queues cannot be predicted narrowly, however long you record: if consumers are 1 % faster than
 # producers, the depth is a walk in which each step is chance. The report calls such a queue *near-critical*
@@ -263,9 +261,9 @@ band
 # %% [markdown] id="receipt-text"
 # ### Write it down, and look later
 #
-# A prediction is worth something if it was made before. So keep a **receipt** of it: what was predicted, from
-# which log, with which settings. After the change, hold a new log against it. The same clients were recorded
-# three more times; here is the receipt of the prediction above, held against all three:
+# A prediction is worth something if it was made before. So keep a **receipt**: the prediction, its log and
+# its settings. After the change, hold a new log against it. The same clients were recorded three more
+# times; here is the receipt of the prediction above, held against all three:
 
 # %% id="receipt"
 receipt = qf.prediction.receipt_of(same)
@@ -289,7 +287,7 @@ assert sum(inside) >= 0.75 * 3 * len(rows)
 # monday.json LOG`. The page about calibration has the scores of all recordings that were repeated.
 #
 # What if the log and the workload file do not belong together? Then flow control held completions that these
-# thresholds would not have held, or the other way round. That is said first, before any number; with
+# thresholds would not have held, or the other way round. The command says so first, before any number; with
 # `--infer` the thresholds are read from the log: at which depths completions began to be held, and at which
 # they came.
 
@@ -320,8 +318,8 @@ other
 #
 # A log holds what was *sent*. While a producer is blocked, its next message waits, and nobody writes down
 # since when, or how many wait behind it. Here is the proof: two producers. The eager one wants to send 100
-# messages a second; its consumer takes 50. The patient one never wants more than what the eager one was
-# allowed to send. Compare their logs, row by row. Then let the queue stop above 200 in place of 20.
+# messages a second; its consumer takes 50. The patient one never wants more than the eager one was allowed
+# to send. Compare their logs, row by row. Then let the queue stop above 200 in place of 20.
 
 
 # %% id="cannot-show"
@@ -381,7 +379,7 @@ assert recorded == other_rows and bound["is_bound"] and low <= shares[1] < share
 # %% [markdown] id="bound-then"
 # Two things settle it. You know the rate: `qf.predict(…, demand={"p1": 100})`, or `--demand p1=100/s`. Or you
 # record a spell without blocking: a producer that has caught up, and sends at its own pace while its window
-# has room, shows what it wants.
+# has room, shows its demand.
 
 # %% [markdown] id="design-text"
 # ## Settings that are safe
@@ -402,7 +400,7 @@ print("can it overflow?", {True: "yes", False: "no", None: "not proved"}[verdict
 print(*verdict.reasons, sep="\n")
 
 # %% [markdown] id="recommend-text"
-# And `qf.recommend` searches for settings that cannot, runs each with the workload, and says what they cost:
+# And `qf.recommend` searches for settings that cannot, runs each with the workload, and gives their costs:
 
 # %% id="recommend"
 made = qf.recommend(shops, keep_capacities=True, message_limit=600)
@@ -442,9 +440,9 @@ qf.beside("al-hysteresis", depth="queues.q.depth", events="events")
 # %% [markdown] id="answer-text"
 # ## Back to Monday
 #
-# With the clients' log you can say, for each instant, who waited for what, down to the consumer that was
-# slow. You can say how much other thresholds would have changed, and that the number of processed messages
-# would not have changed at all. And you can hand in settings that cannot overflow, with the reason.
+# With the clients' log you can explain each wait, at each instant, down to the consumer that was slow. You
+# can say how much other thresholds would have changed, and that the number of processed messages would not
+# have changed at all. And you can hand in settings that cannot overflow, with the reason.
 
 # %% [markdown] id="compare-text"
 # ## Your predictions
@@ -462,8 +460,8 @@ predictions.compare(
 # %% [markdown] id="keypoints"
 # ## Keypoints
 #
-# - The depth alone says little. Look at what is **available**, at `flowStopped`, and at `flowStoppedCount`
-#   twice. *(DQ-01, CM-15)*
+# - The depth alone says little. Look at the **available** messages, at `flowStopped`, and at
+#   `flowStoppedCount` twice. *(DQ-01, CM-15)*
 # - The broker reports nothing about flow control. Set an **alert** below the stop threshold. *(QT-11 to
 #   QT-14)*
 # - **The broker's own log** has each ON and OFF from level info on, and not at the default level. *(FC-14)*

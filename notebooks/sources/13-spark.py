@@ -200,8 +200,8 @@ if in_memory:
 
 # %% [markdown] id="naive-then"
 # The second worker does not know which messages were on the queue when its half began. A queue's history is
-# a **sequential state machine**: what an event does depends on all events before it. Splitting by time is
-# wrong; the audit says so itself, as it sees that the numbers before its first event are missing.
+# a **sequential state machine**: the effect of an event depends on all events before it. Splitting by time
+# is wrong; the audit says so itself, as it sees that the numbers before its first event are missing.
 
 # %% [markdown] id="components-text"
 # ## The mechanism: components
@@ -270,9 +270,9 @@ if spark:
 # %% [markdown] id="audit-text"
 # ## The audit
 #
-# Now the same engine that you have stepped through since chapter 1 runs over each component. It gets what the
-# clients did, and works out what no log recorded: whose completion was held, by which queue, and why it was
-# let go.
+# Now the same engine that you have stepped through since chapter 1 runs over each component. It gets the
+# clients' actions, and derives the facts that no log recorded: each held completion, with its queue and the
+# reason of its release.
 
 # %% id="audit"
 if spark:
@@ -284,8 +284,8 @@ if spark:
 # %% [markdown] id="trust-text"
 # ### Can you trust it?
 #
-# Twenty times a second the real broker was asked for its statistics. They were *not* given to the engine, so
-# they can be compared with what it worked out.
+# Twenty times a second a program asked the real broker for its statistics. The engine did *not* get them,
+# so they can be compared with its results.
 
 # %% id="trust"
 if spark:
@@ -301,7 +301,7 @@ if spark:
 #
 # ### Does it depend on how it was run?
 #
-# The same audit once more, as a plain loop in this process, without Spark, and its hash beside that of
+# The same audit once more, as a plain loop in this process, without Spark, and its hash beside
 # Spark's.
 
 # %% id="same"
@@ -404,9 +404,9 @@ if spark:
 # %% [markdown] id="whatif-text"
 # ## What if
 #
-# From the log the **workload** behind it is extracted: when each producer meant to send, how long each
-# consumer worked. It is run again under other thresholds. `q22` is overloaded: its consumers are slower
-# than its producer.
+# qflow extracts the **workload** behind the log: the intended send times of each producer, the service
+# times of each consumer. It is run again under other thresholds. `q22` is overloaded: its consumers are
+# slower than its producer.
 
 
 # %% id="whatif"
@@ -448,8 +448,8 @@ if spark:
 # %% [markdown] id="skew-text"
 # ## How far it can be spread
 #
-# Components differ in size. Whatever the number of workers, nothing is done before the **largest** one is:
-# this is Amdahl's law, with this fleet's own numbers.
+# Components differ in size. Whatever the number of workers, the audit ends no sooner than its **largest**
+# component: this is Amdahl's law, with this fleet's own numbers.
 
 # %% id="skew"
 at_most = None
@@ -487,9 +487,9 @@ if in_memory:
 
 # %% [markdown] id="rest-text"
 # And where no state was kept? Sometimes the log itself shows a moment at which every message sent had been
-# accepted. There a fresh engine *ought* to go on as the old one would. That is a guess, and is checked: each
+# accepted. There a fresh engine *ought* to continue like the old one. That is a guess, and is checked: each
 # piece begins fresh, and when all are done, the state that one piece ended in is compared with the one the
-# next began with. Only what has been counted may differ. A piece that was begun wrongly is done again.
+# next began with. Only its counters may differ. A piece that was begun wrongly is done again.
 
 # %% id="rest"
 for name in ("fleet/q05", "fleet/q02", largest) if in_memory else ():

@@ -6,7 +6,7 @@
 #
 # At the end of this chapter you can
 #
-# - read the engine as tables: what goes in, what comes out, and which state follows which;
+# - read the engine as tables: inputs, outputs, and transitions between states;
 # - say which sentences must hold after every step, and check them on thousands of random ones;
 # - break one rule on purpose, and find the sentence of the manual, and the recording, that notices.
 #
@@ -63,7 +63,7 @@ for kind in ("enqueued", "held", "let_go", "flow_stopped", "group_freed"):
 # ## The mechanism: a queue and its observers
 #
 # The queue itself knows nothing of flow control. It has a store, a limit policy, and a list of **observers**
-# whom it tells four things: enqueued, acquired, requeued, dequeued. The order matters: flow control comes
+# which it tells four events: enqueued, acquired, requeued, dequeued. The order matters: flow control comes
 # last.
 
 # %% id="observers"
@@ -125,9 +125,9 @@ print(*qf.state_space_run().claims[:5], sep="\n")
 # %% [markdown] id="invariants-text"
 # ## What must always be true
 #
-# A table says what a step does. An **invariant** says what no step may ever break. Here are six, in words and
-# in code. They are checked after each of 3,000 random commands of three producers, whose capacities are 2, 3
-# and 1, and two consumers.
+# A table gives the effect of a step. An **invariant** is a property that no step may ever break. Here are
+# six, in words and in code. They are checked after each of 3,000 random commands of three producers, whose
+# capacities are 2, 3 and 1, and two consumers.
 
 # %% id="invariants"
 import random
@@ -169,10 +169,9 @@ print(f"{len(INVARIANTS)} invariants held after each of {number + 1:,} commands"
 # %% [markdown] id="time-text"
 # ### Time travel
 #
-# The whole state is a plain value. A broker restored from it goes on as if nothing had happened; two brokers
-# with the same hash have the same future. That is how the labs step back, and how a trace can be proved
-# right: played
-# again, it gives the same events.
+# The whole state is a plain value. A broker restored from it continues as if nothing had happened; two
+# brokers with the same hash have the same future. That is how the labs step back, and how a trace can be
+# proved right: played again, it gives the same events.
 
 # %% id="time"
 twin = qf.Broker.restore(broker.snapshot())
@@ -282,8 +281,8 @@ qf.beside("fc-doc-900-500", (2, 3, 4, 9), **columns)
 # ## Back to the question
 #
 # "While the total number of enqueued messages is less than or equal to 900, the queue's flow control state
-# remains OFF" is the sentence. And those who find out are people who write down what a program did **at** a
-# threshold, not near it.
+# remains OFF" is the sentence. And the people who find out are those who record a program's behaviour
+# **at** a threshold, not near it.
 
 # %% [markdown] id="compare-text"
 # ## Your predictions
@@ -300,12 +299,12 @@ predictions.compare(observers=1, first="yes" if share > 0.5 else "no")
 # - Commands in, events out; no clock, no chance. The same commands always give the same events.
 # - A queue tells its **observers**; groups, alerts and flow control are three of them.
 # - A state machine is a table; an **invariant** is a sentence that no step may break.
-# - A check is worth what it would notice: break the rule, and look.
+# - A check is worth the faults it would notice: break the rule, and look.
 #
 # ## Where next
 #
-# - In code: start at `qflow/broker/queue.py`, go on to `flow_limit.py` and `groups.py`; a file is named
-#   after the real broker's class where there is one.
-# - Next: [15 · Your own clients](15-your-own-clients.ipynb), for which the engine is put behind a socket.
+# - In code: start at `qflow/broker/queue.py`, continue with `flow_limit.py` and `groups.py`; a file is
+#   named after the real broker's class where there is one.
+# - Next: [15 · Your own clients](15-your-own-clients.ipynb), which puts the engine behind a socket.
 # - `qflow conform data/recordings/scenarios/*.json*` plays every recording; `qflow rules` lists the rules
 #   with their tests.

@@ -5,7 +5,7 @@
 #
 # At the end of this chapter you can
 #
-# - say which of your clients stop when the broker asks them to, what the others lose, and what cures them;
+# - tell which of your clients stop when the broker asks them to, which messages the others lose, and how to cure them;
 # - put the engine behind a port, point the client that you use at work to it, and see it in the picture;
 # - name fifteen surprises of AMQP 1.0 on this broker, each shown by a client on a real socket.
 #
@@ -37,10 +37,11 @@ predictions.ask()
 qf.client_table("proton")
 
 # %% [markdown] id="table-then"
-# Leave the word out for all of them; [Does your client stop?](reference/clients.md) has what each learns,
-# and programs that cure. Now measure one. The program may be in any language: it finds the broker in the
-# variables `AMQP_URL`, `AMQP_QUEUE` and `AMQP_MESSAGES`. **Put your own in the first line**; what stands
-# there is Proton's documented pattern. Predict: how many of 2,100 messages does it lose at a limit of 30?
+# Leave the word out for all of them; [Does your client stop?](reference/clients.md) has the knowledge of
+# each client about its refused messages, and programs with a cure. Now measure one. The program may be in
+# any language: it finds the broker in the variables `AMQP_URL`, `AMQP_QUEUE` and `AMQP_MESSAGES`. **Put
+# your own in the first line**; at present it has Proton's documented pattern. Predict: how many of 2,100
+# messages does it lose at a limit of 30?
 
 # %% id="measure"
 import sys
@@ -53,8 +54,9 @@ card = qf.check_client(CLIENT, QUICK, progress=lambda done, total, case: print("
 print({name: card.fact(name) for name in FACTS}, " lost:", card.count_lost("limit"), "of", card.total)
 
 # %% [markdown] id="cure-text"
-# It never stops, and 2,070 messages are gone without an error. The cure counts what has no outcome, and sends
-# again what was released; 300 messages do, as it has to wait for room. `print(card)` says it in sentences.
+# It never stops, and 2,070 messages are gone without an error. The cure counts the transfers without an
+# outcome, and resends released messages; 300 messages do, as it has to wait for room. `print(card)` says it
+# in sentences.
 
 # %% id="cure"
 CURE = [sys.executable, str(qf.kit_path("data") / "clients" / "proton_window_cured.py")]
@@ -146,11 +148,11 @@ print("transfers in the trace:", list(served.kind).count("message.transfer"))
 #     qflow check-client -- java -jar our-client.jar       # finds the broker by AMQP_URL
 #     qflow record --listen 5673 --upstream broker.example:5672 --out monday.parquet
 #
-# The first is this broker for any program that speaks AMQP 1.0, the second a bench that says in six lines
-# whether a program stops, what it does at a limit and what it loses, the third a tap between your clients
-# and the broker that you run: what passes becomes a client log for [chapter
+# The first is this broker for any program that speaks AMQP 1.0, the second a bench that describes in six
+# lines whether a program stops, its behaviour at a limit and its losses, the third a proxy between your
+# clients and the broker that you run: the traffic becomes a client log for [chapter
 # 12](12-reading-your-broker.ipynb) and the workload behind it. For thirty people in a room: `--host 0.0.0.0
-# --password …`, the picture's *full screen*. `--faults` cuts a client's connection and counts what it loses,
+# --password …`, the picture's *full screen*. `--faults` cuts a client's connection and counts its losses,
 # `--brake silence,credit,reject` measures it under the brakes of other brokers, and `--baseline` keeps it
 # as good as it is in your build: [the bench](reference/check-client.md).
 #
@@ -158,7 +160,7 @@ print("transfers in the trace:", list(served.kind).count("message.transfer"))
 #
 # All of them were recorded with the real broker. Here they happen on the engine, with clients in which
 # nothing happens by itself: `broker.client(name)` sends, waits, gives credit and settles only when it is
-# called. `round_trip()` makes sure that what the broker had to say has come. The code of each is closed, as
+# called. `round_trip()` makes sure that the broker's answers have arrived. The code of each is closed, as
 # it holds the answer: guess, run it, then open it.
 #
 # ### 1. Flow control without credit
@@ -337,8 +339,8 @@ assert depth == 60
 
 # %% [markdown] id="s07-text"
 # `qpid-send --capacity 50` was recorded with 60 over AMQP 1.0 and **50** over 0-10, where it waits for
-# the whole window when that is full for the first time. At the limit it dies over 0-10; over 1.0 it sends
-# what was released again at once, 65,000 times a second, for ever.
+# the whole window when that is full for the first time. At the limit it dies over 0-10; over 1.0 it
+# resends released messages at once, 65,000 times a second, for ever.
 #
 # ### 7. The same message weighs more, or less
 #
@@ -475,12 +477,12 @@ assert stuck == 30 and out.count() == 0
 
 # %% [markdown] id="s12-text"
 # Delivered messages count until they are accepted. `qpid-receive` acknowledges every hundredth message by
-# default, and was seen to stand still for ever on both protocols.
+# default, and waited for ever on both protocols.
 #
 # ### 12. A topic subscription is at-most-once unless you ask
 #
-# Two subscriptions to `amq.topic`, the second asks for `unsettled` in so many words. Then a durable one,
-# once with a connection that is lost, once with a `detach`. Predict which messages the broker has settled
+# Two subscriptions to `amq.topic`, the second asks for `unsettled` explicitly. Then a durable one, once
+# with a connection that is lost, once with a `detach`. Predict which messages the broker has settled
 # already, and which subscription survives.
 
 # %% id="s12" jupyter={"source_hidden": true}
@@ -508,7 +510,7 @@ with qf.serve() as broker:
 assert settled == [True, False] and left == [True, False]
 
 # %% [markdown] id="s13-text"
-# What is settled when it is sent is lost when the receiver dies. And the verb that means *I come back*
+# A message that is sent settled is lost when the receiver dies. And the verb that means *I come back*
 # deletes the subscription (LNK-19).
 #
 # ### 13. Neither yes nor no
@@ -622,13 +624,14 @@ print(re.sub(r"\d+\.\d+ s", "… s", why))
 assert "by the end of the browser" in why
 
 # %% [markdown] id="answer-text"
-# When a link ends, the broker makes available again what its client has not settled, and does not ask
-# whether the link had acquired it: what the browser saw and another client holds can be had a second time
-# (RF-51). Let a browser settle what it has seen, or let it live as long as the consumers.
+# When a link ends, the broker makes its client's unsettled messages available again, and does not ask
+# whether the link had acquired them: a message that the browser saw and another client holds can be
+# delivered a second time (RF-51). Let a browser settle the messages it has seen, or let it live as long
+# as the consumers.
 #
 # ## Back to the question
 #
-# None. Credit plays no part: a sender stops if it bounds what it has not seen settled, and only then.
+# None. Credit plays no part: a sender stops if it bounds its unsettled transfers, and only then.
 #
 # ## Your predictions
 
@@ -641,12 +644,12 @@ predictions.compare(credit=credit, lost=documented.exceptions, timeout=3)
 # - The broker brakes AMQP 1.0 clients by **withholding outcomes**. Whether a client stops is its own affair.
 # - At a limit, transfers are **released**. A client that does not look at outcomes loses them without a word.
 # - `qflow check-client` says in six lines what your client does; hold it to that in your build. The cure is a
-#   window, and to send again what was not accepted.
+#   window, and resending messages that were not accepted.
 # - A receiver that settles in **batches above the stop threshold** can lock itself and the sender.
 #
 # ## Where next
 #
 # - [What `qflow serve` serves](reference/serve.md), [the bench for clients](reference/check-client.md),
 #   [recording real clients](reference/recording.md).
-# - [12 · Reading your own broker](12-reading-your-broker.ipynb): what to do with what you recorded.
+# - [12 · Reading your own broker](12-reading-your-broker.ipynb): what to do with your recording.
 # - Next: [16 · Break it](16-break-it.ipynb), ten challenges with the engine as judge.

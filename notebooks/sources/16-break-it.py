@@ -6,8 +6,8 @@
 #
 # At the end of this chapter you can
 #
-# - bring about on purpose what you would rather not meet by chance: an overflow with the brake on, a
-#   starving consumer, an order that is lost;
+# - cause failures on purpose that you would rather not meet by chance: an overflow with the brake on,
+#   a starving consumer, an order that is lost;
 # - say which setting does it, and which ones look as if they did;
 # - read from a run whether it happened, instead of from your memory of the rule.
 #
@@ -35,8 +35,8 @@ predictions.ask()
 # and a line that opens the same run for somebody else. *hint* gives three hints, one after the other.
 # Predict first, then move: a guess that the run contradicts is worth more here than the card.
 #
-# What you have won, and in how many moves, `qflow exercises` lists in a terminal, and in a notebook
-# `qf.show_progress()`. The ten:
+# `qflow exercises` in a terminal, and `qf.show_progress()` in a notebook, list the challenges you
+# have won, with your moves. The ten:
 
 # %% id="ten"
 ten = qf.teaching.challenges()
@@ -67,7 +67,7 @@ qf.challenge("deeper")
 # ## A gate that opens and closes
 #
 # The lab of chapter 1: bursts of a producer, a steady consumer, ON above 900 and OFF below 500. It turns ON
-# twice. Make that ten times. Predict how many it will be before you let go of the slider.
+# twice. Make that ten times. Predict how many it will be before you release the slider.
 
 # %% id="nervous"
 qf.challenge("nervous")
@@ -105,7 +105,7 @@ qf.challenge("starve")
 # ## Five policies
 #
 # As the lab begins, a session dies, a queue destroys itself, a ring throws messages out. One slider saves the
-# first two, and leaves the ring as it is. Predict where it has to stand; just below the limit is not it.
+# first two, and leaves the ring as it is. Predict its place; just below the limit is wrong.
 
 # %% id="ring"
 qf.challenge("ring")
@@ -114,7 +114,7 @@ qf.challenge("ring")
 # ## Groups
 #
 # The shopping carts of chapter 5, with groups on. Pause the run, click a message at a consumer, and choose
-# what happens to it. Before you do: which consumer, and which of its messages?
+# its outcome. Before you do: which consumer, and which of its messages?
 
 # %% id="order"
 qf.challenge("order")
@@ -129,7 +129,7 @@ qf.challenge("asleep")
 # %% [markdown] id="roads-text"
 # ## Three roads that lead nowhere
 #
-# What most people try first, and what the engine says to it. The first: clients that are ten times as fast.
+# The first attempt of most people, and the engine's answer. The first: clients that are ten times as fast.
 
 # %% id="faster"
 as_it_was, faster = (
@@ -141,7 +141,7 @@ print("at its deepest:", as_it_was, "and with faster clients:", faster)
 assert as_it_was == faster
 
 # %% [markdown] id="faster-then"
-# Both clients come to stand sooner, and at the same depth: a window is full when it is full (CAP-08).
+# Both clients block sooner, and at the same depth: a window is full when it is full (CAP-08).
 #
 # The second: a resume threshold of 0, so that the gate opens when the queue is empty.
 
@@ -186,9 +186,9 @@ predictions.compare(
 # %% [markdown] id="keypoints"
 # ## Keypoints
 #
-# - To know a rule is to be able to break what it protects, **on purpose and in one move**.
+# - You know a rule when you can break its promise **on purpose and in one move**.
 # - A setting that looks as if it mattered may not: measure, before you tune it.
-# - The run decides. What was won can be opened again by anybody, from its token.
+# - The run decides. Anybody can open a won challenge again, from its token.
 #
 # ## Where next
 #

@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
 # # Path: 45 minutes
 #
-# *45 minutes, for a lesson, or for one who wants to know what this is about.*
+# *45 minutes, for a lesson, or for a first look.*
 #
 # At the end you can say when a queue makes its producers wait, how deep it can get, and what keeps the order
 # of a group.
@@ -18,8 +18,8 @@
 #    does not block B*, *Your predictions*.
 # 5. Questions, **2 minutes**.
 #
-# The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may
-# be skipped. With a room, `qflow class` shows all guesses on one tank.
+# The minutes suit a slow reader, with time for each cell, guess and lab; faster readers have the optional
+# sections. With a room, `qflow class` shows all guesses on one tank.
 
 # %% [markdown] id="ready-text"
 # ## Is everything here?

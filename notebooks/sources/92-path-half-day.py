@@ -8,7 +8,7 @@
 # 1. [0 · A tour in ten minutes](00-tour.ipynb), **16 minutes**. The warm-up.
 # 2. [1 · Thresholds](01-thresholds.ipynb), **28 minutes**. All of it; the lab takes longer than you think.
 # 3. [Exercises 1](../exercises/01-thresholds.ipynb), **13 minutes**: `on_and_off` and `flow_states`;
-#    `activations` for those who are ahead.
+#    `activations` for quick readers.
 # 4. Break, **15 minutes**.
 # 5. [2 · Bytes, counts and both](02-bytes-and-counts.ipynb), **24 minutes**.
 # 6. [4 · Capacity: from 101 to 165](04-capacity.ipynb), **23 minutes**. May be skipped: *The manual's
@@ -24,9 +24,8 @@
 # 11. [Exercises 5](../exercises/05-groups.ipynb), **11 minutes**: `next_gets` and `give_up`.
 # 12. Questions, **5 minutes**.
 #
-# The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may
-# be skipped.
-# Chapter 7, with all spellings of a queue's settings, is for the evening.
+# The minutes suit a slow reader, with time for each cell, guess and lab; faster readers have the optional
+# sections. Chapter 7, with all spellings of a queue's settings, is for the evening.
 
 # %% [markdown] id="ready-text"
 # ## Is everything here?

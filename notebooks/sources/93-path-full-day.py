@@ -1,7 +1,7 @@
 # %% [markdown] id="title"
 # # Path: a day
 #
-# *7 hours, with breaks, for those who run, build or choose message brokers.*
+# *7 hours, with breaks, for people who run, build or choose message brokers.*
 #
 # At the end you can explain each design decision, and use your own logs.
 #
@@ -30,8 +30,8 @@
 # 18. [10 · How it was designed](10-how-it-was-designed.ipynb), **25 minutes**.
 # 19. Questions, **5 minutes**.
 #
-# The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may
-# be skipped.
+# The minutes suit a slow reader, with time for each cell, guess and lab; faster readers have the optional
+# sections.
 #
 # Chapters 9, 11, 14 and 17 are for the evening, and [16 · Break it](16-break-it.ipynb) for the way home: ten
 # challenges.

@@ -3,8 +3,8 @@
 #
 # *3 hours, for operators and administrators.*
 #
-# At the end you can choose limits, thresholds and alerts, read statistics, and find out why producers stood
-# still.
+# At the end you can choose limits, thresholds and alerts, read statistics, and find out why producers were
+# blocked.
 #
 # 1. [0 · A tour in ten minutes](00-tour.ipynb), **16 minutes**. So that the words are the same.
 # 2. [1 · Thresholds](01-thresholds.ipynb), **28 minutes**.
@@ -19,15 +19,16 @@
 # 7. [Exercises 7](../exercises/07-configuration.ipynb), **13 minutes**: `switched_off` and `is_accepted`.
 # 8. Break, **10 minutes**.
 # 9. [8 · Several queues: fan-out, one slow subscriber, one session each](08-several-queues.ipynb), **21
-#    minutes**. What one slow subscriber does to the others.
+#    minutes**. The effect of one slow subscriber on the others.
 # 10. [9 · Other queues: ring, last value, priority, self-destruct](09-other-queues.ipynb), **6 minutes**.
-#     Only: *Ring: the oldest goes*, *Self-destruct: all or nothing*. What is lost, and who notices.
+#     Only: *Ring: the oldest goes*, *Self-destruct: all or nothing*. The losses, and the clients that
+#     notice.
 # 11. [12 · Reading your own broker](12-reading-your-broker.ipynb), **32 minutes**. May be skipped: *How
 #     sure is that?*, *Write it down, and look later*. This is your chapter, too.
 # 12. Questions, **1 minutes**.
 #
-# The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may
-# be skipped.
+# The minutes suit a slow reader, with time for each cell, guess and lab; faster readers have the optional
+# sections.
 #
 # Keep chapter 11 for the day when the manual and the broker disagree.
 

@@ -16,7 +16,7 @@
 # 6. [Exercises 6](../exercises/06-consumers.ipynb), **10 minutes**: `idle_gets` and `turns`.
 # 7. [9 · Other queues: ring, last value, priority, self-destruct](09-other-queues.ipynb), **7 minutes**.
 #    Only: *Ring: the oldest goes*, *Last value: one for each key*, *The surprise: a ring breaks the promise
-#    of groups*. What can be taken out of your hands.
+#    of groups*. Messages that the broker can take from you.
 # 8. [3 · Held completions: what the producer sees](03-held-completions.ipynb), **6 minutes**. Only: *The
 #    naive way: no answer means it did not arrive*, *What releases a held transfer*. What your accept means to
 #    others.
@@ -24,12 +24,12 @@
 #    reasons usually ends at a consumer.
 # 10. Questions, **3 minutes**.
 #
-# The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may
-# be skipped.
+# The minutes suit a slow reader, with time for each cell, guess and lab; faster readers have the optional
+# sections.
 #
-# If your program also sends, go on with chapters 1 and 4. If it speaks AMQP 1.0, put it to the test itself:
-# [15 · Your own clients](15-your-own-clients.ipynb). And before you trust what you know of groups, break it
-# on purpose: [16 · Break it](16-break-it.ipynb).
+# If your program also sends, continue with chapters 1 and 4. If it speaks AMQP 1.0, put it to the test
+# itself: [15 · Your own clients](15-your-own-clients.ipynb). And before you trust your knowledge of groups,
+# break them on purpose: [16 · Break it](16-break-it.ipynb).
 
 # %% [markdown] id="ready-text"
 # ## Is everything here?

@@ -21,8 +21,8 @@
 #    does not block B*, *When exactly is a group free?*, *Your predictions*.
 # 8. Questions, **7 minutes**.
 #
-# The minutes are those of a slow reader, with time for each cell, guess and lab; a faster one reads what was
-# left out. Whoever leads a room through it has [a page of its own](teachers/ninety-minutes.md).
+# The minutes suit a slow reader, with time for each cell, guess and lab; faster readers have the omitted
+# sections. Whoever leads a room through it has [a page of its own](teachers/ninety-minutes.md).
 
 # %% [markdown] id="ready-text"
 # ## Is everything here?
