@@ -304,7 +304,8 @@ assert [(original, newcomer) for _, original, _, newcomer in rows] == [
 # the two brokers of one cluster disagree from then on. Flow control was therefore switched off
 # in clusters at first, and switched on two months later. In 2012 the cluster itself was removed.
 #
-# A general lesson: *a value that is computed from other state, and not sent, will one day be computed wrongly*.
+# A general lesson: *a value that is computed from other state, and not sent, will one day be computed
+# wrongly*.
 
 # %% [markdown] id="order-text"
 # ### And the completions

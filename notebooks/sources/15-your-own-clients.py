@@ -5,7 +5,8 @@
 #
 # At the end of this chapter you can
 #
-# - tell which of your clients stop when the broker asks them to, which messages the others lose, and how to cure them;
+# - tell which of your clients stop when the broker asks them to, which messages the others lose, and how to
+#   cure them;
 # - put the engine behind a port, point the client that you use at work to it, and see it in the picture;
 # - name fifteen surprises of AMQP 1.0 on this broker, each shown by a client on a real socket.
 #

@@ -115,6 +115,8 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, TrafficSource]]:
     """
     traffic: dict[str, dict[str, TrafficSource]] = {name: {} for name in workload.queues}
     plain = _Probe(workload, dict.fromkeys(workload.queues, {}))
+    # Two probes: one whose queues take everything tells which queues a message can reach at all; one with
+    # the queues' own filters and kinds tells which of those surely keep it.
     own = _Probe(workload, {name: _without_limits(given) for name, given in workload.queues.items()})
     read = {consumer.queue for consumer in workload.consumers}
     last = most_acts(workload)
@@ -195,6 +197,8 @@ class _Probe:
     def __init__(self, workload: Workload, queues: Mapping[str, Mapping[str, Argument]]) -> None:
         # The broker refuses nothing here: it has no limit of its own either.
         options = replace(workload.options, default_queue_limit=0)
+        # The engine routes, not a second implementation of bindings here: that one would have to know
+        # headers, topics, alternates and federation as well.
         self._broker = Stage(workload.replace(queues=queues, options=options), 0).broker
         self._session = self._broker.session(SETUP)
         self._names = list(queues)
@@ -209,6 +213,8 @@ class _Probe:
     def find_keepers(self, producer: Producer, kinds: Iterable[Kind], wanted: Collection[str]) -> set[str]:
         """Return the queues that keep every message of one kind, so that enough of that kind fill them."""
         kept: set[str] = set()
+        # One message is not enough: a last value queue keeps one of each value, and would pass for a queue
+        # that keeps all.
         for group, size in islice({group: size for size, group in kinds}.items(), _GROUPS + 1):
             kept.update(self.send(producer, [message_of(producer, n, size, group) for n in (1, 2)])[0])
             if kept.issuperset(wanted):
@@ -218,6 +224,8 @@ class _Probe:
     def sure(self, queue: str, producer: Producer) -> int | None:
         """Return the part of a window that reaches a queue in some run; None for all of it."""
         is_choosy = self._broker.queue(queue).is_choosy
+        # Of other windows one message only is proved: they take for outstanding what is complete behind a
+        # held message (CAP-07), or what they have not asked about (CAP-02).
         is_whole = producer.window == "ideal" or (producer.window == "qpid-cpp" and not is_choosy)
         return None if is_whole else 1
 
@@ -301,6 +309,8 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
         return Depth(0, 0)
     if thresholds is None:
         return Depth(None, None)
+    # The sum, and not the larger of the two: the message that turns the queue ON may be the last of a full
+    # queue, and every window may be empty at that moment.
     off, (count, size) = _before_stop(thresholds, traffic), full_windows(traffic)
     is_drawn = any(sender.is_drawn for sender in traffic.values())
     return Depth(
@@ -448,6 +458,8 @@ class Verdict:
         if self.is_safe:
             return tuple(unit.reason for unit in self.units if unit.limit)
         full = f"if it is full, {_WHAT_FOLLOWS[self.policy]}"
+        # A unit that surely overflows decides whatever the other one does; only if none does is "not known"
+        # said.
         deciding = [unit.reason for unit in self.units if unit.can_overflow]
         if deciding:
             return (*deciding, full)
@@ -556,6 +568,8 @@ _Sizes = list[tuple[float, float]]
 
 def _tabulate_sizes(mu: float, sigma: float, largest: float, header: int, cut: float) -> _Sizes:
     # What is above the largest is of the largest size; what is above the cut is paid for.
+    # Shifted by sigma squared, as sizes are weighed by themselves where the message that turned the queue ON
+    # is drawn: the cut has to be far out for that distribution, too.
     top = min(largest, exp(mu + sigma * sigma + sigma * _NORMAL.inv_cdf(1 - cut)))
     sizes: _Sizes = []
     edge, below = exp(mu - 7 * sigma), 0.0
@@ -613,11 +627,14 @@ def _least_sum(drawn: list[tuple[int, _Sizes]], target: float) -> float:
     top = max(sizes[-1][0] for _, sizes in drawn)
     # In powers of t, as its best value may be anywhere below what the largest size allows.
     low, high = log(1e-6 / top), log(100 / top)
+    # Ternary search: the bound has one minimum in the logarithm of t. Forty rounds narrow the range by
+    # (2/3)^40, to about a ten-millionth.
     for _ in range(40):
         third = (high - low) / 3
         if bound(exp(low + third)) < bound(exp(high - third)):
             high -= third
         else:
             low += third
+    # For narrow distributions Chernoff's bound may be above what the largest sizes allow.
     hard = sum(capacity * sizes[-1][0] for capacity, sizes in drawn)
     return min(bound(exp((low + high) / 2)), hard)

@@ -137,6 +137,7 @@ class _SmallProducer:
     def _send(self) -> None:
         self._window.note_sent(self.session.completions.next_number)
         # LP-06: the session is gone then, which :attr:`is_attached` shows.
+        # The session is gone then (LP-06), which is a state of the graph and no failure of the exploration.
         with suppress(ResourceLimitExceededException):
             self.session.message_transfer(Message(_SIZE, routing_key=self.name), _EXCHANGE, sync=True)
 
@@ -154,6 +155,7 @@ class _SmallConsumer:
         self._taken: list[int] = []
         self._session.consuming.on_delivery = lambda record: self._taken.append(record.id)
         self._session.message_subscribe(QUEUE, CONSUMER)
+        # In window mode each prefetched message would make states of its own, and add no depth.
         self._session.message_set_flow_mode(CONSUMER, CREDIT_MODE)
         self._session.message_flow(CONSUMER, BYTE_UNIT, INFINITE)
 
@@ -207,6 +209,7 @@ class Situation:
             for transfer in (entry.transfer for entry in queue.store)
         ]
         if not self.readers:
+            # Nobody takes messages off, so that their order can never matter; sorted, many states are one.
             word.sort()
         is_on = queue.flow_limit is not None and queue.flow_limit.stopped
         runs = tuple((letter, len(list(run))) for letter, run in groupby(word))

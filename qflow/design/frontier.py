@@ -230,6 +230,7 @@ class CostMeter:
         self._workload, self._end, self._scale = workload, max(1, end), scale
         # A run that is stretched to three bursts sees the late start of a consumer once, so that over all of
         # it the goal reads better than over the duration that its users wait.
+        # Two meters over one run, as a second run would be another draw.
         sooner = round(declared * SECOND)
         self._declared = CostMeter(workload, sooner, scale) if 0 < sooner < end else None
         self._queues = QueueMeters(workload, self._end)
@@ -370,6 +371,8 @@ def _needs(workload: Workload) -> Iterator[tuple[float, str]]:
             yield times * every, f"{times} outages of {consumer.name}, {every:g} s from one to the next"
         for second, what in ((consumer.start, "begin"), (consumer.crash or 0.0, "end")):
             if second:
+                # As much time after the event as before it, or its effect would hardly count in shares and
+                # rates.
                 yield 2 * second, f"the {what} of {consumer.name}, after {second:g} s"
 
 
@@ -407,6 +410,8 @@ def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Work
         queues={queue: arguments_of(queue) for queue in workload.queues},
         options=options,
         producers=tuple(
+            # Rates, windows and limits shrink, times do not: a burst, a latency and a time to live mean the
+            # same at scale. What cannot shrink is a message; with few of them shares come in coarse steps.
             replace(p, rate=p.rate / scale, capacity=max(1, round(p.capacity / scale)))
             for p in workload.producers
         ),
@@ -424,6 +429,8 @@ def scale_of(workload: Workload, limits: Mapping[str, Limits], messages: int = E
     if is_own or any(c.network or c.overhead for c in workload.consumers):
         return 1
     expected = sum(expected_messages(producer, workload.duration) for producer in workload.producers)
+    # The least of all: the scale that the number of messages asks for may leave a small queue with three
+    # places, where ON and OFF are no longer those of the full size.
     scales, size = [ceil(expected / messages)], _mean_size(workload.producers)
     for queue, arguments in workload.queues.items():
         most = limits.get(queue, Limits()).of(QueueSettings.from_arguments(arguments))

@@ -116,6 +116,8 @@ class Goal:
 
     def use(self, value: float) -> float:
         """Return the share of the limit that a value uses: the goal is kept below 1."""
+        # "loss 0" has no limit to take a share of: any loss is as bad as twice a limit, so that no other
+        # goal hides it.
         return value / self.limit if self.limit else 2.0 * (value > 0)
 
     def say(self, value: float) -> str:
@@ -163,6 +165,8 @@ class Outcome:
         """Return "holds", "close" or "missed"."""
         if not self.goal.limit:
             return "missed" if max(self.values) else "holds"
+        # The range of a few runs is smaller than that of ten, so it is widened; a margin of a tenth is
+        # required besides, because ten runs that happen to agree prove little.
         spread = (max(self.values) - min(self.values)) * max(1.0, _ENOUGH / len(self.values))
         if self.margin <= 0:
             return "missed"

@@ -197,6 +197,7 @@ class Recommendation(Tabular):
         missed = [outcome for outcome in self.goals if outcome.verdict == "missed"]
         if not missed:
             return None
+        # One run shows one failure; the goal that is missed by most is the one to look at.
         worst = max(missed, key=lambda outcome: outcome.use)
         workload = _vary(self.workload, worst.values.index(max(worst.values)))
         scale = scale_of(workload, {}, _SHOWN_MESSAGES)
@@ -292,6 +293,8 @@ def recommend(
     declared = workload.duration
     workload, message_limit = cover(workload, message_limit)
     # The broker's refusal of a declared queue is raised before anything is simulated.
+    # First of all, although it is needed last: a mistyped argument is refused at once, and not after minutes
+    # of simulation.
     before = judge_workload(workload)
     trials = partial(Trials, limits=limits or {}, keep_capacities=keep_capacities, declared=declared)
     rows = trials(workload, message_limit=message_limit).frontier(progress)
@@ -381,6 +384,8 @@ def _search(
 ) -> tuple[list[FrontierRow], bool]:
     """Return the best row of each part that steps from some rows lead to, and whether it is whole."""
     # Costs of another fidelity cannot be compared, so that the beginning is simulated again.
+    # A pattern search from the grid's best rows. Each step looks at the neighbours of what has just become
+    # better, so that a part that no longer improves costs nothing.
     best: dict[Part, FrontierRow] = {}
     fresh, tried, is_whole = list(dict.fromkeys(row.choice for row in begin)), set[Choice](), True
     for _ in range(_ROUNDS):
@@ -511,6 +516,7 @@ def _with_enough_credit(workload: Workload) -> Workload:
         away = 2 * network.latency + network.ack_delay if network else 0.0
         return 2 + ceil(away / (min(seconds) if isinstance(seconds, tuple) else seconds))
 
+    # Prefetch is never raised: more of it than declared is a decision about the consumer's memory, not ours.
     lean = (replace(c, prefetch=min(c.prefetch, enough(c))) for c in workload.consumers)
     return workload.replace(consumers=tuple(lean))
 
@@ -574,6 +580,7 @@ def _with_seen(
     found = dict(verdicts)
     for queue, verdict in verdicts.items():
         # A producer that also sends elsewhere may have died of the other queue.
+        # We do not name a queue as the culprit if the producer could have died of another one.
         others = {name for other, senders in traffic.items() if other != queue for name in senders}
         mine = [name for name in traffic[queue] if name in died - others]
         if mine:

@@ -111,6 +111,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
     found: dict[int, Measured] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # Of the first place only: the sizes and the routes are the same in all of the hundreds of cells.
         law = _Law(self.workload(0), self.messages)
         self.is_safe = [law.holds(self.workload(place)) for place in range(len(self))]
         self.limit = _limit_of(self.workload(0), self.queue, self.unit)
@@ -134,6 +135,8 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
     def order(self, strides: Sequence[int] = _STRIDES) -> list[int]:
         """Return all places in the order of their runs: coarse first."""
         width, seen = len(self.across.values), dict[int, None]()
+        # Coarse first, so that a map that is looked at while it runs is whole from the beginning, and only
+        # gets sharper.
         for stride in strides:
             for row in range(0, len(self.up.values), stride):
                 seen.update(dict.fromkeys(range(row * width, row * width + width, stride)))
@@ -314,6 +317,7 @@ def _with_stop_and_capacities(
     together, done, parts, passed = sum(senders.values()), 0, dict[str, int](), 0
     for place, (name, old) in enumerate(senders.items(), 1):
         passed += old
+        # By differences of running sums: the parts add up to the whole, whatever is rounded.
         parts[name] = max(1, capacity * passed // together - done)
         parts[name] = min(parts[name], capacity - done - (len(senders) - place))
         done += parts[name]
@@ -375,6 +379,8 @@ class _Law:
     def __init__(self, workload: Workload, messages: int) -> None:
         # A run ends with its messages, so that what falls due much later does not count.
         rate = min((producer.rate for producer in workload.producers), default=1.0)
+        # Sizes that are drawn are drawn for the whole duration otherwise: a large one of the hundredth hour
+        # would spoil the verdict on a run of two seconds.
         duration = min(workload.duration, 4 * messages / rate)
         self._traffic = traffic_of(workload.replace(duration=duration))
 

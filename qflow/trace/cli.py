@@ -250,6 +250,8 @@ def _why(namespace: argparse.Namespace) -> int:
     with progress(f"replaying {Path(namespace.file).name}", len(trace)) as shown:
         timeline = Timeline(trace, progress=shown)
     explanation = explain(timeline, seq, namespace.subject, time=time)
+    # People paste times from their own logs, which end later than the trace. A refusal would send them back
+    # for the last row's number; the note says what was done instead.
     note = _past_the_end(trace, seq, time)
     if namespace.json:
         print(json.dumps({**explanation.data(), "note": note}))

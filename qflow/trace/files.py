@@ -111,6 +111,7 @@ class _Checker:
         last = self.quarantine[-1] if self.quarantine else None
         if len(self.trace) >= promised:
             self.trace.expected = None
+        # One fault, one entry: the half row and the missing rows behind it have the same cause.
         elif last is not None and (last.row, last.reason) == (self.seen, _CUT_OFF):
             reason = f"{last.reason}; its header promises {promised} rows"
             self.quarantine[-1] = last._replace(reason=reason)
@@ -120,6 +121,7 @@ class _Checker:
 
     def _problem(self, values: Sequence[object]) -> tuple[str, str] | None:
         """Return the first column that makes no sense, and why."""
+        # By exact type: True is an int for Python, and no number of a trace.
         if tuple(map(type, values)) != _TYPES:
             return _wrong_type(values)
         row = Row(*values)  # type: ignore[arg-type]
@@ -134,6 +136,8 @@ class _Checker:
             return "seq", f"{_BACK}, got {row.seq} after {self._seq}"
         if row.time < self._time:
             return "time", f"{_BACK}, got {row.time} after {self._time}"
+        # Only effects. A command may name a message that never was: the broker refused it, and that is a
+        # fact, too.
         if row.message and row.kind in EFFECTS and row.message not in self._labels:
             return "message", f"must be one that a message.transfer row before it sends, got {row.message!r}"
         return None
@@ -189,6 +193,8 @@ class LongTrace:
         """Add all events of a table."""
         self._last.extend(events)
         while len(self._last) > ROWS_IN_A_GROUP:
+            # The cells are numbers and text, and this process alone reads the file again: neither pickle's
+            # objects nor a format that lasts are needed.
             marshal.dump(self._last.cut(ROWS_IN_A_GROUP), self._spool)
             self._groups += 1
 
@@ -545,6 +551,7 @@ def _require_columns(arrow: Any, schema: Any) -> None:
         if column.name not in schema.names:
             raise TraceError(f"column {column.name} is missing; a trace has {', '.join(NAMES)}, got {there}")
         got = schema.field(column.name).type
+        # A categorical column of pandas is stored as a dictionary; its rows read the same.
         value = got.value_type if arrow.types.is_dictionary(got) else got
         types = arrow.types
         fits = (types.is_integer,) if column.type == "int64" else (types.is_string, types.is_large_string)

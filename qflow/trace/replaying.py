@@ -117,6 +117,7 @@ def step_at(trace: Trace, row: int) -> Step:
 def give(broker: Broker, step: Step) -> None:
     """Perform one command of a trace at its time; a refusal raises nothing, the broker's own rows show it."""
     try:
+        # Never backwards: in a fork a command of the past is given at once, when the clock has passed it.
         if step.time > broker.now:
             broker.advance(step.time)
         # A refusal is a part of the run: the broker's own rows show it, in the replay as in the trace.
@@ -154,6 +155,8 @@ def _session(broker: Broker, step: Step) -> Session:
 
 
 def _open_store(broker: Broker, step: Step) -> None:
+    # The engine does not report its store. :func:`record` wrote this row, so the replay has to write it,
+    # too.
     broker.store = DelayedStore(step.arguments["flushes_on_sync"])
     broker.store.listener = broker
     if broker.observer is not None:
@@ -189,6 +192,7 @@ def _command(broker: Broker, step: Step) -> None:
     session, arguments = _session(broker, step), step.arguments
     session.is_pipelining = "pipelined" in arguments
     if arguments.get("sync"):
+        # The flag is of this command, which takes its number only when it is performed.
         session.completions.report_when_complete(session.completions.next_number)
     given = {key: value for key, value in arguments.items() if key not in _FLAGS or value is False}
     getattr(session, step.kind.replace(".", "_"))(**given)
@@ -258,6 +262,7 @@ class Replay:
     def __init__(self, original: Trace) -> None:
         self.original = original
         self.trace = original.empty()
+        # Until the end is reached. A replay that Ctrl-C breaks off is written as a trace that is cut off.
         self.trace.expected = len(original)
         self.broker = Broker(original.options)
         self.broker.observe(self._observe)
@@ -302,12 +307,16 @@ Delivery = tuple[str, str, str, int]
 
 def fork(trace: Trace, row: int, commands: Iterable[Event], broker: Broker) -> Trace:
     """Return a trace that is the same up to the command of a row, and goes another way from there."""
+    # Up to the next command and not to `row` itself: the effects of the command before it belong to what
+    # both courses share, and the broker was restored after them.
     rest = [step for step in _steps_of(trace) if step.row > row]
     end = rest[0].row if rest else len(trace)
     added = [_add_command(command, trace.time[end - 1]) for command in commands]
     when = operator.attrgetter("time")
     with pause_collector():
         continuation = _Fork(trace, end, broker)
+        # At one instant added commands come first, as the merge prefers its first argument: "what if the
+        # queue had been purged at 2.5 s" means before anything else of that instant.
         for step in heapq.merge(sorted(added, key=when), rest, key=when):
             continuation.give(step)
     return continuation.trace
@@ -325,6 +334,8 @@ class _Deliveries:
     """Which message each subscription was given, and under which number."""
 
     def __init__(self) -> None:
+        # The numbers of deliveries differ between the courses after the first delivery more or less. The
+        # subscription, the message and the count of its deliveries there do not.
         self._times: Counter[tuple[str, str, str]] = Counter()
         self.by_number: dict[tuple[str, int], Delivery] = {}
         self.numbers: dict[Delivery, int] = {}
@@ -371,6 +382,7 @@ class _Fork:
         if self._can_be_given(step):
             give(self.broker, self._translate(step) if step.row >= 0 else step)
         while self.arrived:
+            # A settlement may cause the next delivery, so the list may grow while it is emptied.
             delivery = self.arrived.pop(0)
             for waiting in self.early.pop(delivery, []):
                 own = {**waiting.arguments, "transfers": [self.ours.numbers[delivery]]}
@@ -384,6 +396,8 @@ class _Fork:
         if step.kind in ("advance", "management", "session.attach", "store.open"):
             return True
         session = self.broker.sessions.get(step.session)
+        # A recorded command of a session that has died here is left out: its client would not have come to
+        # it. An added one is the reader's own, and is refused with a reason.
         return step.row < 0 or (session is not None and session.is_attached)
 
     def _translate(self, step: Step) -> Step:

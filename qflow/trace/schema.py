@@ -91,6 +91,8 @@ def _map_text(value: Mapping[Any, Any]) -> str:
     named = {str(key): item for key, item in value.items()}
     parts = [f"{_string(name)}:{_WRITERS[type(item)](item)}" for name, item in named.items()]
     text = f"{{{','.join(parts)}}}"
+    # A client's own map may look like one of our marks. It gets the mark of a map around it, so that it
+    # comes back as it was.
     is_marked = len(named) == 1 and next(iter(named)).startswith("$")
     return f'{{"$map":{text}}}' if is_marked else text
 
@@ -102,6 +104,7 @@ def _message_text(message: Message) -> str:
 
 
 def _float_text(value: float) -> str:
+    # NaN and Infinity, which Python's json would write, are no JSON: other programs could not read the file.
     return float.__repr__(value) if math.isfinite(value) else f'{{"$float":"{value!r}"}}'
 
 
@@ -121,6 +124,7 @@ class _Writers(dict[type, Callable[[Any], str]]):
 
 _message_values = operator.attrgetter(*_MESSAGE_FIELDS)
 _FRAMES = [f'"{name}":' for name in _MESSAGE_FIELDS]
+# By exact type, as `bool` is a subclass of `int`, and would be written as a number.
 _WRITERS = _Writers(
     {
         str: _string,
@@ -263,6 +267,9 @@ class _Column(Generic[Kept]):
         self._name, self._index = name, Event._fields.index(name)
 
     def __get__(self, trace: Trace, owner: type | None = None) -> Kept:
+        # Made when it is first read and only extended after that: a run whose columns nobody reads never has
+        # them.
+        # column.
         column: Kept | None = trace._columns.get(self._name)
         if column is None:
             column = trace._columns[self._name] = self._make()
@@ -338,6 +345,7 @@ class Trace(Tabular):
 
     def cut(self, count: int) -> list[Any]:
         """Take the first rows off, and return their cells as plain values: numbers, text and None."""
+        # Not without effect: reading the details turns their names and values into text, in the cells.
         self.detail[:count]
         cells = self._cells[: count * WIDTH]
         del self.seq[:count], self._cells[: count * WIDTH]
@@ -356,6 +364,7 @@ class Trace(Tabular):
 
     def row(self, index: int) -> Row:
         """Return a row by its place, from 0."""
+        # The range takes negative numbers, and refuses those that are too large, as a list does.
         start = range(len(self))[index] * WIDTH
         fields = self._cells[start : start + DETAIL]
         return Row._make((self.run, self.seq[index], *fields, self.detail[index]))

@@ -117,6 +117,8 @@ class Timeline:
                 due = step.row + max(spacing, checkpoint.count // _PARTS_A_ROW)
             self._steps.append(step.row)
 
+        # The whole trace is replayed once even if the reader wants one instant only. Without that we would
+        # not know that the engine does what the trace says, and every state shown would be a guess.
         replay.run(before, progress)
         difference = replay.difference()
         if difference is not None:
@@ -176,6 +178,7 @@ class Timeline:
         Raises:
             TraceError: If the trace begins later.
         """
+        # A search, as `seq` need not be the place: a file whose bad rows were quarantined has gaps in it.
         place = bisect_right(self.trace.seq, seq) - 1
         if place < 0:
             raise TraceError(f"this trace has seq {self.trace.seq[0]} to {self.trace.seq[-1]}, got {seq}")
@@ -272,6 +275,7 @@ class RowIndex:
 
 def _group_rows(keys: Iterable[_Key], names: Iterable[str]) -> dict[_Key, array[int]]:
     """Return the places of each key, of those that have a name."""
+    # Arrays of 64-bit numbers: a list would keep each row's number as an object of its own.
     groups: defaultdict[_Key, array[int]] = defaultdict(lambda: array("q"))
     for row, (key, name) in enumerate(zip(keys, names, strict=True)):
         if name:
@@ -342,6 +346,9 @@ class Checkpoint:
     def restore(self) -> Broker:
         """Return a broker in that state, without an observer: a new one, unless the parts are shared."""
         with pause_collector():
+            # Shared parts are filled in place. The broker that the timeline showed before *becomes* this
+            # one, so only one instant of a timeline is alive at a time; whoever wants to keep one takes a
+            # copy (Timeline.restore).
             parts = self._parts.objects
             if not self._is_for_one:
                 parts = [
@@ -405,6 +412,7 @@ class _Packer(pickle.Pickler):
 def _shorten(column: list[Any]) -> list[Any]:
     """Return a column with the same in all rows as a single row."""
     first = column[0]
+    # By identity: with equality a column of 1 and True would lose one of them.
     return column[:1] if all(item is first for item in column) else column
 
 
@@ -424,6 +432,8 @@ class _Unpacker(pickle.Unpickler):
     def unpack(self) -> Broker:
         broker: Broker = self.load()
         while self._file.tell() < self._end:
+            # One dump for each class and round, in the order of packing; their number is not kept, so the
+            # end of the bytes is the end of the loop.
             kind, names, numbers, columns = self.load()
             parts = [self._parts[number] for number in numbers]
             for name, column in zip(names, columns, strict=True):

@@ -40,6 +40,8 @@ class Agenda:
 
     def enter(self, time: int, priority: int, action: Action) -> None:
         """Plan an action for an instant that is not in the past."""
+        # The number makes the order total, so that two actions are never compared, and that equal times and
+        # priorities run in the order in which they were entered, on any machine.
         self._sequence += 1
         _push(self._entries, (time, priority, self._sequence, action))
 

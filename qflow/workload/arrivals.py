@@ -137,6 +137,7 @@ class Service:
     def time(self, now: int) -> int:
         """Return the service time from now on, in microseconds: at least one, so that time advances."""
         wait = 0
+        # An outage may begin before another has ended, and the wait for one may reach into the next.
         while self._out[0] <= now + wait:
             wait = max(wait, self._out[1] - now)
             self._out = next(self._outages)

@@ -54,6 +54,8 @@ class ProducerClient:
         self._network = network = model.network or Network()
         self._latency = Course(network.latency, network.latencies, SECOND)
         self._pace = Course(1.0, network.pace)
+        # Each client has a generator of its own. With a shared one, a client more would change the chance of
+        # all.
         self._wakes, self._chance, self._woken = network.wakes, Random(network.seed), 0
         self._send_cost = network.send_cost * SECOND
         # A client without a network hears at once what is complete, and need not know which.
@@ -83,6 +85,7 @@ class ProducerClient:
     def _plan(self) -> None:
         if self._due <= self._last_due:
             agenda = self._stage.agenda
+            # A blocked producer has messages that fell due in the past; the agenda takes none of those.
             ready = max(self._due, self._free_at)
             agenda.enter(max(agenda.now, ready), SEND, self._sending)
 
@@ -166,6 +169,8 @@ class ProducerClient:
             self._woken = max(self._woken, arrives + self._until_awake(now))
             arrives = self._woken
         found: list[int] = []
+        # Oldest first, as a dictionary keeps its order: the report has a set of ranges, and the client reads
+        # from the front until it has found as many as are new.
         for number in self._outstanding:
             if len(found) == self._completed - known:
                 break
@@ -189,6 +194,8 @@ class ProducerClient:
             return
         self._is_learning = True
         if not self._turn_end:
+            # One thread reads completions and another sends, and Python's interpreter lets only one of them
+            # run: a burst of completions keeps the sender waiting for a turn.
             self._turn_end = max(self._free_at, self._inbox[0][0]) + _TURN
         work = self._work(self._network.report_time(self._sent))
         self._free_at = max(self._free_at, self._inbox[0][0]) + work
@@ -236,6 +243,8 @@ class SharedSession:
         self.reported = completed
         agenda = self._stage.agenda
         for sender in self.senders:
+            # Not called at once: the report comes in the middle of a command of the engine, which does not
+            # expect one of ours before it is done.
             agenda.enter(agenda.now, SEND, sender.receive_report)
 
     def is_confirmed(self, number: int) -> bool:
@@ -272,6 +281,8 @@ class WindowedProducer:
     def _on_due(self) -> None:
         if self._stage.remaining == 0 or not self._shared.session.is_attached:
             return
+        # The engine answers at once, a real broker a round trip later. A sender in a tight loop therefore
+        # must not see the answers to its latest sends here, or its window would never fill (CAP-02).
         if not self._window.is_deaf_while_sending or self._stage.agenda.now >= self._sent_at + _ROUND_TRIP:
             self._window.note_reported(self._shared.reported)
         step = self._window.next_step()
@@ -280,6 +291,8 @@ class WindowedProducer:
             return
         self._waits_for = step
         if step is WindowStep.SYNC:
+            # Every command before the sync counts, those of the session's other senders, too: the trap of
+            # CAP-09.
             self._synced_to = self._shared.session.completions.next_number - 1
             self._shared.session.execution_sync()
         if not self._may_go_on():

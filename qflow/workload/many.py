@@ -152,6 +152,8 @@ class ManyRuns(Generic[Item, Result]):
     def _ask(self, worker: _Worker) -> None:
         if worker.owes or not self._waiting:
             return
+        # Several items in one question, as a short run takes less than the way to the worker and back; but
+        # never more than half of a fair share, or the last worker would keep all waiting at the end.
         fair = len(self._waiting) // (2 * len(self._workers))
         enough = int(_QUESTION / self._took) if self._took else 1
         count = max(1, min(fair, enough))
@@ -173,6 +175,9 @@ class _Worker:
         # Not at the top: a browser's Python has none of it.
         from multiprocessing.connection import Pipe
 
+        # Neither fork nor multiprocessing's own start: a fork copies a notebook's threads and locks
+        # half-way, and spawn runs the caller's main module again, which a script without a guard does not
+        # survive.
         path = os.pathsep.join(item or os.getcwd() for item in sys.path)
         self.connection, its_end = Pipe()
         # A signal that comes before the worker can hear it waits until then.

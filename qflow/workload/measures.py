@@ -135,6 +135,8 @@ class QueueMeters:
         depth = self._depth
         for event in of_kinds(events, _OF_QUEUES):
             kind, queue = event.kind, event.queue
+            # The share of time ON, the mean depth and the rates are all of the same time base; a message
+            # that is settled in the grace period after it counts in none of them.
             if event.time > self._end:
                 break
             if kind == "message.accept":
@@ -270,6 +272,8 @@ class ProducerMeter:
         if kind == "error":
             # Nobody waits any more.
             self._died = time
+            # A transfer that is never confirmed waited until the death. To leave it out would make a run in
+            # which producers die look faster than one in which they wait.
             self._latencies += [time - begin for begin in self._sent.values()]
             self._sent.clear()
 
@@ -285,11 +289,15 @@ class ProducerMeter:
         until = end if self._died is None else min(end, self._died)
         if self._is_closed:
             return self._waited + ([] if self._since is None else [until - self._since])
+        # The messages that fell due and were not sent have waited, too; the schedule is read ahead on a
+        # copy.
         self._due, due = tee(self._due)
         return self._waited + [until - time for time in takewhile(lambda time: time <= until, due)]
 
     def latencies(self, end: int) -> list[int]:
         """Return the microseconds that each transfer took, or has waited at the end."""
+        # Censored at the end: these took at least as long. A percentile over completed transfers alone would
+        # be best where nothing ever completes.
         return self._latencies + [end - begin for begin in self._sent.values()]
 
     def blocked_share(self, end: int) -> float:

@@ -169,6 +169,9 @@ class Uplink:
         """Note an answer of the broker to this client, now; this acknowledges all data before it."""
         # An answer within the delay carries the acknowledgement, and the system expects the next to do so,
         # too: it holds acknowledgements back from then on, until one has to be sent alone.
+        # This is TCP's delayed acknowledgement, as Linux has it: a connection whose data was answered in
+        # time expects the next answer in time, too. With a client that holds small writes back until then
+        # (Nagle), each of the two waits for the other.
         if self._agenda.now - self._received_at < self._answer_time:
             self._expects_answer = True
         if self._owed:
@@ -192,6 +195,7 @@ class Uplink:
 
     def _flush(self, *, is_pushed: bool = False) -> None:
         batch, self._waiting = self._waiting, []
+        # Nagle's algorithm holds a small write back only while an earlier one is not acknowledged.
         self._is_in_flight = self._answer_time > 0
         # The system itself sends on what waited for an acknowledgement; the client need not wake up for that.
         came = self._agenda.now + (0 if is_pushed else self._wire)
@@ -222,6 +226,7 @@ class Uplink:
 
     def _read(self, batch: list[Action]) -> None:
         """Carry out the actions that the broker reads at once: it makes output after the last."""
+        # The common case, for which the stack of contexts would be the larger part of the work.
         if len(batch) == 1:
             batch[0]()
             return

@@ -134,6 +134,7 @@ def simulate_in_parts(workload: Workload, take: Callable[[EventTable], object]) 
     with pause_collector():
         stage = set_up(workload)
         # In parts of virtual time, so that only one part's events are in memory.
+        # One step beyond the end, so that the last part reaches it.
         for until in range(0, stage.agenda.end + _PART, _PART):
             stage.run(min(until, stage.agenda.end))
             take(stage.events)

@@ -46,6 +46,8 @@ class Stage:
         # What breaks the references between clients at the end.
         self.at_end: list[Action] = []
         self.broker.observe(self.events)
+        # One session declares everything and ends before time begins, as a setup script does. Declared by
+        # the first client that needs it, a queue would depend on the order of the clients.
         setup = self.broker.session(SETUP)
         for name, arguments in workload.queues.items():
             setup.queue_declare(name, arguments)

@@ -129,6 +129,8 @@ class Subscriber:
         """Return its unsettled deliveries, oldest first."""
         records = self.session.consuming.records.values()
         given = [record for record in records if record.tag == self.subscription.name]
+        # Records stay until a command names them (RF-03). Among them are ended ones, and those of messages
+        # that a ring, a purge or a deletion has taken away meanwhile.
         return [r for r in given if r.is_acquired and not r.is_ended and r.message.state == ACQUIRED]
 
     def explain_work(self) -> tuple[Reason, ...]:
@@ -187,6 +189,8 @@ class Subscriber:
         balance, noun = self.subscription.credit.balance(unit), _UNITS[unit]
         records = [record for record in self._list_unsettled() if not record.is_completed]
         held = len(records) if unit == MESSAGE_UNIT else sum(record.size for record in records)
+        # Settled, and not yet completed: the window moves on with the completion only, which clients tend to
+        # forget.
         more = balance.used - held
         rest = "delivered and not completed"
         if more <= 0 or not self.subscription.acquires:
@@ -209,6 +213,9 @@ class Subscriber:
         transfer, label, selector = message.transfer, message.transfer.label, subscription.selector
         if transfer.is_expired(instant.broker.now):
             return explain_expiry(label)
+        # In the engine's own order (RF-07), because the first obstacle is the one that decides: a message of
+        # a foreign group that is too large for the credit stops the consumer, though it could never have had
+        # it.
         start = queue.context.start_time
         if selector is not None and not selector.matches(transfer, message.delivery_count, start):
             text = f"The selector of {self.name}, {selector.expression}, refuses {label}."
@@ -256,6 +263,8 @@ class Subscriber:
         if label is None:
             text = f"{self.name} has {self._count_credit()}, but finds nothing that it may have."
             return self._say(text, ("CN-21",), idle)
+        # We ask the engine itself, on a copy, instead of judging by our own rules: where both disagree, the
+        # sentence above says no more than is certain.
         message = instant.find_queued(self.queue, label)
         why = self._explain_waiting(message.group if message is not None else "", idle)
         row = instant.next("delivered", "session", self.session.name, link=self.subscription.name)
@@ -268,6 +277,7 @@ class Subscriber:
     def _explain_waiting(self, group: str, idle: int | None) -> Reason:
         instant, queue, subscription = self.instant, self.queue, self.subscription
         row = instant.last("group_freed", "queue", queue.name, group=group)
+        # Freed after it looked. That is the trap of MG-13: a free group is no event, so nobody looks again.
         if row is not None and row > (idle or -1):
             freed = f"Group {group} became free at {instant.moment(row)}"
             text = f"{freed}: that resets cursors, but wakes no consumer."
@@ -305,6 +315,8 @@ def explain_settlement(instant: Instant, queue: Queue, label: str, name: str, se
     row, kind = found[0]
     command = instant.command_of(row)
     act = instant.trace.kind[command]
+    # The chain ends at a client's own decision. A ring, a purge or a deletion by others is no decision of
+    # its own, and is named instead.
     if act in _OWN_ACTS and instant.trace.session[command] == session:
         _, does, rest = ACTS[act]
         when = f"{instant.when(row)}, when it {does}{rest.format(settled='it')}"
@@ -433,6 +445,7 @@ def _explain_freeing(instant: Instant, queue: Queue, group: str) -> tuple[Reason
     owner = instant.show(instant.trace.link[row])
     subject = _group_subject(instant, queue.name, group)
     text = f"Group {group} was {owner}'s until {instant.moment(row)}."
+    # The last one before the group became free is what freed it: both are rows of one step.
     dropped = instant.last("dequeued", "queue", queue.name, until=row)
     if dropped is not None and instant.detail(dropped)["reason"] == "ring":
         label = instant.label(dropped)

@@ -123,6 +123,8 @@ class Instant:
 
     def end_of(self, row: int) -> int:
         """Return the place of the last row before the next one that :meth:`begins`."""
+        # Rows of a command have no mark of it: what follows a command, up to the next one, is its effect, as
+        # the engine runs each command to quiescence before it takes another.
         while row + 1 < len(self.trace) and not self.begins(row + 1):
             row += 1
         return row
@@ -163,6 +165,8 @@ class Instant:
 
     def _name_settled(self, command: int) -> str:
         """Return the messages that a command settled, as text."""
+        # The effects, not the arguments: a command names numbers of deliveries, and some of them may be of
+        # messages that a ring or a purge had taken already.
         rows = range(command + 1, self.end_of(command) + 1)
         kinds = ("dequeued", "requeued")
         return format_names([self.trace.message[r] for r in rows if self.trace.kind[r] in kinds]) or "nothing"
@@ -185,6 +189,8 @@ class Instant:
 
     def is_subscribed(self, owner: str) -> bool:
         """Return whether there is a subscription now that owns groups under a name (MG-15)."""
+        # Owners are names. A new subscription of the same session and tag owns its predecessor's groups
+        # (MG-15).
         return any(subscription.owner == owner for _, subscription in self.subscriptions())
 
     def show(self, owner: str) -> str:

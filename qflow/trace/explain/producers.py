@@ -259,6 +259,8 @@ def _explain_hold(instant: Instant, transfer: Transfer) -> Reason:
     subject, label = Subject("transfer", transfer.label), transfer.label
     holders = list(transfer.held_by)
     row = max(instant.about(label, "held"), default=None)
+    # The watermark design (ALT-07) holds under one name, whichever queue it is; the row of the hold has the
+    # queue.
     if holders == [WATERMARK]:
         holders = [instant.trace.queue[row]] if row is not None else []
     names = ["the " + name if name in (STORE, OVERFLOW) else name for name in holders]
@@ -333,6 +335,8 @@ def _explain_other_hold(instant: Instant, label: str, row: int, session: Session
 def _explain_never_held(instant: Instant, label: str, sent: int) -> Reason:
     rows = instant.about(label, "enqueued", after=sent)
     subject = Subject("message", label)
+    # In a transaction it is the commit that puts the message on its queue: another command, so `own` is
+    # empty.
     own = [row for row in rows if instant.command_of(row) == sent]
     if own:
         return _explain_no_hold(instant, label, own)
@@ -364,6 +368,7 @@ def _explain_no_hold(instant: Instant, label: str, enqueued: list[int]) -> Reaso
     names = list(dict.fromkeys(instant.trace.queue[row] for row in enqueued))
     subject, row = Subject("message", label), enqueued[-1]
     until = instant.end_of(row)
+    # ON, and yet nothing was held: of all the designs only the Java broker's does that.
     if any(instant.began("flow_stopped", "flow_resumed", "queue", name, until) is not None for name in names):
         places = format_names(names)
         text = f"{label} went to {places}; as the Java broker does, it tells senders to stop instead."
@@ -387,6 +392,8 @@ def _explain_release(instant: Instant, label: str, row: int) -> Reason:
     queue = instant.trace.queue[row]
     command = instant.command_of(row)
     resumed = instant.last("flow_resumed", "queue", queue, until=row)
+    # A release has two causes: the queue turned OFF and released all, or this message itself was taken off a
+    # queue that stays ON. The turn to OFF is the cause if it happened within the same command.
     if resumed is not None and resumed >= command:
         rows = range(resumed, instant.end_of(resumed) + 1)
         kinds = [instant.trace.kind[place] for place in rows if instant.trace.queue[place] == queue]
@@ -404,6 +411,8 @@ def _explain_release(instant: Instant, label: str, row: int) -> Reason:
 def _explain_loss(instant: Instant, label: str, sent: int, session: Session) -> Reason:
     subject = Subject("transfer", label)
     error = instant.last("exception", "session", session.name)
+    # A refused transfer is neither complete nor incomplete. Only the row of its session's death tells, if it
+    # died of this very command.
     if error is not None and instant.command_of(error) == sent:
         text = f"Transfer {label} was refused and will never be complete."
         return Reason(text, ("LP-05",), error, subject, (explain_death(instant, error),))
@@ -487,6 +496,8 @@ def _find_browser_that_left(instant: Instant, queue: Queue, label: str, row: int
     """Return the browsing link whose end made a message available, "" for another cause (RF-51)."""
     trace = instant.trace
     acquired = [one for one in instant.about(label, "acquired", queue.name) if one < row]
+    # The rows of a link's end follow one another, its own first. The row before the run of requeued ones is
+    # therefore their cause.
     while row > 0 and trace.kind[row] == "requeued":
         row -= 1
     ended = f"{trace.session[row]}::{trace.link[row]}"
@@ -501,6 +512,8 @@ def _explain_place(instant: Instant, queue: Queue, message: QueuedMessage) -> Re
     label = message.transfer.label
     subject = Subject("message", label)
     rows = instant.about(label, "enqueued", queue.name)
+    # By position, also on a priority queue, where the answer is about its age and not about its turn: which
+    # one is next depends on the reader's cursor.
     before = sum(1 for m in queue.store if m.position < message.position and m.state == AVAILABLE)
     place = f"behind {format_count(before, 'other')}" if before else "and first in line"
     text = f"{label} is on {queue.name}, available {place}."

@@ -72,6 +72,8 @@ class _Subjects:
             choices = " or ".join(f"{kind}:{full}" for full in matching[:_SHOWN])
             raise TraceError(f"there are several {kind}s {name!r} in this trace; ask for {choices}")
         has = _some(self.names(kind))
+        # Letter by letter, which takes long for a million labels; a mistyped queue or client is among the
+        # first.
         close = get_close_matches(name, list(islice(self.names(kind), 10_000)), 1)
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise TraceError(f"there is no {kind} {name!r} in this trace; {meant}its {kind}s are {has}")
@@ -162,6 +164,7 @@ def explain(
             ← q has no consumer, and gets none before the trace ends at 0.16 s.
     """
     timeline = where if isinstance(where, Timeline) else Timeline(where)
+    # A question leaves the timeline where its reader had put it.
     before = timeline.cursor
     try:
         return _explain_subject(timeline, instant, time, subject)

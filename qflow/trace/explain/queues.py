@@ -41,6 +41,7 @@ def explain_queue(instant: Instant, name: str) -> Reason:
         rest = explain_readers(instant, queue) if queue.message_depth else ()
         return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
     reason = explain_on(instant, queue) if queue.flow_limit.stopped else _explain_off(instant, queue)
+    # A queue may be ON because of the very consumer that lost a message; one row is one link of the chain.
     said = {(item.row, item.subject) for item in reason.because}
     lost = tuple(item for item in lost if (item.row, item.subject) not in said)
     return replace(reason, because=(*reason.because, *lost))
@@ -61,6 +62,7 @@ def explain_on(instant: Instant, queue: Queue) -> Reason:
         return Reason(text, ("FC-02",), row, subject, (explain_unknown(instant, queue),))
     limit, detail = queue.flow_limit, instant.detail(row)
     assert limit is not None, "only a queue with flow control is ON"
+    # The queue is asked at each message that comes, so the one enqueued last before the turn has made it.
     found = instant.last("enqueued", "queue", queue.name, until=row)
     label = instant.label(found) if found is not None else "a message"
     # The broker tries the count first (FC-14).
@@ -315,6 +317,7 @@ def _explain_last_refusal(instant: Instant, queue: str) -> Reason | None:
     index, full = instant.index, tuple(f"{start}{queue}:" for start in _FULL)
     sessions = index.names("session", ("exception",))
     rows = [row for name in sessions for row in index.rows("exception", "session", name)]
+    # By the words of the error: the row of an exception has the session, and no queue.
     past = [row for row in rows if row <= instant.end]
     found = [row for row in past if str(instant.detail(row).get("text", "")).startswith(full)]
     return explain_death(instant, max(found)) if found else None
@@ -370,6 +373,8 @@ def _explain_refusal(instant: Instant, queue: Queue, row: int) -> tuple[Reason, 
 def _explain_failed_commit(instant: Instant, row: int, subject: Subject) -> tuple[Reason, ...]:
     """List the queues that have refused messages; a commit does not name the one it failed on."""
     queues = instant.broker.queues.queues.values()
+    # The error of a commit names no queue. All that ever refused one are listed, which may be too many; the
+    # engine keeps nothing that would tell.
     refusing = [queue for queue in queues if queue.counters.discardsOverflow]
     text = "A queue had no room for all messages of the transaction, so the broker enqueued none."
     limits = tuple(explain_limit(instant, queue) for queue in refusing)
@@ -380,6 +385,7 @@ def explain_drop(instant: Instant, row: int) -> Reason:
     """Say why a message was not put on a queue although it was routed there, at a ``dropped`` row."""
     label, name = instant.label(row), instant.trace.queue[row]
     subject, when = Subject("message", label), instant.when(row)
+    # A queue that destroyed itself is gone by now, so that its policy cannot be asked.
     if any(instant.trace.kind[place] == "queueDelete" for place in range(instant.command_of(row), row)):
         text = f"{label} did not fit on {name} at {when}, which destroyed itself; {label} is lost."
         return Reason(text, ("LP-15",), row, subject)
