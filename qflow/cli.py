@@ -60,10 +60,7 @@ GROUPS = {
         "site": ("launch.site", "build a site that runs the chapters with no server behind it"),
         "class": ("launch.classroom", "serve the site to a class, and show its guesses and who is stuck"),
         "workshop": ("launch.workshop", "prepare a folder for a room without network"),
-        "doctor": (
-            "launch.doctor",
-            "check whether this machine is ready for the kit, and print the cure of each fault",
-        ),
+        "doctor": ("launch.doctor", "check whether this machine is ready for the kit, and name cures"),
         "completion": ("launch.shells", "print what lets your shell complete these commands"),
     },
 }

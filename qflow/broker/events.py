@@ -75,8 +75,7 @@ COMMANDS: dict[str, str] = {
     "exchange.query": "a client asks about an exchange",
     "exchange.bound": "a client asks about bindings",
     "dtx.select": "refused: distributed transactions are left out",
-    "message.modify": "messages return to their queue, modified (LNK-12); detail: transfers, "
-    "delivery_failed, …",
+    "message.modify": "messages are released, modified (LNK-12); detail: transfers, delivery_failed, …",
     "link.attach": "a link of AMQP 1.0 begins (LNK-16); detail: tag, role, address, options",
     "link.detach": "a link of AMQP 1.0 ends; detail: tag, role",
     "link.dispatch": "something moves on a connection of AMQP 1.0, which serves its links (LNK-15)",

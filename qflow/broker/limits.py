@@ -85,9 +85,7 @@ class Ring(LimitPolicy):
         raise _make_circle(queue)
 
 
-_CIRCLE = (
-    "the alternate exchange of ring queue {} routes evicted messages to it again: the real broker never ends"
-)
+_CIRCLE = "ring queue {} evicts into itself, through its alternate exchange: the real broker never ends"
 
 
 def _make_circle(queue: Queue) -> BrokerFailure:

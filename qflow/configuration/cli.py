@@ -25,11 +25,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     )
     _add_broker(config, is_whole=True)
     actions = config.add_subparsers(dest="action", metavar="ACTION")
-    adding = actions.add_parser(
-        "add",
-        help="apply the additions without a broker",
-        description="Apply the additions without a broker.",
-    )
+    adding = actions.add_parser("add", help="try additions", description="Try additions without a broker.")
     kinds = adding.add_subparsers(dest="kind", metavar="KIND", required=True)
     queue = kinds.add_parser(
         "queue",
@@ -71,9 +67,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     script = actions.add_parser(
         "script",
         help="a shell script of qpid-config lines",
-        description="Read a shell script of qpid-config lines without running it, and print the queues, "
-        "exchanges and bindings that a broker would hold after it, and its refusals in order. Status 1 if "
-        "the broker would refuse a line.",
+        description="Read a shell script of qpid-config lines without running it, and print the resulting "
+        "queues, exchanges and bindings, and the broker's refusals in order. Status 1 after a refusal.",
     )
     script.add_argument("script", metavar="FILE", help="the script")
     _add_broker(script)

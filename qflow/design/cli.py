@@ -187,9 +187,7 @@ def _workload(namespace: argparse.Namespace) -> tuple[Workload, dict[str, Demand
     workload = Workload.load(namespace.workload)
     bounds: dict[str, Demand] = {}
     if namespace.demand and not namespace.log:
-        raise RefusalError(
-            "--demand: it states demand that a log (--log) cannot show; a workload file has rates"
-        )
+        raise RefusalError("--demand: it completes a log (--log), which cannot show it; a workload has rates")
     for name, rate in namespace.demand:
         workload = workload.with_producer(name, demand=rate)
     if namespace.log:

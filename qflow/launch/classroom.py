@@ -349,9 +349,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``class`` to the ``qflow`` command."""
     parser = rooms.add_parser(
         "class",
-        description="Serve the site to a class, and show its guesses, and the learners who are stuck, on "
-        "one screen. Names are optional, nothing leaves the room, and Ctrl-C ends the class and deletes all "
-        "of it.",
+        description="Serve the site to a class, and show its guesses and stuck learners on one screen. "
+        "Names are optional, nothing leaves the room, and Ctrl-C ends the class and deletes its data.",
     )
     place = f"a site, built if it is not there; default: ./{site.DEFAULT_FOLDER}"
     parser.add_argument("--site", metavar="FOLDER", default=site.DEFAULT_FOLDER, help=place)

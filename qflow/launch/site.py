@@ -143,9 +143,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     made = actions.add_parser("build", help="write the site into a folder")
     made.add_argument("--out", metavar="FOLDER", default=DEFAULT_FOLDER, help=f"default: ./{DEFAULT_FOLDER}")
-    actions.add_parser(
-        "fetch", help="download the external parts of a build, so that later builds work offline"
-    )
+    actions.add_parser("fetch", help="download the external parts of a build, for later builds offline")
 
 
 def run(chosen: argparse.Namespace) -> int:

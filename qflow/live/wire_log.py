@@ -320,9 +320,7 @@ class _Connection:
             self.book.queues.setdefault(link.queue, {})
             self.book.binds[address, link.queue, _binding_key(address, asked.filter)] = None
         if link.is_browser:
-            self.book.add_finding(
-                f"{link.name!r} only browses {address!r}: its deliveries are not in the log"
-            )
+            self.book.add_finding(f"{link.name!r} only browses {address!r}: its reads are not in the log")
         elif not self._is_ignored(link) and not link.is_dynamic:
             self._find_client(link, "", "")
 

@@ -479,9 +479,7 @@ def score_text(found: Mapping[str, Any]) -> str:
         words = "".join(f"{measure_text(one[name]):>12}" for name in ("recorded", "low", "high"))
         is_inside = "inside" if one["inside"] else "OUTSIDE"
         lines.append(f"{one['queue']:<12}{one['measure']:<18}{words}  {is_inside}")
-    lines.append(
-        f"{sum(one['inside'] for one in measures)} of {len(measures)} are inside; 80 of 100 are expected"
-    )
+    lines.append(f"{sum(one['inside'] for one in measures)} of {len(measures)} are inside; 80 % are expected")
     if branch is not None:
         held = sum(one["in_branch"] for one in measures)
         which, share = ended_words(branch["when"]["ended"]), 100 * branch["share"]
@@ -489,6 +487,6 @@ def score_text(found: Mapping[str, Any]) -> str:
             came = ended_words({name: [second, second] for name, second in found["ended"].items()})
             which = f"{came}, as in no replay; nearest to that: {which}"
         lines.append(
-            f"what came: {which} (predicted: {share:.0f} %); {held} of {len(measures)} are inside of that"
+            f"outcome: {which} (predicted: {share:.0f} %); {held} of {len(measures)} are inside of that"
         )
     return "\n".join(lines)

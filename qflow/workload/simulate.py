@@ -30,8 +30,7 @@ CLIENT_EVENTS: dict[str, str] = {
     "client.release": "a consumer with a network releases",
     "client.reject": "a consumer with a network rejects",
     "client.deliver": "a message reaches a consumer with a network",
-    "client.differs": "a replayed log has an event that the engine's clients cannot cause; detail: logged, "
-    "engine",
+    "client.differs": "a replayed log has an act of clients unknown to the engine; detail: logged, engine",
 }
 """Kinds of event that only clients can report: the broker does not know a window (CAP-01)."""
 

@@ -6,7 +6,7 @@ Beside the recordings ``lim-`` and ``ri-``, which tests/conformance plays step b
 import pytest
 from support import Bench, bench_with, queue_of, refused
 
-CIRCLE = "the alternate exchange of ring queue {} routes evicted"
+CIRCLE = "ring queue {} evicts into itself"
 NO_FLOW = {"flow_stop_count": 0, "flow_stop_size": 0}
 
 

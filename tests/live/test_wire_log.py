@@ -231,7 +231,7 @@ def test_browsing_and_management_are_not_in_the_log():
     wire.transfer(CLIENT, 2, message("request"))
     wire.transfer(BROKER, 1, message("answer"))
     assert wire.rows() == [] and wire.log.book.clients == {}
-    assert "'link-0' only browses 'orders': its deliveries are not in the log" in wire.log.book.findings
+    assert "'link-0' only browses 'orders': its reads are not in the log" in wire.log.book.findings
 
 
 def test_exchanges_have_a_client_for_each_subject_and_subscriptions_their_queues():

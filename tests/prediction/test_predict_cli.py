@@ -82,7 +82,7 @@ def test_the_command_writes_a_receipt_and_scores_it(tmp_path, capsys, beginning)
     assert json.loads(receipt.read_text())["detail"] == "constants"
     text = output_of(capsys, "predict", "--score", receipt, log)
     assert text.startswith("from capacity-165, ")
-    assert "of 6 are inside; 80 of 100 are expected" in text
+    assert "of 6 are inside; 80 % are expected" in text
     none = "a receipt must be one that --receipt wrote, got None"
     assert none in refusal(capsys, "predict", "--score", workload, log)
     assert "needs WORKLOAD.json and LOG" in refusal(capsys, "predict", workload)

@@ -183,10 +183,7 @@ def _session_plan(answer: Answer, queues: list[str]) -> str:
 
 @exercise(
     misconceptions={
-        "the fast ones continue": lambda stop, capacity, subscribers: (
-            stop + capacity,
-            10 * (stop + capacity),
-        ),
+        "fast ones continue": lambda stop, capacity, subscribers: (stop + capacity, 10 * (stop + capacity)),
         "each subscriber has a window of its own": lambda stop, capacity, subscribers: (
             stop + capacity,
             (stop + capacity) * (subscribers - 1),
