@@ -228,7 +228,7 @@ def latency_chart(picture: Picture) -> Chart:
         counts[min(_BINS - 1, int(value / width))] += 1
     at_once = sum(value == 0 for value in taken)
     claim = (
-        f"{at_once} of {len(taken)} completed transfers were complete at once; half took at most "
+        f"Of {len(taken)} completed transfers, {at_once} were complete at once; half took at most "
         f"{taken[len(taken) // 2]:.1f} ms, the slowest {longest:.1f} ms."
     )
     starts = [index * width for index in range(_BINS)]

@@ -151,7 +151,7 @@ def test_a_release_behind_another_breaks_the_order():
     stays = picture.frames.lasting["stays"]
     again = [stays.row(row)["again"] for row in range(len(stays))]
     assert [value < NEVER for value in again] == [True, False]
-    assert "c1 gives A-1 back." in " ".join(said for _, said in picture.drawing["captions"])
+    assert "c1 releases A-1." in " ".join(said for _, said in picture.drawing["captions"])
 
 
 def test_the_order_is_broken_while_an_earlier_message_is_on_the_queue():
