@@ -142,7 +142,7 @@ class Credit(Restorable):
             self.messages.spend(1)
             self.volume.spend(size)
 
-    def give_back(self, size: int) -> None:
+    def replenish(self, size: int) -> None:
         """Move the window on, if that is the mode *now* (RF-04)."""
         if self.mode == WINDOW_MODE:
             self.messages.vacate(1)
@@ -155,7 +155,7 @@ class AttachedSession(Protocol):
     def fail(self, error: AmqpException) -> None:
         """Die of an error."""
 
-    def lose_queue(self, subscription: Subscription, error: SessionException) -> None:
+    def note_queue_deleted(self, subscription: Subscription, error: SessionException) -> None:
         """Handle the deletion of a subscription's queue (CN-18, LNK-09)."""
 
 
@@ -443,7 +443,7 @@ class Subscription(QueueConsumer):
         try:
             return self.is_enabled and self.send_next()
         except SessionException as error:
-            self.target.peer.lose_queue(self, error)
+            self.target.peer.note_queue_deleted(self, error)
             return False
 
     def send_next(self) -> bool:
@@ -682,7 +682,7 @@ class SemanticState(Dependent):
             subscription = self.subscriptions.get(record.tag)
             if subscription is not None and not record.is_completed:
                 record.is_completed = True
-                subscription.credit.give_back(record.message.transfer.size)
+                subscription.credit.replenish(record.message.transfer.size)
             if record.is_redundant:
                 del self.records[number]
         self.unacked_messages = len(self.records)

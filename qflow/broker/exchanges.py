@@ -306,9 +306,9 @@ class Exchange(Router):
         # Reference counts stand in for the broker's shared pointers; Python's own would not tell when.
         self.references -= 1
         if self.is_deleted:
-            self.die_if_forgotten()
+            self.unbind_if_unreferenced()
 
-    def die_if_forgotten(self) -> None:
+    def unbind_if_unreferenced(self) -> None:
         """Remove the bindings of a deleted exchange, if nothing refers to it."""
         if self.references:
             return
@@ -717,7 +717,7 @@ class ExchangeRegistry(Dependent):
             self.context.emit("exchangeDelete", link=name)
         if exchange.alternate is not None:
             exchange.alternate.alternate_users -= 1
-        exchange.die_if_forgotten()
+        exchange.unbind_if_unreferenced()
 
     def unbind_everywhere(self, queue: Queue) -> None:
         """Remove every binding of a queue that goes away; auto-delete exchanges may follow it."""

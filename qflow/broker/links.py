@@ -350,7 +350,7 @@ class IncomingLink(CommandOwner):
             exchange = found.exchange
             if exchange is None:
                 # An unknown address is accepted, and the message is gone (LNK-06).
-                self.session.lose(transfer)
+                self.session.show_lost(transfer)
                 return
         elif exchange.is_deleted:
             raise LinkException(f" Exchange {exchange.name} has been deleted", "amqp:resource-deleted")
@@ -434,10 +434,10 @@ class LinkSession(Session):
         for link in _find_waiting(self.connection):
             link.notify()
 
-    def give_up(self, error: Exception, number: int = -1) -> None:
+    def fail_command(self, error: Exception, number: int = -1) -> None:
         """End a refused command: the session survives, and the caller closes the link (LNK-08)."""
         if not isinstance(error, AmqpException):
-            super().give_up(error, number)
+            super().fail_command(error, number)
             return
         self._refuse(error, number)
         self.quiesce()
@@ -458,7 +458,7 @@ class LinkSession(Session):
         if number >= 0:
             self.completions.complete(number)
 
-    def lose(self, transfer: Transfer) -> None:
+    def show_lost(self, transfer: Transfer) -> None:
         """Show that a transfer went nowhere."""
         self.context.discardsNoRoute += 1
         if self.context.observer is not None:
@@ -637,7 +637,7 @@ class LinkSession(Session):
         elif link.is_controlling:
             queue.delete_unless_needed()
 
-    def lose_queue(self, subscription: Subscription, error: SessionException) -> None:
+    def note_queue_deleted(self, subscription: Subscription, error: SessionException) -> None:
         """Close a link, as its queue is gone, and tell its client (LNK-09)."""
         link = cast(OutgoingLink, subscription)
         if self.context.observer is not None:
@@ -699,7 +699,7 @@ class LinkSession(Session):
             raise
         except Exception as error:
             self.transfer_count -= 1
-            super().give_up(error, number)
+            super().fail_command(error, number)
             raise
         self.connection.from_client.count(transfer.size, message.content_size)
         transfer.end_routing()

@@ -190,7 +190,7 @@ class Queue(Dependent):
         transfer = message.transfer
         # The room first.  A producer whose completion the observers release may send at once, and then finds
         # the place of this message free (FC-16).
-        self.depth.give_back(transfer.size)
+        self.depth.return_room(transfer.size)
         self.counters.dequeue(transfer.size, in_transaction)
         if transfer.message.durable:
             self.counters.msgPersistDequeues += 1
@@ -440,7 +440,7 @@ class _QueueDepth(Restorable):
         self.size = total
         return True
 
-    def give_back(self, size: int) -> None:
+    def return_room(self, size: int) -> None:
         self.count -= 1
         self.size -= size
 
@@ -605,7 +605,7 @@ class _TxPublish(TxOperation):
 
     def rollback(self) -> None:
         if self.is_reserved:
-            self.queue.depth.give_back(self.transfer.size)
+            self.queue.depth.return_room(self.transfer.size)
             self.is_reserved = False
 
     def refers_to(self, queue: object) -> bool:

@@ -124,7 +124,7 @@ def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> C
             try:
                 result = method(self, **given)
             except Exception as error:
-                self.give_up(error, number)
+                self.fail_command(error, number)
                 raise
             if is_numbered and completes:
                 self.completions.complete(number)
@@ -204,7 +204,7 @@ class Session(Dependent):
         self.connection.scheduler.read(self.connection)
         return -1
 
-    def give_up(self, error: Exception, number: int = -1) -> None:
+    def fail_command(self, error: Exception, number: int = -1) -> None:
         """End a command that failed: the session dies of it, or it did not happen."""
         if isinstance(error, AmqpException):
             if isinstance(error, BrokerFailure):
@@ -299,7 +299,7 @@ class Session(Dependent):
             self.context.emit("exception", session=self.name, detail=detail)
         self.detach()
 
-    def lose_queue(self, subscription: Subscription, error: SessionException) -> None:
+    def note_queue_deleted(self, subscription: Subscription, error: SessionException) -> None:
         """Die, as the queue of a subscription is gone (CN-18)."""
         self.fail(error)
 
@@ -360,7 +360,7 @@ class Session(Dependent):
         try:
             self.consuming.accept(numbers, self.tx_accept)
         except Exception as error:
-            self.give_up(error, number)
+            self.fail_command(error, number)
             raise
         self.completions.complete(number)
         self.quiesce()
@@ -391,7 +391,7 @@ class Session(Dependent):
         try:
             self.consuming.complete(numbers)
         except Exception as error:
-            self.give_up(error)
+            self.fail_command(error)
             raise
         self.quiesce()
 
@@ -453,7 +453,7 @@ class Session(Dependent):
                 traffic.count(transfer.size, sent.content_size)
             else:
                 self.transfer_count -= 1
-            self.give_up(error, number)
+            self.fail_command(error, number)
             raise
         traffic.count(transfer.size, sent.content_size)
         if is_synced:

@@ -248,7 +248,7 @@ class Fold:
             name: Spans(names, [_array_of(data[column :: len(names)]) for column in range(len(names))])
             for name, names, data in tables
         }
-        self._lay_down()
+        self._append_frames()
         return Frames(
             topology,
             channel_names(topology),
@@ -273,7 +273,7 @@ class Fold:
         """Return a fold that continues from a frame, for other clients and queues."""
         new = Fold(topology, self.grain, self._own_steps)
         shift = _Shift(self.topology, topology, first)
-        self._lay_down()
+        self._append_frames()
         new._newest, new._now = [], shift.row(self._now)
         if _names(topology) == _names(self.topology):
             # The same clients and queues: only the oldest frames go, so the columns are cut and not rebuilt.
@@ -290,10 +290,10 @@ class Fold:
         new._routes |= {route: None for route in routes if min(route) >= 0}
         deaths = [(at - first, shift.producer(producer), text) for at, producer, text in self._deaths]
         new._deaths = [death for death in deaths if min(death[:2]) >= 0]
-        self._hand_over(new, shift)
+        self._pass_open_spans(new, shift)
         return new
 
-    def _hand_over(self, new: Fold, shift: _Shift) -> None:
+    def _pass_open_spans(self, new: Fold, shift: _Shift) -> None:
         """Copy the open spans and their places into the fold that continues this one."""
         producer, queue, sender, reader = shift.producer, shift.queue, shift.sender, shift.reader
         sendings, new._sendings = shift.keep(self._sendings, SENDINGS, {"producer": producer})
@@ -354,13 +354,13 @@ class Fold:
         # To extend a column by one number costs a call for each column; frames are kept and moved in
         # hundreds.
         if len(self._newest_rows) == _AT_ONCE:
-            self._lay_down()
+            self._append_frames()
         now[1:AFTER_STEP] = _BLANK
         self._is_dirty = False
         # The grid of instants, so that the frames of a lively run come at an even pace.
         self._due = time - time % self.grain + self.grain if self.grain else 0
 
-    def _lay_down(self) -> None:
+    def _append_frames(self) -> None:
         """Append the newest frames to the columns."""
         newest, width = self._newest, len(self._now)
         for index, column in enumerate(self._columns):
@@ -594,7 +594,7 @@ class Fold:
         else:
             now[SENDER] = found[0]
             now[NUMBER] = found[1]
-        consumer = self._disown(queue, position)
+        consumer = self._end_holding(queue, position)
         start = queue.stays.pop(position, None)
         if start is not None:
             self._stays[start + _STAY_END] = self._frame
@@ -732,13 +732,13 @@ class Fold:
         now = self._now
         now[QUEUE] = queue.index
         now[SENDER], now[NUMBER] = self._message(cells[at + 5])
-        self._disown(queue, position)
+        self._end_holding(queue, position)
         start = queue.stays.get(position)
         if start is not None and self._stays[start + _AGAIN] == NEVER:
             self._stays[start + _AGAIN] = self.count
         self._note("given_back")
 
-    def _disown(self, queue: _Queue, position: int) -> _Consumer | None:
+    def _end_holding(self, queue: _Queue, position: int) -> _Consumer | None:
         """End a message's holding; return the consumer that had it, if it is one that is shown."""
         start = queue.holdings.pop(position, None)
         if start is None:

@@ -247,7 +247,7 @@ holds for 3 of the 9 settings.
             if self.scene.cancelled >= number:
                 self.scene.progress = 0.0
                 self.scene.refusal = "Cancelled. The picture below is that of the settings before."
-                self._back_to_whole(number)
+                self._restore_whole_run(number)
                 return
             if self._advance(steps, number, _BREATH):
                 return
@@ -308,9 +308,9 @@ holds for 3 of the 9 settings.
     def _refuse(self, error: Exception, number: int) -> None:
         self.scene.progress = 0.0
         self.scene.refusal = f"{refusal_text(error)}\n{_KEPT}"
-        self._back_to_whole(number)
+        self._restore_whole_run(number)
 
-    def _back_to_whole(self, number: int) -> None:
+    def _restore_whole_run(self, number: int) -> None:
         """Draw the last whole run again where the beginning of one that never ended is drawn."""
         if not self.scene.is_whole:
             self.scene.show(self.picture, number)

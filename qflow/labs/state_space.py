@@ -276,7 +276,7 @@ class StateSpaceLab(SliderLab):
         self.states.observe(self._on_choice, names="chosen")
         self._game.on_click(lambda _: self.play_game() if self.walk is None else self.end_game())
         self._back.on_click(lambda _: self.walk and self._walk_to(self.walk.before()))
-        self._go_to_the_end()
+        self._show_end()
 
     def _explore(self, **settings: Any) -> Steps[Picture]:
         # Exploring is one step that cannot be drawn before it ends. This lets the lab show that it works.
@@ -370,13 +370,13 @@ class StateSpaceLab(SliderLab):
         graph = {"graph": self.states.graph, "walk": list(walk.nodes), "pause": PAUSE}
         return to_fragment(self.picture, self.scene.place, plays=self.scene.plays, states=graph)
 
-    def _go_to_the_end(self) -> None:
+    def _show_end(self) -> None:
         self.scene.place = {"time": self.first.run.end, "back": 0, "number": self._started}
 
     def show(self, picture: Picture | Comparison, run: int) -> bool:
         """Show another history, at its end: that is the state."""
         is_shown = super().show(picture, run)
-        self._go_to_the_end()
+        self._show_end()
         return is_shown
 
 

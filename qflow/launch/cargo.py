@@ -62,7 +62,7 @@ def _slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str,
     return {**lock, "packages": packages}
 
 
-def lay_out(package: Path, wheels: Path, target: Path) -> None:
+def copy_interpreter(package: Path, wheels: Path, target: Path) -> None:
     """Copy the interpreter and the libraries to where the site's kernel looks for them."""
     target.mkdir(parents=True, exist_ok=True)
     lock = json.loads(_require_file(package / "pyodide-lock.json").read_text(encoding="utf-8"))

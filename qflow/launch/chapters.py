@@ -36,8 +36,8 @@ _NOT_FOR_LEARNERS = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """What laying out did: the folder, and the files by what became of them."""
+class _CopyResult:
+    """The result of copying: the folder, and the files by their fate."""
 
     folder: Path
     added: list[str] = field(default_factory=list)
@@ -50,20 +50,20 @@ class _Layout:
         """Return a sentence for each kind of change."""
         said = [f"The {self.what} are in {self.folder}."]
         if self.added:
-            said = [f"Laid the {self.what} out in {self.folder}: {format_names(self.added)}."]
+            said = [f"Copied the {self.what} to {self.folder}: {format_names(self.added)}."]
         if self.refreshed:
             said.append(f"Brought up to date: {format_names(self.refreshed)}.")
         if self.removed:
-            said.append(f"Removed, as the kit lays them out no more: {', '.join(self.removed)}.")
+            said.append(f"Removed, as the kit has them no more: {', '.join(self.removed)}.")
         if self.kept:
             cure = "rename or delete a file to get the kit's own again"
             said.append(f"Left as you changed them: {', '.join(self.kept)} ({cure}).")
         return said
 
 
-def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> _Layout:
+def copy_chapters(source: Path, folder: Path, *, what: str = "chapters") -> _CopyResult:
     """Copy the chapters into a folder, without outputs; keep the learner's changes there."""
-    layout = _Layout(folder, what=what)
+    layout = _CopyResult(folder, what=what)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         register = _read_register(folder)
@@ -80,7 +80,7 @@ def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> _Layout:
     return layout
 
 
-def _place(origin: Path, target: Path, name: str, copied: str | None, layout: _Layout) -> str:
+def _place(origin: Path, target: Path, name: str, copied: str | None, layout: _CopyResult) -> str:
     """Write one file unless the learner changed it; return the digest of the kit's last version there."""
     content = _strip_outputs(name, origin.read_bytes())
     new = _digest(name, content)
@@ -100,7 +100,7 @@ def _place(origin: Path, target: Path, name: str, copied: str | None, layout: _L
     return new
 
 
-def _withdraw(target: Path, name: str, copied: str, layout: _Layout) -> None:
+def _withdraw(target: Path, name: str, copied: str, layout: _CopyResult) -> None:
     """Remove a file that the kit has no more, such as a chapter's old number, unless it was changed."""
     if not target.exists():
         return
@@ -234,13 +234,13 @@ def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:
             f"{chapters} holds the kit's own chapters; a learner works on copies of them. "
             "Leave --dir out, or choose another folder."
         )
-    return chapters, lay_out_all(chapters)
+    return chapters, copy_all_chapters(chapters)
 
 
-def lay_out_all(folder: Path) -> list[str]:
-    """Lay chapters and exercises out in a folder, as learners get them; return what to say about it."""
-    said = lay_out(_kit_folder("notebooks"), folder).sentences()
-    layout = lay_out(_kit_folder("exercises"), folder / "exercises", what="exercises")
+def copy_all_chapters(folder: Path) -> list[str]:
+    """Copy chapters and exercises to a folder, as learners get them; return sentences about the changes."""
+    said = copy_chapters(_kit_folder("notebooks"), folder).sentences()
+    layout = copy_chapters(_kit_folder("exercises"), folder / "exercises", what="exercises")
     return said + (layout.sentences() if layout.added or layout.refreshed or layout.kept else [])
 
 

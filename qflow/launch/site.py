@@ -64,7 +64,7 @@ def build(folder: Path) -> Path:
         cargo.build_wheel(workplace / "pypi")
         for wheel in widgets.glob("*.whl"):
             shutil.copy(wheel, workplace / "pypi")
-        cargo.lay_out(package, libraries, workplace / "static" / "pyodide")
+        cargo.copy_interpreter(package, libraries, workplace / "static" / "pyodide")
         report_step("chapters")
         _write_contents(workplace / "files")
         _write_json(workplace / "jupyter-lite.json", _CONFIGURATION)

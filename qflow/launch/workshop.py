@@ -20,7 +20,7 @@ from typing import Any
 from qflow.arguments import add_several, words_of
 from qflow.kit import DISTRIBUTION, MADE_FOR, RefusalError
 from qflow.launch import cargo, site
-from qflow.launch.chapters import lay_out_all
+from qflow.launch.chapters import copy_all_chapters
 from qflow.launch.room import start
 
 _FOLDER = "qflow-workshop"
@@ -81,7 +81,7 @@ def prepare(
     made = {"for": list(fits), "with": list(extras)}
     (folder / MADE_FOR).write_text(json.dumps(made), encoding="utf-8")
     site.report_step("chapters")
-    lay_out_all(folder / "notebooks")
+    copy_all_chapters(folder / "notebooks")
     if with_site:
         site.build(folder / "site")
     return folder

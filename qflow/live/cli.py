@@ -424,7 +424,7 @@ def _check_faults(
 
 
 def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: argparse.Namespace) -> int:
-    missed, untold, error = report.find_missed(namespace.require), report.find_untold(namespace.require), ""
+    missed, untold, error = report.find_missed(namespace.require), report.find_unknown(namespace.require), ""
     others = [name for name in namespace.require if FACTS[name] != report.first.role]
     if others:
         own = [name for name, role in FACTS.items() if role == report.first.role]

@@ -246,7 +246,7 @@ class ClientBook:
         elif is_consumer:
             self._leaving[client] = reason
 
-    def _let_leave(self, queue: str, is_fanned: bool = False) -> None:
+    def _write_departures(self, queue: str, is_fanned: bool = False) -> None:
         """Write that consumers have left, before something comes that they would have got."""
         for client, reason in list(self._leaving.items()):
             if is_fanned or client.queue == queue:
@@ -260,7 +260,7 @@ class ClientBook:
     ) -> SeenMessage:
         """Note a message that is sent."""
         if self._leaving:
-            self._let_leave(client.key, bool(client.exchange))
+            self._write_departures(client.key, bool(client.exchange))
         client.take(size, is_settled)
         label = f"{client.name}-{client.messages}"
         sent = self.labels.add(label, client.key, mark, size, bool(client.exchange))
@@ -310,7 +310,7 @@ class ClientBook:
         client.served += 1
         client.settled_at = self.now
         if event == "release":
-            self._let_leave(client.queue)
+            self._write_departures(client.queue)
             self.labels.put_back(message)
         self._add_row(client.name, event, client.queue, message.sent.label)
 

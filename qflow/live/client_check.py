@@ -111,11 +111,11 @@ def check_client(
     qflow.kit.RefusalError: 'no-such-program' cannot be run: No such file or directory
     """
     given = conditions or Conditions()
-    _require_sense(command, given)
+    _check_conditions(command, given)
     return _Bench(tuple(command), given, progress).card()
 
 
-def _require_sense(command: Sequence[str], given: Conditions) -> None:
+def _check_conditions(command: Sequence[str], given: Conditions) -> None:
     if not command:
         raise RefusalError("no program was given to check")
     if not 1 <= given.resume <= given.stop < given.limit:

@@ -374,7 +374,7 @@ class _FaultyServer(Server):
         yield _REFUSED
         self._listener = self._listen_at(*self.address)
 
-    def make_again(self, peer: Peer) -> _Course:
+    def redeclare(self, peer: Peer) -> _Course:
         self.broker.management.delete("queue", self._declared.name)
         self.broker.management.create("queue", self._declared.name, self._declared.properties())
         yield 0.0
@@ -385,7 +385,7 @@ _COURSES: dict[str, Callable[[_FaultyServer, Peer], _Course]] = {
     "half open": _FaultyServer.fall_silent,
     "slow": _FaultyServer.slow_down,
     "refused": _FaultyServer.refuse_all,
-    "recreated": _FaultyServer.make_again,
+    "recreated": _FaultyServer.redeclare,
 }
 FAULTS = tuple(_COURSES)
 

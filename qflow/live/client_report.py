@@ -60,11 +60,11 @@ class ClientReport:
             (brake, name)
             for brake, card in self.cards.items()
             for name in required
-            # None is open: find_untold has it.
+            # None is open: find_unknown has it.
             if card.fact(name) is False
         ]
 
-    def find_untold(self, required: Sequence[str]) -> list[tuple[str, str, str]]:
+    def find_unknown(self, required: Sequence[str]) -> list[tuple[str, str, str]]:
         """Return the facts that are required and could not be told: brake, name, and the reason."""
         return [
             (brake, name, card.doubt(name))
@@ -121,7 +121,7 @@ class ClientReport:
             for line in _lines_of(name, self.cards[brake]):
                 # A line that also got worse keeps the words of the comparison, which show both states.
                 failures.setdefault((brake, line), f"{name} is required; {words[line]}")
-        for brake, name, doubt in self.find_untold(required):
+        for brake, name, doubt in self.find_unknown(required):
             line = self.cards[brake].subject(name if name in SUBJECTS else COUNTED[-1])
             failures.setdefault((brake, line), f"{name} is required; cannot tell: {doubt}")
         for brake, card in self.cards.items():

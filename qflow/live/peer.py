@@ -191,7 +191,7 @@ class _LiveSession:
         engine.on_outcome = engine.on_link_closed = engine.on_ended = None
         engine.consuming.on_delivery = None
         for sending in self.senders.values():
-            sending.lose_held()
+            sending.count_held_as_lost()
         # No cycle is left: Proton's objects are freed here, and not by a collector in another thread.
         self.senders.clear()
         self.receivers.clear()
@@ -262,14 +262,14 @@ class Sending:
         # What is withheld is settled without a state: neither yes nor no (LNK-07).
         for delivery in self.held.values():
             lib.pn_delivery_settle(delivery)
-        self.lose_held()
+        self.count_held_as_lost()
         if self.link is not None:
             self.session.senders.pop(self.name, None)
             self.session.engine.link_detach(self.name, "sender")
         else:
             self.session.coordinator.abandon()
 
-    def lose_held(self) -> None:
+    def count_held_as_lost(self) -> None:
         """Count the transfers with a withheld outcome as lost."""
         for number in self.held:
             self.count("lost")

@@ -178,7 +178,7 @@ class _MessagingRecorder(Recorder):
         self.book.connections = 1
         atexit.register(self.stop)
         # A program that is killed keeps what was written until about a second before.
-        threading.Thread(target=self._write_now_and_then, daemon=True).start()
+        threading.Thread(target=self._write_periodically, daemon=True).start()
 
     @contextmanager
     def open_book(self) -> Iterator[ClientBook]:
@@ -200,7 +200,7 @@ class _MessagingRecorder(Recorder):
             session.end("its connection is closed")
         return result
 
-    def _write_now_and_then(self) -> None:
+    def _write_periodically(self) -> None:
         while not self._is_over.wait(_EVERY):
             with self._lock:
                 self._folder.keep(self.book)

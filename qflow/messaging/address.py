@@ -390,17 +390,17 @@ A text marks a key that is not allowed, and names the place where its purpose is
 """
 
 
-def _loosen(allowed: Any) -> Any:
+def _allow_cpp(allowed: Any) -> Any:
     """Return the options of qpid-cpp: a text may be meant as a boolean, and links have two options more."""
     if isinstance(allowed, dict):
-        return {key: _loosen(entry) for key, entry in allowed.items()}
+        return {key: _allow_cpp(entry) for key, entry in allowed.items()}
     return object if allowed is bool or isinstance(allowed, str) else allowed
 
 
 def find_error(options: Options, role: str, *, is_cpp: bool = False) -> str | None:
     """Return the faults in the options of an address, or None; ``is_cpp`` for the C++ client."""
     allowed = _RECEIVER if role == "receiver" else _SENDER
-    return _find_error(options, _loosen(allowed) if is_cpp else allowed)
+    return _find_error(options, _allow_cpp(allowed) if is_cpp else allowed)
 
 
 def _find_error(value: object, allowed: Any) -> str | None:

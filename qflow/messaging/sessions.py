@@ -539,7 +539,7 @@ class Session(SessionEndpoint):
         channel = self._transaction_channel()
         is_done: list[bool] = []
 
-        def give_back() -> None:
+        def release_all() -> None:
             numbers = self._forget_deliveries()
             channel.give_control(engine.session_completed, numbers)
             # Explicitly: a rollback at the broker alone would leave acquired messages with this session
@@ -560,7 +560,7 @@ class Session(SessionEndpoint):
                 channel.give(engine.message_stop, receiver.tag)
             # The sync comes after the stops: once it is complete, no delivery is under way, and all can be
             # returned.
-            channel.sync(give_back)
+            channel.sync(release_all)
         self.wait_until(lambda: bool(is_done), "rollback", timeout)
 
     def _transaction_channel(self) -> Channel:

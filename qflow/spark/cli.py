@@ -227,14 +227,14 @@ def run(namespace: argparse.Namespace) -> int:
         # Whatever is logged underneath, the reader gets one sentence.
         logging.getLogger().addHandler(logging.NullHandler())
         spark = session(namespace.master, **_settings(namespace.conf))
-        _take_ctrl_c_back()
+        _restore_ctrl_c()
         return actions[namespace.action](spark, namespace)
     except (PySparkException, Py4JError, ConnectionError) as error:
         words = java_end(patience=0.2) or _cause_of(str(error))
         raise RefusalError(f"Spark gave up: {words} (see {log_file()})") from None
 
 
-def _take_ctrl_c_back() -> None:
+def _restore_ctrl_c() -> None:
     """Let Ctrl-C end the command in one line."""
     # pyspark's own handler asks Spark on the very connection that was interrupted, which breaks it.
     if threading.current_thread() is threading.main_thread():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _BLUE, _STOP, _SOFT = "#0072b2", "#c04c00", "#57606a"
 
 
-def _lay_out(
+def _set_layout(
     figure: Any, title: str, x_title: str, x_range: Sequence[float], names: Sequence[str] = ()
 ) -> None:
     """Give a figure its title, ranges and rows, from the top."""
@@ -50,7 +50,7 @@ def _bars(
     import plotly.graph_objects as go
 
     figure = go.Figure(go.Bar(x=values, y=names, orientation="h", marker={"color": color}, text=texts))
-    _lay_out(figure, title, x_title, [0, max(values, default=1)], names)
+    _set_layout(figure, title, x_title, [0, max(values, default=1)], names)
     return figure
 
 
@@ -187,7 +187,7 @@ def hold_boxes(rows: Sequence[Any]) -> Chart:
             marker={"symbol": symbol, "color": color, "size": 9},
         )
     powers = [floor(log10(min(waits))), ceil(log10(max(waits)))]
-    _lay_out(figure, "How long a held transfer waited, at most", "seconds", powers, names)
+    _set_layout(figure, "How long a held transfer waited, at most", "seconds", powers, names)
     figure.update_layout(xaxis_type="log", showlegend=True)
     slow = max(rows, key=lambda row: (row.p50_us, row.queue))
     quick = min(rows, key=lambda row: (row.p50_us, row.queue))
@@ -244,7 +244,7 @@ def frontier(rows: Sequence[Any], queue: str, producer: str) -> Chart:
     title = plain(f"What thresholds of {queue} cost: depth against blocking")
     deepest, blocked = (max([point[at] for point in points.values()], default=0) or 1 for at in (0, 1))
     upright = {"title": plain(f"share of time {producer} is blocked"), "tickformat": ".0%"}
-    _lay_out(figure, title, "deepest, messages", [0, 1.1 * deepest])
+    _set_layout(figure, title, "deepest, messages", [0, 1.1 * deepest])
     figure.update_layout(yaxis={**upright, "range": [0, 1.15 * blocked]})
     claims = tuple(
         f"{name}: at most {points[name][0]:.0f} messages, {producer} blocked {points[name][1]:.1%} of the "

@@ -225,7 +225,7 @@ def _start(master: str, settings: dict[str, str]) -> SparkSession:
         # The next one uses it: a second Java would cost 500 MB and six seconds.
         gateway: Any = SparkContext._gateway
         if gateway is None:
-            with _ctrl_c_afterwards(), open(log_file(), "ab") as log:
+            with _ctrl_c_deferred(), open(log_file(), "ab") as log:
                 # pyspark calls `popen_kwargs` a developer's feature; a test starts Spark through it.
                 gateway = launch_gateway(configuration, popen_kwargs={"stderr": log, "stdout": log})
         context = SparkContext(conf=configuration, gateway=gateway)
@@ -236,7 +236,7 @@ def _start(master: str, settings: dict[str, str]) -> SparkSession:
 
 
 @contextmanager
-def _ctrl_c_afterwards() -> Iterator[None]:
+def _ctrl_c_deferred() -> Iterator[None]:
     """Hold Ctrl-C back for a moment: a Java whose start is broken off half-way stays behind for good."""
     if threading.current_thread() is not threading.main_thread():
         yield

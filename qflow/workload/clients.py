@@ -166,7 +166,7 @@ class ProducerClient:
         now = self._stage.agenda.now
         arrives = now + round(self._latency.at(now))
         if self._wakes:
-            self._woken = max(self._woken, arrives + self._until_awake(now))
+            self._woken = max(self._woken, arrives + self._wake_delay(now))
             arrives = self._woken
         found: list[int] = []
         # Oldest first, as a dictionary keeps its order: the report has a set of ranges, and the client reads
@@ -182,7 +182,7 @@ class ProducerClient:
         self._link.receive_answer()
         self._learn_next()
 
-    def _until_awake(self, now: int) -> int:
+    def _wake_delay(self, now: int) -> int:
         """Return the wake-up delay of a client that has waited, in microseconds."""
         if not self._is_blocked or self._inbox or now - self._free_at <= ASLEEP:
             return 0
@@ -295,7 +295,7 @@ class WindowedProducer:
             # CAP-09.
             self._synced_to = self._shared.session.completions.next_number - 1
             self._shared.session.execution_sync()
-        if not self._may_go_on():
+        if not self._may_resume():
             self._is_noted = True
             self._stage.note("client.block", self._model.name, detail={"due": self._due})
         elif step is WindowStep.SYNC:
@@ -303,7 +303,7 @@ class WindowedProducer:
 
     def receive_report(self) -> None:
         """Read the completion report if this sender waits for one, and send again if it suffices."""
-        if self._waits_for is None or not self._shared.session.is_attached or not self._may_go_on():
+        if self._waits_for is None or not self._shared.session.is_attached or not self._may_resume():
             return
         if self._waits_for is WindowStep.SYNC:
             self._window.note_reported(self._shared.reported)
@@ -314,7 +314,7 @@ class WindowedProducer:
             self._stage.note("client.unblock", self._model.name)
         self._send()
 
-    def _may_go_on(self) -> bool:
+    def _may_resume(self) -> bool:
         if self._waits_for is WindowStep.SYNC:
             return self._shared.is_confirmed(self._synced_to)
         self._window.note_reported(self._shared.reported)

@@ -130,7 +130,7 @@ def test_the_lab_of_an_installed_wheel_away_from_the_checkout(installed, root, t
         print(f"from the command to the first answer: {time.monotonic() - start:.1f} s")
         assert chapters(laid_out) == chapters(root / "notebooks")
         assert get(f"{server.url}/lab/tree/{chapters(laid_out)[0]}")[0] == 200
-    assert f"Laid the chapters out in {laid_out}" in server.log.read_text()
+    assert f"Copied the chapters to {laid_out}" in server.log.read_text()
 
 
 def _top() -> str:

@@ -432,4 +432,4 @@ class TestTheLock:
         for name in (*cargo._CORE, "pyodide-lock.json"):
             (package / name).write_text('{"packages": {}}')
         with pytest.raises(RefusalError, match="no wheel of asttokens .* qflow site fetch"):
-            cargo.lay_out(package, tmp_path, tmp_path / "out")
+            cargo.copy_interpreter(package, tmp_path, tmp_path / "out")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qflow.launch.chapters import lay_out_all, list_files
+from qflow.launch.chapters import copy_all_chapters, list_files
 from qflow.launch.function_pages import _Module, _module_page, markdown, write_pages
 
 OVERVIEW = Path("notebooks", "reference", "functions.md")
@@ -119,7 +119,7 @@ def test_a_definition_is_shown_with_its_parameters():
 
 
 def test_the_learners_folder_has_them_and_every_link_leads_somewhere(tmp_path):
-    lay_out_all(tmp_path)
+    copy_all_chapters(tmp_path)
     folder = tmp_path / "reference"
     assert len(list(folder.glob("functions/*.md"))) > 100
     pages = {page: page.read_text(encoding="utf-8") for page in folder.rglob("*.md")}
@@ -141,8 +141,8 @@ def test_the_learners_folder_has_them_and_every_link_leads_somewhere(tmp_path):
 
 
 def test_a_second_layout_changes_nothing(tmp_path):
-    lay_out_all(tmp_path)
-    assert lay_out_all(tmp_path) == [f"The chapters are in {tmp_path}."]
+    copy_all_chapters(tmp_path)
+    assert copy_all_chapters(tmp_path) == [f"The chapters are in {tmp_path}."]
 
 
 def test_pages_that_a_wheel_carries_are_taken_as_they_are(tmp_path):
