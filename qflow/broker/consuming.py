@@ -67,10 +67,13 @@ class Balance(Restorable):
         if amount == INFINITE:
             self.granted = INFINITE
         elif self.granted != INFINITE:
+            # Clamped, or two large grants together would mean "infinite".
             self.granted = min(self.granted + amount, INFINITE - 1)
 
     def allows(self, need: int) -> bool:
         """Return whether ``need`` more fits."""
+        # Modulo 2^32, as the broker's counters are uint32: a window that was infinite, was stopped and then
+        # gets completions falls below 0, which enlarges the next one (RF-09).
         return self.granted == INFINITE or self.granted >= (self.used + need) % _MODULUS
 
     def spend(self, amount: int) -> None:
@@ -103,6 +106,8 @@ class Credit(Restorable):
 
     def change_mode(self, mode: int) -> None:
         """Let the balances of this mode count from now on."""
+        # Nothing is moved between the modes: what was granted in one is there again when the client comes
+        # back to it.
         if mode != self.mode:
             self.mode = mode
             self.messages, self._other_messages = self._other_messages, self.messages
@@ -318,6 +323,7 @@ class DeliveryRecord(Dependent):
         self.message = message
         self.queue = queue
         self.tag = tag
+        # As it was at the delivery. The count of the message goes on changing with later deliveries.
         self.redelivered = message.delivery_count > 0
         # Whether the message belongs to the subscription; a browser's does not, unless it acquires it.
         self.is_acquired = is_acquired
@@ -374,6 +380,8 @@ class DeliveryRecord(Dependent):
 
     def acquire(self) -> bool:
         """Claim a browsed message, under the bare tag (MG-15, RF-02); return whether it worked."""
+        # By the bare tag and not by session and tag: an inconsistency of the broker's that makes two
+        # sessions with one tag share their groups (MG-15).
         if not self.is_acquired and self.queue.acquire(self.message, self.tag):
             self.is_acquired = True
             return True
@@ -420,6 +428,7 @@ class Subscription(QueueConsumer):
         frequency = arguments.get("qpid.sync_frequency")
         # After every so many deliveries an execution.sync is sent (CN-01); 0 for never.
         self.sync_frequency = frequency if isinstance(frequency, int) and frequency > 0 else 0
+        # Born blocked, though nothing has been refused to it yet: its first grant has to wake it (RF-08).
         self.block()
 
     def block(self) -> None:
@@ -511,6 +520,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
     if not credit.exists():
         _block(queue, consumer)
         return None
+    # After the question for credit: a reader without any does not learn that its queue is gone (RF-15).
     if queue.is_deleted:
         raise ResourceDeletedException(f"Queue {queue.name} has been deleted.")
     wake: NotificationSet | None = None
@@ -653,6 +663,8 @@ class SemanticState(Dependent):
     def send_command(self) -> int:
         """Return the number of the next command to the client, who answers every 65,536th (RF-05)."""
         number = self.next_number
+        # Number 0 is one of them: after its first delivery a session has its blocked subscriptions woken
+        # once more (RF-05).
         if number % KNOWN_COMPLETED_INTERVAL == 0:
             self.connection.scheduler.expect_reply(self)
         self.next_number += 1
@@ -680,6 +692,8 @@ class SemanticState(Dependent):
             if record is None:
                 continue
             subscription = self.subscriptions.get(record.tag)
+            # The credit of the *present* mode and the present subscription of that tag, whoever the delivery
+            # was for (RF-04).
             if subscription is not None and not record.is_completed:
                 record.is_completed = True
                 subscription.credit.replenish(record.message.transfer.size)
@@ -732,6 +746,7 @@ class SemanticState(Dependent):
 
     def acquire(self, numbers: Iterable[int]) -> list[int]:
         """Claim browsed deliveries; return those that were granted (RF-02)."""
+        # Nothing is swept here (RF-03), unlike in every other command about deliveries.
         granted = [record.id for record in self._find_records(numbers) if record.acquire()]
         self.send_command()
         return granted
@@ -751,6 +766,7 @@ class SemanticState(Dependent):
         """End a subscription; its deliveries stay acquired (CN-17)."""
         del self.subscriptions[subscription.name]
         self.connection.forget(subscription)
+        # All records of the tag, those of an earlier subscription of that name as well (RF-03).
         own = [r for r in self.records.values() if r.tag == subscription.name and not r.is_cancelled]
         for record in own:
             record.is_cancelled = True

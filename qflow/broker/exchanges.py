@@ -312,6 +312,8 @@ class Exchange(Router):
         """Remove the bindings of a deleted exchange, if nothing refers to it."""
         if self.references:
             return
+        # Only now: until then management counts the bindings of an exchange that routes nothing any more
+        # (RF-18).
         self._remove_all(list(self.bindings))
         alternate, self.alternate = self.alternate, None
         if alternate is not None:
@@ -423,11 +425,15 @@ def _headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, H
     """Return whether headers satisfy a binding; one that is called ``x-match`` counts, too (EX-07, RF-29)."""
     wanted = _select_conditions(arguments)
     found = sum(key in headers and _value_matches(value, headers[key]) for key, value in wanted.items())
+    # Less one for x-match itself, which is among the wanted ones. With "any" and no other argument nothing
+    # matches.
     return found == len(wanted) - 1 if arguments["x-match"] == "all" else found > 0
 
 
 def _value_matches(wanted: HeaderValue, got: HeaderValue) -> bool:
     """Compare as the header's kind asks; a binding's value of another kind counts as 0, or "" (RF-28)."""
+    # The kind of the *message's* value decides how both are compared (RF-28); these kinds are never equal to
+    # anything.
     if isinstance(got, list | dict | UUID):
         return False
     if wanted is None:
@@ -625,6 +631,7 @@ def _has_all(arguments: Arguments, binding: _Binding) -> bool:
 
 
 def _choose_one_for_each_queue(bindings: list[_Binding]) -> tuple[_Binding, ...]:
+    # A queue that several bindings match gets one copy, by the first of them.
     chosen = {id(binding.queue): binding for binding in reversed(bindings)}
     return tuple([binding for binding in bindings if chosen[id(binding.queue)] is binding])
 

@@ -149,6 +149,8 @@ class FlowLevels(Frozen):
         if is_exempt(settings):
             return None
         levels = cls.propose(settings, options)
+        # Not validated where no unit can stop: the broker accepts nonsense in thresholds that have no effect
+        # (FC-08).
         return levels.validate(queue) if levels.is_limiting else None
 
     @property
@@ -192,12 +194,14 @@ class FlowThresholds(Frozen):
 def exceeds_stop(levels: FlowThresholds, count: int, size: int) -> bool:
     """Return whether a depth in messages and bytes is above a stop threshold (FC-14)."""
     stop_count, stop_size = levels.stop_count, levels.stop_size
+    # Above, and not at: a queue of stop 900 turns ON with its 901st message (FC-14).
     return (stop_count != 0 and count > stop_count) or (stop_size != 0 and size > stop_size)
 
 
 def may_resume(levels: FlowThresholds, count: int, size: int) -> bool:
     """Return whether a depth in messages and bytes is below both resume thresholds (FC-16)."""
     resume_count, resume_size = levels.resume_count, levels.resume_size
+    # Below, and both: a queue that was stopped by bytes waits for its count, too (FC-16).
     return (not resume_size or size < resume_size) and (not resume_count or count < resume_count)
 
 

@@ -92,6 +92,8 @@ class _GroupIndex(Dependent):
 
     def note_owner(self, state: GroupState) -> None:
         """Note that a group has another owner, or none now."""
+        # The old entry stays where it is, under its old owner: heaps cannot remove from the middle. _first
+        # drops it when it comes to the top.
         position = self._position(state.name)
         if position:
             heappush(self._firsts.setdefault(state.owner, []), (position, state.name))
@@ -102,6 +104,7 @@ class _GroupIndex(Dependent):
         if message.transfer.expiration is not None:
             self.has_expiring = True
         waiting = self._waiting.setdefault(state.name, [])
+        # Released again before it came to the top: it is still in the heap.
         if position in self._gone:
             self._gone.discard(position)
         else:
@@ -137,10 +140,15 @@ class MessageGroupManager(MessageDistributor):
 
     def next(self, consumer: QueueConsumer, skips: bool) -> QueuedMessage | None:
         """Return the next candidate message; those of other owners' groups are skipped where possible."""
+        # A browser sees messages of all groups; and with a byte limit or a selector each message has to be
+        # looked at.
         if not skips or not consumer.acquires:
             return self.store.next(consumer.cursor)
         if self.index is None:
             self.index = _GroupIndex(self.groups)
+        # With messages that can expire the walk is made as the real broker makes it: each one that is passed
+        # is looked at, and removed if its time is over. An index that skips them would leave them on the
+        # queue.
         if self.index.has_expiring:
             return self.store.next(consumer.cursor)
         message = self.index.first(consumer.owner)
@@ -197,6 +205,7 @@ class MessageGroupManager(MessageDistributor):
         """Forget a member; a group without members is gone, one without acquired members is free."""
         state = self.groups[message.group]
         del state.members[message.position]
+        # By a purge or a ring a message may go that nobody had acquired; only an acquired one is counted.
         if message.state == ACQUIRED:
             state.acquired -= 1
         elif self.index is not None:

@@ -343,6 +343,7 @@ class IncomingLink(CommandOwner):
             queue.deliver(transfer)
             return
         if exchange is None:
+            # The anonymous relay: each message names its own node.
             found = self.session.nodes.find(transfer.message.routing_key or "", False)
             if found.queue is not None:
                 found.queue.deliver(transfer)
@@ -431,6 +432,8 @@ class LinkSession(Session):
         return number
 
     def _serve_all(self) -> None:
+        # On AMQP 1.0 the broker looks at all links of a connection whenever anything comes on it (LNK-15),
+        # so that a message nobody was woken for is found then. The lost wake-up of MG-13 is short there.
         for link in _find_waiting(self.connection):
             link.notify()
 

@@ -112,6 +112,8 @@ class Queue(Dependent):
         if settings.group_header_key:
             self.groups = MessageGroupManager(context, name, self.store, settings.group_header_key)
             self.distributor = self.groups
+        # Groups first, as the others may ask for a message's group; flow control last, as its release may
+        # let a client send, which then has to find all counts up to date.
         observers = (self.groups, make_alerts(context, name, settings), flow_limit)
         self.observers: tuple[QueueObserver, ...] = tuple(one for one in observers if one is not None)
         self.filter: Selector | None = Selector(settings.filter) if settings.filter else None
@@ -136,6 +138,8 @@ class Queue(Dependent):
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Take a routed message: now, or at commit if it was sent in a transaction and is wanted (CM-10)."""
+        # A redirect is one step: two queues that redirect to each other swap their messages, and do not
+        # loop.
         target = self.redirect or self
         if transfer.transaction is None:
             target.enqueue(transfer, delivery_count)
@@ -144,6 +148,8 @@ class Queue(Dependent):
 
     def enqueue(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Put a routed message on the queue, if there is room for it; 506 from the limit policy (LP-05)."""
+        # Deleted while the message was on its way: by a self-destruct, or because it was an auto-delete
+        # queue.
         if self.is_deleted:
             return
         if (not self.is_choosy or self.accepts(transfer, delivery_count)) and self.reserve(transfer):
@@ -262,6 +268,9 @@ class Queue(Dependent):
         """Make an acquired message AVAILABLE again at its old place, and wake one for it (CN-14)."""
         if message.state != ACQUIRED:
             return
+        # The count goes back below what it was at the delivery, which is how a client says "I have not
+        # looked at it". After an acquire by number, which does not raise it, it falls below -1; only "above
+        # 0" matters (RF-02).
         if not set_redelivered:
             if message.delivery_count > 0:
                 message.was_redelivered = True
@@ -286,6 +295,8 @@ class Queue(Dependent):
         """Forget a subscription, which may serve another one (RF-14) or end the queue (RF-19 i, RF-34)."""
         self.listeners.remove(consumer)
         self.users.remove(consumer)
+        # On every cancel, of a browser as well: the broker does not ask whether the one that left had been
+        # woken for what is available now (RF-14).
         if self.store.available_count():
             self.listeners.wake()
         if self.is_unused:
@@ -595,6 +606,8 @@ class _TxPublish(TxOperation):
         self.is_reserved = False
 
     def prepare(self) -> None:
+        # Reserved for all queues before anything is pushed: that is what makes a commit all or nothing
+        # (LP-09).
         if not self.queue.is_deleted:
             self.is_reserved = self.queue.reserve(self.transfer)
 

@@ -212,6 +212,8 @@ class Session(Dependent):
             self.die(error)
             self.quiesce()
             return
+        # As before the command: within a pipeline its earlier commands are still being read, otherwise
+        # nothing is.
         self.connection.scheduler.reading = self.connection if self.is_pipelining else None
         if number >= 0:
             self.completions.retract(number)
@@ -313,6 +315,8 @@ class Session(Dependent):
         self.completions.abandon()
         if self.overflow is not None:
             self.overflow.stop()
+        # Sorted, as the broker keeps them in a std::set; the order decides which exchange deletes itself
+        # first.
         for queue, exchange, key, origin in sorted(set(self.scoped_bindings)):
             # The queue or the exchange may be gone, or another session's.
             with suppress(SessionException):
@@ -331,6 +335,7 @@ class Session(Dependent):
     def _release_ownership(self) -> None:
         for name in self.exclusive_queues:
             queue = self.queues.queues.get(name)
+            # A queue of this name may be another one by now: deleted, and declared by another session.
             if queue is not None and queue.lifetime.owner == self.name:
                 queue.lifetime.owner = ""
                 queue.users.owner_connection = ""
@@ -341,6 +346,8 @@ class Session(Dependent):
     def _remember_exchange(self, exchange: Exchange | None) -> None:
         """Keep the exchange of the last transfer alive, and no other (RF-18)."""
         if exchange is not self.last_exchange:
+            # The real broker caches the exchange of a session's last transfer, and so keeps a deleted one
+            # alive. Its bindings count as long (RF-18).
             if exchange is not None:
                 exchange.refer()
             if self.last_exchange is not None:
@@ -537,6 +544,7 @@ class Session(Dependent):
         source = self.queues.get(queue)
         if tag and tag in self.consuming.subscriptions:
             raise NotAllowedException("Consumer tags must be unique")
+        # A browse-only queue turns every consumer into a browser, without a word to its client.
         acquires = acquire_mode == PRE_ACQUIRED and not source.settings.browse_only
         if acquires:
             self._check_owner(source)
@@ -655,6 +663,7 @@ class Session(Dependent):
             passive: Only ask whether it exists; without a name this is a declare like any other.
             alternate_exchange: Where rejected, evicted and orphaned messages go (EX-09).
         """
+        # As in the broker, passive counts only together with a name.
         if passive and queue:
             target = self.queues.get(queue)
         else:
@@ -753,6 +762,7 @@ class Session(Dependent):
     @command("exchange.unbind")
     def exchange_unbind(self, queue: str, exchange: str, key: str = "") -> None:
         """Remove a binding; removing none changes nothing (EX-12), save for RF-32."""
+        # Whether the unbind finds anything or not; and only what was bound without an origin (RF-49).
         self._forget_scope(queue, exchange, key, "")
         self.queues.unbind(exchange, queue, key, self.name)
 
