@@ -773,7 +773,7 @@ class SemanticState(Dependent):
         for record in list(self.records.values()):
             self._sweep(record)
         unsettled = tuple(record.id for record in own if record.id in self.records)
-        self.cancelled = [one for one in self.cancelled if not self.records.keys().isdisjoint(one[1])]
+        self.cancelled = [(s, ids) for s, ids in self.cancelled if not self.records.keys().isdisjoint(ids)]
         self.cancelled.append((subscription, unsettled))
         subscription.is_enabled = False
         self._end(subscription)

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import exp, log
 from statistics import NormalDist
+from typing import NamedTuple
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
@@ -590,11 +591,19 @@ def _log_moments(sizes: _Sizes, t: float) -> tuple[float, float]:
     return t * top + log(plain), t * top + log(biased)
 
 
-def bytes_at_risk(windows: Iterable[tuple[int, int | tuple[float, ...], int]], risk: float = RISK) -> float:
-    """Return the bytes that full windows exceed with probability `risk`; of each: capacity, size, header.
+class FullWindow(NamedTuple):
+    """A producer's window: its messages, the size of each (drawn or fixed), and the header of a drawn one."""
+
+    capacity: int
+    size: int | tuple[float, ...]
+    header: int
+
+
+def bytes_at_risk(windows: Iterable[FullWindow], risk: float = RISK) -> float:
+    """Return the bytes that full windows exceed with probability `risk`.
 
     >>> capacity, drawn = 300, (9.1, 0.75, 40_000)
-    >>> round(bytes_at_risk([(capacity, drawn, 0)]) / 1000), capacity * 40
+    >>> round(bytes_at_risk([FullWindow(capacity, drawn, 0)]) / 1000), capacity * 40
     (4315, 12000)
     """
     # Chernoff's bound: for every t above 0, P(S >= s) <= E[exp(t S)] exp(-t s), and the smallest s is taken

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product, starmap
 from math import ceil, exp
-from typing import Any
+from typing import Any, NamedTuple
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
@@ -316,7 +316,7 @@ def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tupl
     (120, None)
     """
     # Another limit than the usual one, and recorded arrivals, are left as they are.
-    needed, what = max(_needs(workload), default=(0.0, ""))
+    needed, what = max(_needs(workload), default=_Need(0.0, ""))
     is_given = message_limit != MESSAGE_LIMIT or any(p.arrival == "recorded" for p in workload.producers)
     if not needed or is_given:
         return workload, message_limit
@@ -350,30 +350,37 @@ def cover_declared(
 
 def messages_to_cover(workload: Workload) -> float:
     """Return the number of messages that a simulation needs to cover a workload; 0 if any number does."""
-    needed = max(_needs(workload), default=(0.0, ""))[0]
+    needed = max(_needs(workload), default=_Need(0.0, "")).seconds
     return sum(expected_messages(producer, needed) for producer in workload.producers) if needed else 0.0
 
 
-def _needs(workload: Workload) -> Iterator[tuple[float, str]]:
-    """Yield the seconds that each cycle or single event of a workload needs, with its description."""
+class _Need(NamedTuple):
+    """The seconds of simulation that a cycle or a single event needs to be covered."""
+
+    seconds: float
+    what: str
+
+
+def _needs(workload: Workload) -> Iterator[_Need]:
+    """Yield the need of each cycle or single event of a workload."""
     for producer in workload.producers:
         if producer.burst and producer.burst[1]:
             cycle = sum(producer.burst)
-            yield _CYCLES * cycle, f"{_CYCLES} bursts of {producer.name}, {cycle:g} s each with what follows"
+            yield _Need(_CYCLES * cycle, f"{_CYCLES} bursts of {producer.name}, {cycle:g} s each with pauses")
     for consumer in workload.consumers:
         for begin, end, _ in consumer.slow:
             # As long again, in which the queue recovers.
-            yield 2 * end - begin, f"a slow spell of {consumer.name}, from {begin:g} to {end:g} s"
+            yield _Need(2 * end - begin, f"a slow spell of {consumer.name}, from {begin:g} to {end:g} s")
         if consumer.outage is not None:
             # Those that are drawn differ, and some are much longer.
             times = _CYCLES * (3 if consumer.outage[0] == "exp" else 1)
             every = float(consumer.outage[-2])
-            yield times * every, f"{times} outages of {consumer.name}, {every:g} s from one to the next"
+            yield _Need(times * every, f"{times} outages of {consumer.name}, one in {every:g} s")
         for second, what in ((consumer.start, "begin"), (consumer.crash or 0.0, "end")):
             if second:
                 # As much time after the event as before it, or its effect would hardly count in shares and
                 # rates.
-                yield 2 * second, f"the {what} of {consumer.name}, after {second:g} s"
+                yield _Need(2 * second, f"the {what} of {consumer.name}, after {second:g} s")
 
 
 # At scale

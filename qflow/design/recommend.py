@@ -30,6 +30,7 @@ from qflow.configuration.notations import qpid_config_line
 from qflow.design.bounds import (
     RISK,
     DesignError,
+    FullWindow,
     Traffic,
     Verdict,
     bytes_at_risk,
@@ -564,9 +565,9 @@ def _bytes_at_risk(workload: Workload, queue: str, senders: Traffic) -> int | No
         return None
     # A label with more digits makes the header longer.
     windows = [
-        (p.capacity, p.size, senders[p.name].smallest + 16)
+        FullWindow(p.capacity, p.size, senders[p.name].smallest + 16)
         if p.name in drawn
-        else (p.capacity, senders[p.name].largest, 0)
+        else FullWindow(p.capacity, senders[p.name].largest, 0)
         for p in mine
     ]
     return thresholds.stop_size + ceil(bytes_at_risk(windows))

@@ -61,7 +61,7 @@ class _CopyResult:
         return said
 
 
-def copy_chapters(source: Path, folder: Path, *, what: str = "chapters") -> _CopyResult:
+def _copy_chapters(source: Path, folder: Path, *, what: str = "chapters") -> _CopyResult:
     """Copy the chapters into a folder, without outputs; keep the learner's changes there."""
     layout = _CopyResult(folder, what=what)
     try:
@@ -239,8 +239,8 @@ def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:
 
 def copy_all_chapters(folder: Path) -> list[str]:
     """Copy chapters and exercises to a folder, as learners get them; return sentences about the changes."""
-    said = copy_chapters(_kit_folder("notebooks"), folder).sentences()
-    layout = copy_chapters(_kit_folder("exercises"), folder / "exercises", what="exercises")
+    said = _copy_chapters(_kit_folder("notebooks"), folder).sentences()
+    layout = _copy_chapters(_kit_folder("exercises"), folder / "exercises", what="exercises")
     return said + (layout.sentences() if layout.added or layout.refreshed or layout.kept else [])
 
 

@@ -116,6 +116,14 @@ class SeenClient:
         self.unsettled = max(0, self.unsettled - 1)
 
 
+@dataclass(slots=True)
+class _FindingCount:
+    """The time of a finding, in microseconds, and how often it was found."""
+
+    first_us: int
+    times: int = 1
+
+
 class _Sent(NamedTuple):
     """A transfer: its number among all, the message's label and size; no size if it was not seen."""
 
@@ -157,8 +165,8 @@ class ClientBook:
         self.broker = ""
         self.statistics_since: int | None = None
         self.missing = "the broker's management has said nothing"
-        # Sentence to how often, and when first, in microseconds.
-        self.findings: dict[str, list[int]] = {}
+        # By sentence.
+        self.findings: dict[str, _FindingCount] = {}
         self.labels = Labels()
         self.connections = 0
         self._containers: dict[str, str] = {}
@@ -176,9 +184,9 @@ class ClientBook:
     def add_finding(self, words: str) -> None:
         """Note a finding for readers of the log; equal ones are counted."""
         if words in self.findings:
-            self.findings[words][0] += 1
+            self.findings[words].times += 1
         elif len(self.findings) < _MOST_FINDINGS:
-            self.findings[words] = [1, self.now]
+            self.findings[words] = _FindingCount(self.now)
 
     def note_statistics(self, said: Mapping[str, Any]) -> None:
         """Note the answer of the broker's management about its queues and exchanges, or why there is none."""
@@ -521,8 +529,8 @@ def report(book: ClientBook) -> dict[str, Any]:
         "clients": [_describe_client(client) for client in book.clients.values()],
         "labels": {"alike": book.labels.alike, "unseen": book.labels.unseen},
         "findings": [
-            {"sentence": words, "times": times, "first_us": first}
-            for words, (times, first) in book.findings.items()
+            {"sentence": words, "times": found.times, "first_us": found.first_us}
+            for words, found in book.findings.items()
         ],
     }
 

@@ -225,6 +225,15 @@ _MOST_EARLY = 10_000
 """The most messages to remember that the log delivers or settles before the engine delivers them."""
 
 
+@dataclass(slots=True)
+class _Holder:
+    """A delivery of the engine: its consumer, its number, and whether the log has shown it."""
+
+    consumer: str
+    number: int
+    is_shown: bool
+
+
 class LogPlayer:
     """Sends what recorded clients did to an engine, each command at its recorded time."""
 
@@ -249,8 +258,8 @@ class LogPlayer:
         self._consumers = {model.name: model for model in workload.consumers}
         self.errors: dict[str, AmqpException] = {}
         self._joins = sorted((round(m.start * SECOND), n) for n, m in enumerate(workload.consumers))
-        # Of a message on a queue: who has it under which number, and whether the log has shown it delivered.
-        self._holders: dict[_Key, list[Any]] = {}
+        # By message on a queue.
+        self._holders: dict[_Key, _Holder] = {}
         # Of a consumer: the deliveries that are in its window, oldest first.
         self._owned: dict[str, dict[int, _Key]] = {name: {} for name in self._consumers}
         self._early: dict[_Key, str] = {}
@@ -305,7 +314,7 @@ class LogPlayer:
         key = (row.queue, row.label)
         holder = self._holders.get(key)
         if holder is not None:
-            holder[2] = True
+            holder.is_shown = True
         else:
             self._shown[key] = None
             forget_oldest(self._shown, _MOST_EARLY)
@@ -374,7 +383,7 @@ class LogPlayer:
         """Subscribe again; earlier deliveries are the consumer's no longer (MG-16)."""
         del self._ended[name]
         self._owned[name].clear()
-        for key in [key for key, holder in self._holders.items() if holder[0] == name]:
+        for key in [key for key, holder in self._holders.items() if holder.consumer == name]:
             del self._holders[key]
         self._join(name)
         self._settle_arrived()
@@ -394,7 +403,7 @@ class LogPlayer:
             key = (queue, record.label)
             owned[record.id] = key
             verdict = self._early.pop(key, None)
-            self._holders[key] = [name, record.id, self._shown.pop(key, False) is None]
+            self._holders[key] = _Holder(name, record.id, self._shown.pop(key, False) is None)
             if verdict is not None:
                 self._arrived.append((key, verdict))
 
@@ -405,7 +414,7 @@ class LogPlayer:
             key, verdict = self._arrived.pop(0)
             holder = self._holders.pop(key, None)
             if holder is not None:
-                self._settle(holder[0], holder[1], verdict)
+                self._settle(holder.consumer, holder.number, verdict)
 
     def _settle_delivery(self, row: _Row) -> None:
         self.pass_time(row.ts_us)
@@ -417,13 +426,13 @@ class LogPlayer:
             self._differs(row, "not delivered")
             self._drop_surplus(row.client)
         else:
-            name, number, _ = holder
+            name = holder.consumer
             session = self.broker.sessions.get(name)
             if session is None or not session.is_attached:
                 self._differs(row, "its session is dead")
             elif name != row.client:
                 self._differs(row, f"delivered to {name}")
-            self._settle(name, number, verdict)
+            self._settle(name, holder.number, verdict)
         self._settle_arrived()
 
     def _settle(self, name: str, number: int, verdict: str) -> None:
@@ -440,7 +449,7 @@ class LogPlayer:
         holders = self._holders
         for number, key in self._owned[name].items():
             holder = holders.get(key)
-            if holder is not None and not holder[2]:
+            if holder is not None and not holder.is_shown:
                 self._settle(name, number, "complete")
                 return
 
@@ -465,7 +474,7 @@ class LogPlayer:
             "broker": self.broker.snapshot(),
             "errors": {name: error_text(error) for name, error in self.errors.items()},
             "joins": len(self._joins),
-            "holders": [[*key, *holder] for key, holder in self._holders.items()],
+            "holders": [[*key, one.consumer, one.number, one.is_shown] for key, one in self._holders.items()],
             "owned": {
                 name: [[number, *key] for number, key in owned.items()] for name, owned in self._owned.items()
             },
@@ -492,7 +501,7 @@ class LogPlayer:
         self.errors = {name: _error_of(text) for name, text in state["errors"].items()}
         # Consumers join in a fixed order, so the number of joins left says which they are.
         self._joins = self._joins[len(self._joins) - state["joins"] :]
-        self._holders = {(queue, label): rest for queue, label, *rest in state["holders"]}
+        self._holders = {(queue, label): _Holder(*own) for queue, label, *own in state["holders"]}
         self._early = {(queue, label): verdict for queue, label, verdict in state["early"]}
         self._shown = dict.fromkeys((queue, label) for queue, label in state["shown"])
         self._ended = dict.fromkeys(state["ended"])

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from qflow.design import judge_workload, recommend
-from qflow.design.bounds import bytes_at_risk
+from qflow.design.bounds import FullWindow, bytes_at_risk
 from qflow.design.recommend import recommendation_text
 from qflow.workload import Consumer, Producer, Workload
 
@@ -30,23 +30,27 @@ def test_windows_exceed_it_no_more_often_than_it_says():
     """Chernoff's bound is one: of 4,000 windows at most as many are above it as the risk allows."""
     found = sums(Random(5), 4_000)
     for risk in (0.1, 0.01, 0.001):
-        bound = bytes_at_risk([(WINDOW, DRAWN, 0)], risk)
+        bound = bytes_at_risk([FullWindow(WINDOW, DRAWN, 0)], risk)
         above = sum(value > bound for value in found)
         assert above <= risk * len(found)
     # And is no wild guess: 1.3 times what one in a thousand exceeds.
-    assert found[-4] < bytes_at_risk([(WINDOW, DRAWN, 0)], 0.001) < 1.3 * found[-4]
+    assert found[-4] < bytes_at_risk([FullWindow(WINDOW, DRAWN, 0)], 0.001) < 1.3 * found[-4]
 
 
 def test_it_is_between_the_mean_and_the_hard_bound_and_grows_with_care():
-    found = [bytes_at_risk([(WINDOW, DRAWN, 46)], risk) for risk in (0.1, 1e-3, 1e-6, 1e-9)]
+    found = [bytes_at_risk([FullWindow(WINDOW, DRAWN, 46)], risk) for risk in (0.1, 1e-3, 1e-6, 1e-9)]
     assert sorted(found) == found and found[-1] < WINDOW * (30_000 + 46) / 2
-    assert bytes_at_risk([(1, DRAWN, 0)], 1e-12) <= 30_000
-    assert bytes_at_risk([(7, 100, 46), (2, 50, 0)]) == 7 * 146 + 2 * 50
+    assert bytes_at_risk([FullWindow(1, DRAWN, 0)], 1e-12) <= 30_000
+    assert bytes_at_risk([FullWindow(7, 100, 46), FullWindow(2, 50, 0)]) == 7 * 146 + 2 * 50
 
 
 def test_without_a_largest_size_there_is_a_risk_and_no_proof():
-    free = bytes_at_risk([(WINDOW, DRAWN[:2], 0)])
-    assert bytes_at_risk([(WINDOW, DRAWN, 0)]) < free < 2 * bytes_at_risk([(WINDOW, DRAWN, 0)])
+    free = bytes_at_risk([FullWindow(WINDOW, DRAWN[:2], 0)])
+    assert (
+        bytes_at_risk([FullWindow(WINDOW, DRAWN, 0)])
+        < free
+        < 2 * bytes_at_risk([FullWindow(WINDOW, DRAWN, 0)])
+    )
 
 
 def drawn(size):

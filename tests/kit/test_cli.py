@@ -196,11 +196,11 @@ class TestWhichFolder:
 class TestLayingOut:
     def test_an_edited_chapter_is_never_overwritten(self, tmp_path):
         kit, mine = kit_with(tmp_path / "kit", c01_one="1", c02_two="2"), tmp_path / "mine"
-        launch.copy_chapters(kit, mine)
+        launch._copy_chapters(kit, mine)
         (mine / "01-one.ipynb").write_text(notebook("my own thoughts"))
         kit_with(kit, c01_one="1 + 1", c02_two="2 + 2", c03_three="3")
         for _ in range(2):
-            again = launch.copy_chapters(kit, mine)
+            again = launch._copy_chapters(kit, mine)
             assert again.kept == ["01-one.ipynb"]
             assert (mine / "01-one.ipynb").read_text() == notebook("my own thoughts")
         for name, source in (("02-two", "2 + 2"), ("03-three", "3")):
@@ -214,7 +214,7 @@ class TestLayingOut:
         (kit / "01-one.ipynb").write_text(json.dumps(kept))
         (kit / "reference").mkdir()
         (kit / "reference" / "rules.md").write_text("[e](../../exercises/01.ipynb)")
-        launch.copy_chapters(kit, mine)
+        launch._copy_chapters(kit, mine)
         (cell,) = json.loads((mine / "01-one.ipynb").read_text())["cells"]
         assert (cell["outputs"], cell["execution_count"]) == ([], None)
         assert cell["source"] == ["[e](exercises/01.ipynb)"]
@@ -222,32 +222,32 @@ class TestLayingOut:
         assert "901" in (kit / "01-one.ipynb").read_text()
         # A learner's own outputs are no change, and stay.
         (mine / "01-one.ipynb").write_text(json.dumps(kept).replace("../exercises", "exercises"))
-        assert launch.copy_chapters(kit, mine).refreshed == []
+        assert launch._copy_chapters(kit, mine).refreshed == []
         assert "901" in (mine / "01-one.ipynb").read_text()
 
     def test_running_a_chapter_is_not_editing_it(self, tmp_path):
         kit, mine = kit_with(tmp_path / "kit", c01_one="1"), tmp_path / "mine"
-        launch.copy_chapters(kit, mine)
+        launch._copy_chapters(kit, mine)
         (mine / "01-one.ipynb").write_text(notebook("1", count=7))
-        again = launch.copy_chapters(kit, mine)
+        again = launch._copy_chapters(kit, mine)
         assert (again.added, again.refreshed, again.kept) == ([], [], [])
         assert (mine / "01-one.ipynb").read_text() == notebook("1", count=7)
         kit_with(kit, c01_one="1 + 1")
-        assert launch.copy_chapters(kit, mine).refreshed == ["01-one.ipynb"]
+        assert launch._copy_chapters(kit, mine).refreshed == ["01-one.ipynb"]
 
     def test_what_was_there_before_a_spoilt_register_and_a_spoilt_chapter_stay(self, tmp_path):
         kit, mine = kit_with(tmp_path / "kit", c01_one="1"), kit_with(tmp_path / "mine", c01_one="theirs")
-        assert launch.copy_chapters(kit, mine).kept == ["01-one.ipynb"]
+        assert launch._copy_chapters(kit, mine).kept == ["01-one.ipynb"]
         assert (mine / "01-one.ipynb").read_text() == notebook("theirs")
         (mine / launch._REGISTER).write_text("{")
         (mine / "01-one.ipynb").write_text("not a notebook any more")
-        assert launch.copy_chapters(kit, mine).kept == ["01-one.ipynb"]
+        assert launch._copy_chapters(kit, mine).kept == ["01-one.ipynb"]
 
     def test_sources_and_checkpoints_stay_at_home(self, tmp_path):
         kit, mine = kit_with(tmp_path / "kit", c01_one="1"), tmp_path / "mine"
         for inner in ("sources", ".ipynb_checkpoints", "images"):
             kit_with(kit / inner, c01_one="1")
-        assert launch.copy_chapters(kit, mine).added == ["01-one.ipynb", "images/01-one.ipynb"]
+        assert launch._copy_chapters(kit, mine).added == ["01-one.ipynb", "images/01-one.ipynb"]
 
 
 @pytest.mark.slow

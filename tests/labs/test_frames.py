@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 import zlib
 from array import array
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Event, Messa
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import EventTable
 from qflow.labs import experiments, flow_run, flow_workload, recorded_picture
+from qflow.labs import fold as fold_module
 from qflow.labs.fold import Fold, fold
 from qflow.labs.frames import Frames, pack, spans_of
 from qflow.labs.group import GroupTable
@@ -316,7 +319,7 @@ def test_a_client_of_amqp_1_0_is_counted_by_its_outcomes():
     ends = [(0, 0, 0), (1, 0, 0), (2, 1, 1), (3, 2, 2), (4, 2, 2), (4, 0, 0)]
     assert list(dict.fromkeys(seen)) == ends
     told = [step_sentence(frames, index) for index in range(frames.count)]
-    assert "shop sends shop-4. orders has no room: shop-4 is released, and shop goes on." in told
+    assert "shop sends shop-4. orders has no room: shop-4 is released, and shop continues." in told
     assert frames.at(-1)["consumer.bill.holds"] == 2
     assert "shop sent 4 messages; at most 2 of its 3 transfers were held." in picture.claims
 
@@ -361,3 +364,34 @@ def test_clients_may_come_and_go_while_a_fold_counts():
     }
     shrunk = grown.renew(alone, grown.count - 1).so_far(run.end)
     assert shrunk.topology.producers == () and shrunk.count == 1
+
+
+SOURCE = Path(__file__).parents[2] / "qflow" / "labs" / "fold.py"
+COLUMNS = {
+    **{f"_SENDING_{name}": ("SENDINGS", name.lower()) for name in ("NUMBER", "END")},
+    **{f"_{name}": ("SENDINGS", name.lower()) for name in ("HELD_START", "HELD_END")},
+    **{
+        f"_STAY_{name}": ("STAYS", name.lower())
+        for name in ("PRODUCER", "NUMBER", "END", "HELD_START", "HELD_END")
+    },
+    "_WHY": ("STAYS", "reason"),
+    "_AGAIN": ("STAYS", "again"),
+    "_HOLDER": ("HOLDINGS", "consumer"),
+    "_HOLDING_END": ("HOLDINGS", "end"),
+    "_LOCK_END": ("LOCKS", "end"),
+}
+
+
+def test_the_numbers_of_channels_and_columns_are_their_places():
+    """A fold writes by number, as its inner loop has to; the tables of names say what each number means."""
+    # From the source: compiled, a constant that begins with an underscore is not to be had.
+    written = re.findall(r"^(_?[A-Z_]+): Final = (\d+)$", SOURCE.read_text(encoding="utf-8"), re.MULTILINE)
+    numbers = {name: int(number) for name, number in written}
+    for kind in ("STEP", "PRODUCER", "QUEUE", "CONSUMER"):
+        for place, name in enumerate(getattr(fold_module, f"{kind}_CHANNELS"), kind == "STEP"):
+            constant = name.upper().replace("DELIVERY_", "GOT_")
+            assert numbers[f"{kind[0]}_HELD" if name == "held" else constant] == place, (kind, name)
+    for constant, (table, column) in COLUMNS.items():
+        assert numbers[constant] == getattr(fold_module, table).index(column), constant
+    assert numbers["AFTER_STEP"] == 1 + len(fold_module.STEP_CHANNELS)
+    assert numbers["_STAY_WIDTH"] == len(fold_module.STAYS)

@@ -244,11 +244,11 @@ def test_a_chapter_with_a_new_number_takes_the_place_of_the_old_one(tmp_path):
     kit.mkdir()
     for name in ("05-configuration.ipynb", "06-several-queues.ipynb"):
         (kit / name).write_text('{"cells": []}')
-    launch.copy_chapters(kit, mine)
+    launch._copy_chapters(kit, mine)
     (mine / "06-several-queues.ipynb").write_text("my notes")
     (kit / "05-configuration.ipynb").rename(kit / "07-configuration.ipynb")
     (kit / "06-several-queues.ipynb").rename(kit / "08-several-queues.ipynb")
-    layout = launch.copy_chapters(kit, mine)
+    layout = launch._copy_chapters(kit, mine)
     assert layout.added == ["07-configuration.ipynb", "08-several-queues.ipynb"]
     assert (layout.removed, layout.kept) == (["05-configuration.ipynb"], ["06-several-queues.ipynb"])
     assert (mine / "06-several-queues.ipynb").read_text() == "my notes"
