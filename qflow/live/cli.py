@@ -62,13 +62,10 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     parser = rooms.add_parser(
         "serve",
         description="Let real clients of AMQP 1.0, in any language, connect to the engine: queues, flow "
-        "control, groups, limits and transactions as in the real broker on this protocol. Ctrl-C ends it in "
-        "good order.",
-        epilog="Limits; the server closes a link or a connection that exceeds one, with the protocol's own "
-        "error: 2,000 "
-        "connections; 256 sessions and 1,000 links each; messages of 64 MiB; 128 MiB of output waiting for "
-        "one client; 10 seconds to open a connection. When --memory is used up, the server stores no "
-        "message until some is free. Details are on the reference page serve.md.",
+        "control, groups, limits and transactions as in the real broker. Ctrl-C ends it in good order.",
+        epilog="Limits, each with an AMQP error: 2,000 connections; 256 sessions, 1,000 links each; messages "
+        "of 64 MiB; 128 MiB of output waiting for one client; 10 seconds to open a connection. When --memory "
+        "is used up, the server stores no message until some is free. The reference page serve.md says more.",
     )
     add = parser.add_argument
     text = f"the TCP port to listen on; default: {_PORT}"
@@ -85,11 +82,9 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     add("--workload", metavar="FILE", help=text)
     text = "write all events: to .jsonl as they happen; to .parquet or .jsonl.gz at the end, "
     add("--trace", metavar="OUT", help=f"{text}until then to OUT.jsonl")
-    text = "the way to stop a sender when a queue is above its stop threshold: by silence, as Qpid's broker "
-    text += "does, by credit or by rejected transfers, as others do; default: silence"
+    text = "the way to stop a sender: silence, as Qpid's broker does, credit or reject; default: silence"
     add("--brake", choices=BRAKES, default=SILENCE, help=text)
-    text = "the memory for all clients and all queues together, such as 500M or 2G; default: a "
-    text += "quarter of the machine's"
+    text = "the memory for all clients and queues, such as 500M or 2G; default: a quarter of the machine's"
     add("--memory", type=_bytes, default=0, metavar="BYTES", help=text)
     text = "answer GET /metrics there with queues and connections in OpenMetrics, for Prometheus"
     add("--metrics", type=port_number, metavar="PORT", help=text)
@@ -99,8 +94,7 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     add("--once", action="store_true", help=text)
     add_certificate(parser)
     secret = parser.add_mutually_exclusive_group()
-    text = "the password of all clients (SASL PLAIN); other users of this machine can see it, so prefer a "
-    text += f"file, or the environment variable {_PASSWORD}"
+    text = f"the password of all clients (SASL PLAIN); others can see it: prefer a file, or {_PASSWORD}"
     secret.add_argument("--password", default="", help=text)
     text = "a file whose first line is the password"
     secret.add_argument("--password-file", metavar="FILE", help=text)

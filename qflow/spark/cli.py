@@ -132,8 +132,7 @@ def _add_sweep(actions: Any, common: argparse.ArgumentParser) -> None:
         "sweep",
         parents=[common],
         help="run each component's workload again under each of some settings",
-        description="Simulate every component of a lake under every setting. Killed at any moment, the same "
-        "command goes on where it was.",
+        description="Simulate every component of a lake under every setting. Run it again after a kill.",
     )
     sweep.add_argument("--lake", required=True, metavar="DIR", help="a lake")
     sweep.add_argument("--settings", required=True, metavar="GRID.json", help="a map of names to settings")
@@ -170,10 +169,8 @@ def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
     stream.add_argument("--once", action="store_true", help="process the files that are there, then end")
     _add_number(stream, "--files", "files that one step takes at most")
     _add_number(stream, "--patience", "events that may wait for a missing one; default: 10000", 10_000)
-    wait = (
-        "seconds after which a missing event counts as lost; default: 60. With --once, without --files, what "
-    )
-    _add_number(stream, "--wait", wait + "misses at a log's end is lost at once", 60, "S")
+    wait = "seconds after which a missing event is lost (with --once at a log's end: at once); default: 60"
+    _add_number(stream, "--wait", wait, 60, "S")
 
 
 def _add_synth(actions: Any, common: argparse.ArgumentParser) -> None:
@@ -181,8 +178,7 @@ def _add_synth(actions: Any, common: argparse.ArgumentParser) -> None:
         "synth",
         parents=[common],
         help="make a synthetic fleet, like the recorded one",
-        description="Write a lake of a synthetic fleet; the same numbers give the same fleet anywhere. "
-        "After a kill at any moment, the same command resumes.",
+        description="Write a lake of a synthetic fleet, the same anywhere for the same numbers.",
     )
     synth.add_argument("--queues", type=whole_number, required=True, metavar="N", help="components")
     synth.add_argument("--events", type=whole_number, required=True, metavar="M", help="events in all")
