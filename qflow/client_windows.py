@@ -121,7 +121,7 @@ class IdealWindow(Window):
     name = "ideal"
 
     def next_step(self) -> WindowStep:
-        """Wait while all places are taken."""
+        """Return the step to take: to wait while the window is full, otherwise to send."""
         if self._capacity is None:
             return WindowStep.SEND
         if self._capacity <= 0:

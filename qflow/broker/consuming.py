@@ -135,7 +135,7 @@ class Credit(Restorable):
         return self.messages.allows(1) and self.volume.allows(1)
 
     def takes_any_size(self) -> bool:
-        """Return whether credit admits one message of any size, provided that there is some."""
+        """Return whether credit, if there is any, admits a message of any size."""
         return self.volume.granted == INFINITE
 
     def charge(self, size: int) -> None:
@@ -595,7 +595,7 @@ _DELIVERED: Final[tuple[str, ...]] = ("delivery", "position", "redelivered", "ac
 
 
 class SemanticState(Dependent):
-    """What a session consumes (compare ``SemanticState.cpp``)."""
+    """A session's subscriptions and deliveries (compare ``SemanticState.cpp``)."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_delivery",)
     __slots__ = (
@@ -729,7 +729,7 @@ class SemanticState(Dependent):
         self.unacked_messages = len(self.records)
 
     def release(self, numbers: Iterable[int], set_redelivered: bool) -> None:
-        """Give deliveries back, each range last to first (RF-13)."""
+        """Release deliveries to their queues, each range last to first (RF-13)."""
         for first, last in _find_ranges(numbers):
             for record in reversed(self._find_records(range(first, last + 1))):
                 record.release(set_redelivered)

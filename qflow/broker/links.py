@@ -230,7 +230,7 @@ class _LinkDeliveries(SemanticState):
         return number
 
     def release(self, numbers: Iterable[int], set_redelivered: bool) -> None:
-        """Give deliveries back; a browser's have no effect (LNK-12)."""
+        """Release deliveries to their queues; a browser's have no effect (LNK-12)."""
         for record in self._find_records(numbers):
             if record.is_acquired:
                 record.release(set_redelivered)

@@ -37,7 +37,7 @@ _DEEPEST: Final = 100
 
 
 class Sent(Frozen):
-    """What a snapshot of a message leaves out: how big its sender says it is, which its transfer keeps."""
+    """The size that a sender states for a message; snapshots leave it out, as the transfer keeps it."""
 
     # Not in the dataclass below: compiled, that counts a class's variable among its fields.
     VOLATILE: ClassVar[tuple[str, ...]] = ("size",)

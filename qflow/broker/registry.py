@@ -235,7 +235,7 @@ class QueueCleaner(TimerTask):
 
 
 class MessageFilter(Restorable):
-    """Which messages a management method is to touch: all, or those with one header's value."""
+    """Selects messages for a management method: all, or the ones with one header's value."""
 
     __slots__ = ("_key", "_value")
 

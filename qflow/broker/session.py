@@ -374,7 +374,7 @@ class Session(Dependent):
 
     @command("message.release")
     def message_release(self, transfers: Iterable[int], set_redelivered: bool = False) -> None:
-        """Give deliveries back to their queues, at their old places (CN-14, CN-15)."""
+        """Release deliveries to their queues, at their old places (CN-14, CN-15)."""
         self.consuming.release(transfers, set_redelivered)
 
     @command("message.reject")

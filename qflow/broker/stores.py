@@ -195,7 +195,7 @@ class Messages(Restorable):
 
 
 class MessageDeque(Messages):
-    """First in, first out."""
+    """The messages of a queue, first in, first out."""
 
     __slots__ = (
         "_messages", "_available", "_blocks", "_last_block", "_last_available", "_count", "_head", "_tail",

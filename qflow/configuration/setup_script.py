@@ -82,7 +82,7 @@ class SetupStep:
         return dict(self.properties)
 
     def apply(self, broker: Broker) -> str:
-        """Do it; return why the tool or the broker refuses, "" if neither does."""
+        """Apply the step to a broker; return the refusal of the tool or the broker, or ""."""
         if self.error:
             return self.error
         try:

@@ -86,7 +86,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Recommend, and print it."""
+    """Print a recommendation."""
     from qflow.design.frontier import choices
     from qflow.design.recommend import recommend, recommendation_text
     from qflow.progress import ProgressLine

@@ -63,7 +63,7 @@ Describe = Callable[..., Workload]
 
 
 class Axis(NamedTuple):
-    """One side of a map: which setting of the workload, its name for readers, and its values."""
+    """One axis of a map: a setting of the workload, its label, and its values."""
 
     setting: str
     label: str

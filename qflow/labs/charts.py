@@ -205,7 +205,7 @@ def held_chart(picture: Picture) -> Chart:
 
 
 def latency_chart(picture: Picture) -> Chart:
-    """Return a chart of how long it took until producers knew of their transfers that they are complete.
+    """Return a chart of the times from a transfer until its producer learns of the completion.
 
     It is a distribution: milliseconds to the number of transfers.
 
@@ -282,7 +282,7 @@ def ownership_chart(picture: Picture) -> Chart:
 
 
 def broker_log_chart(log: BrokerLog, clients: ClientLog | None = None) -> Chart:
-    """Return a chart of when each queue was ON, by the broker's own log, over clock time.
+    """Return a chart of each queue's spells ON, by the broker's own log, over clock time.
 
     Each queue that turned ON has a row; a cross marks a session that died of a full queue.
 
@@ -335,7 +335,7 @@ def broker_log_chart(log: BrokerLog, clients: ClientLog | None = None) -> Chart:
 
 
 class _ClientMarks(NamedTuple):
-    """The rows that a client log adds to a chart, and what is to be known about them."""
+    """The rows that a client log adds to a chart, and remarks on them."""
 
     traces: list[_Trace]
     names: list[str]

@@ -189,7 +189,7 @@ class ClientBook:
             self.findings[words] = _FindingCount(self.now)
 
     def note_statistics(self, said: Mapping[str, Any]) -> None:
-        """Note the answer of the broker's management about its queues and exchanges, or why there is none."""
+        """Note the answer of the broker's management about its queues and exchanges, or its error."""
         if "queue" in said:
             self.queues.setdefault(said["queue"], {}).update(said["arguments"])
             self.declared.add(said["queue"])

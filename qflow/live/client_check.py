@@ -465,7 +465,7 @@ class _Watch:
         return self.figures.messages, self.figures.arrived
 
     def is_too_much(self) -> bool:
-        """Return whether the program has sent 20 times the messages it was asked for."""
+        """Return whether the program has sent 20 times the requested messages."""
         is_without_end = self.case == "free" or self.bench.is_endless
         return is_without_end and self.figures.sent > _ENDLESS * self.given.messages
 

@@ -589,7 +589,7 @@ class RuleChecks:
             unfinished.passed.pop(label, None)
 
     def due(self, time: int) -> None:
-        """Decide the completions that are due before an instant."""
+        """Judge the completions that are due before an instant."""
         while self.pending and self.pending[0].due < time:
             _, at, since, hold = heapq.heappop(self.pending)
             course = self._queues[at.queue].course

@@ -274,7 +274,7 @@ def _json_rows(
 
 
 def _flat(item: Mapping[str, Any], depth: int = 3) -> dict[str, Any]:
-    """Return an object whose own objects are columns such as ``host.name``."""
+    """Flatten nested objects into columns such as ``host.name``."""
     flat: dict[str, Any] = {}
     for name, value in item.items():
         inner = _flat(value, depth - 1) if depth and isinstance(value, dict) else {}

@@ -313,7 +313,7 @@ class _Reader:
         return Bit([], [], [problem], self.recognised, (), self._is_numbered)
 
     def take(self, rows: Sequence[Sequence[object] | BadRowError]) -> Bit:
-        """Return rows checked: the good ones, and the quarantined ones with their labels."""
+        """Check rows; return the good ones, and the quarantined ones with their labels."""
         unread: list[str] = []
         bit = Bit([], [], [], self.recognised, unread, self._is_numbered)
         for values in rows:

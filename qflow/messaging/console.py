@@ -101,7 +101,7 @@ class Console:
         """Take notice that an agent lives; the time is in nanoseconds."""
 
     def methodResponse(self, broker: Broker, seq: int, response: MethodResult) -> None:
-        """Take the answer to a method that was called with ``_async=True``."""
+        """Handle the response to a method called with ``_async=True``; a subclass overrides it."""
 
 
 @dataclass(eq=False, repr=False)

@@ -199,7 +199,7 @@ class LogModel:
 
 
 def _times_at(sends: Sends, bound: str) -> list[int]:
-    """Return the due times of messages, in microseconds, for one of the demands that fit a log."""
+    """Draw the due times of messages, in microseconds, from the demands that fit a log."""
     if bound == "least":
         return [item.wanted for item in sends.sent]
     times = likely_due(sends) if bound == "likely" else [item.earliest for item in sends.sent]

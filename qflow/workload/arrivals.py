@@ -117,7 +117,7 @@ def _burst(producer: Producer) -> tuple[int, int]:
 
 
 class Service:
-    """Draws a consumer's chance: one service time and one verdict for each message, in turn."""
+    """Draws a consumer's service times and verdicts, one of each for a message, in turn."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._draw = Random(consumer.seed).random

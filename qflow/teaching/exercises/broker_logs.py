@@ -22,7 +22,7 @@ def _log(*events: str) -> list[str]:
 
 
 def _changes(lines: list[str], queue: str) -> list[tuple[int, bool]]:
-    """Return the second of each line that has the words of a change, and whether it is one to ON."""
+    """Return the time in seconds of each change of flow state, and whether it is a change to ON."""
     return [
         (_second(line), "control activated" in line)
         for line in lines
