@@ -447,7 +447,7 @@ def _on_keys(subject: _Subject) -> Iterator[Remark]:
 
 
 def _after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator[Remark]:
-    """Yield why the broker refused the thresholds, if it was them, and what to do (FC-05 … FC-07)."""
+    """Yield remarks on refused thresholds: the reason, and the remedy (FC-05 … FC-07)."""
     try:
         settings = QueueSettings.from_arguments(declaration.arguments)
     except InvalidConversion:

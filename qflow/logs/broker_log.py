@@ -116,15 +116,15 @@ class LoggedThresholds(NamedTuple):
 
 @dataclass(slots=True)
 class LoggedQueue:
-    """What the log says of one queue.
+    """One queue in a broker's log: its thresholds, its spells ON, and its losses.
 
     Attributes:
-        thresholds: Those last seen.
-        changes: How often other thresholds followed, as the queue was created anew.
-        spells: When it was ON, in order.
-        overflows: What it refused because it was full.
-        held: Transfers whose completion was held, counted at level trace only.
-        ignored_limits: How often the broker warned that resume thresholds without a stop are ignored.
+        thresholds: The thresholds last seen.
+        changes: Number of later declarations with other thresholds.
+        spells: Its spells ON, in order.
+        overflows: The messages it refused when it was full.
+        held: Number of held transfers; counted at level trace only.
+        ignored_limits: Number of warnings about ignored resume thresholds without a stop.
     """
 
     name: str
