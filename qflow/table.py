@@ -80,7 +80,7 @@ class Table(Tabular):
     Parameters:
         rows: Mappings of column name to value, or sequences of values in the order of `columns`.
         columns: The columns' names; taken from the first row if not given.
-        caption: What the table shows, in one line.
+        caption: The table's title, in one line.
 
     Raises:
         ValueError: If a row has another number of values than there are columns.

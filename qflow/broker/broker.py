@@ -37,7 +37,7 @@ class Broker(BrokerContext):
     and :meth:`advance` sets the time.
 
     Parameters:
-        options: What it is started with; None for the defaults.
+        options: Its start options; None for the defaults.
         store: Where durable messages go; None for none, which is done at once (CM-12).
 
     >>> broker = Broker()

@@ -27,7 +27,7 @@ class Event(NamedTuple):
         queue, session, link, message, group: Names, empty where they do not apply.  ``link`` is a
             subscription's tag or an exchange's name; ``message`` is the message's label.
         size: Bytes the broker counts for the message, or 0.
-        detail: What else belongs to this kind, as the tables below say.
+        detail: Further values of this kind, as in the tables below.
 
     >>> Event(0, "enqueued", queue="orders", message="p1-1", size=100)[:3]
     (0, 'enqueued', 'orders')

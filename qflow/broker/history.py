@@ -265,7 +265,7 @@ def join(limit: QueueFlowLimit, state: ReplicatedState, transfers: dict[int, Tra
 
     Parameters:
         limit: The newcomer's.
-        state: What the other broker sent; ValueError if its encoded part is not 36 bytes long.
+        state: The state sent by the other broker; ValueError if its encoded part is not 36 bytes long.
         transfers: The newcomer's transfers by position on the queue.
     """
     if len(state.encoded) != _LAYOUT.size:

@@ -142,8 +142,8 @@ class Session(Dependent):
     Attributes:
         name (str): Unique among the sessions that are attached.
         is_attached (bool): False after ``close``, or when a command failed.
-        error (AmqpException or None): What the session died of.
-        completions (Completions): Which commands are complete, which transfers are held.
+        error (AmqpException or None): The error that ended the session.
+        completions (Completions): The completed commands and the held transfers.
         consuming (SemanticState): Subscriptions and deliveries.
 
     >>> from qflow.broker import Broker, Message
@@ -410,7 +410,7 @@ class Session(Dependent):
         """Send a message to an exchange.
 
         Parameters:
-            message: What to send; without a label it gets one, ``<session>-<n>``.
+            message: The message to send; without a label it gets one, ``<session>-<n>``.
             exchange: Its destination; "" is the default exchange, which routes to the queue named by the
                 routing key (EX-02).
             sync: Ask for a report as soon as the transfer is complete (CM-05).
@@ -531,7 +531,7 @@ class Session(Dependent):
         """Start to read a queue, without any credit yet; 404, 405, 530, 531 (CN-01 … CN-03).
 
         Parameters:
-            queue, tag: What to read, and the subscription's name in this session.
+            queue, tag: The queue to read, and the subscription's name in this session.
             accept_mode: 0 explicit, 1 none.
             acquire_mode: 0 pre-acquired, a consumer; 1 not-acquired, a browser.
             exclusive: Let no other consumer in; browsers are let in.

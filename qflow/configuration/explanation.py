@@ -85,7 +85,7 @@ class SettingsExplanation:
         line, address: The ``qpid-config`` line and the address string; "" where they cannot say it (a remark
             says why).
         refusal: The broker's refusal; then what follows is empty.
-        flow, flow_rules: When producers are held, or why they never are, in one sentence.
+        flow, flow_rules: One sentence on the depths that hold producers, or on the lack of any.
         levels: The four levels; only the stops, which are 0 then, if they come to no flow control.
         limits, alerts: The limits; the alert thresholds.
     """

@@ -55,7 +55,7 @@ class SetupStep:
     Attributes:
         line: Its number, from 1.
         text: The command, without what only says where the broker is.
-        method, type, name, properties: Of the management method that the tool calls.
+        method, type, name, properties: The management method that the tool calls, with its arguments.
         condition: Words after the binding key: what a headers exchange matches.
         error: The tool's objection, for which it calls nothing; "" without one.
         ends_shell: Whether the shell ends if this is refused (``|| exit``) or not (``|| true``); None if that
@@ -112,7 +112,7 @@ class SetupScript:
     """The steps of a script, in order.
 
     Attributes:
-        steps: Those of ``qpid-config`` that change something.
+        steps: The commands of ``qpid-config`` that change something.
         notes: Other commands, which were not run.
         stops_at_refusal: Whether the shell ends at the first refusal (``set -e``).
     """

@@ -70,10 +70,10 @@ class Scenario:
     """What a real broker did, step by step.
 
     Attributes:
-        id, title, area, source: What it is about, and where its numbers come from.
+        id, title, area, source: Its subject, and the source of its numbers.
         broker: Additional options of the broker.
         steps: Each an action with ``op``, its parameters, and ``expect``.
-        final: What a fresh browser saw on each queue at the end.
+        final: The messages that a fresh browser saw on each queue at the end.
         unknown: Other attributes of the recording, unknown here.
     """
 

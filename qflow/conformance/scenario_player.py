@@ -482,9 +482,9 @@ class ScenarioVerdict:
 
     Attributes:
         agrees: Whether every step, and the end, was as recorded.
-        steps, step: How many steps agreed, and the one that did not, as JSON; "" if all did.
+        steps, step: The number of steps that agreed, and the first other one, as JSON; "" if all did.
         not_built: Words of the scenario that are unknown here; "" for none.
-        differences: Of that step.
+        differences: The differences of that step.
     """
 
     id: str

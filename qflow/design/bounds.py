@@ -420,9 +420,9 @@ class Verdict:
     """Whether a queue can overflow.
 
     Parameters:
-        policy: What an overflow would do: reject, ring or self-destruct.
+        policy: The action of an overflow: reject, ring or self-destruct.
         units: For messages and for bytes.
-        seen: Which simulation overflowed it, if one did.
+        seen: The simulation that overflowed it, if any.
     """
 
     queue: str
@@ -475,8 +475,8 @@ def judge(
 
     Parameters:
         queue, arguments: Its name, and what it is declared with.
-        traffic: Who sends to it.
-        options: What the broker was started with; None for the defaults.
+        traffic: Its producers.
+        options: The broker's start options; None for the defaults.
 
     Raises:
         DesignError: If the broker refuses the arguments, in its words; or if the queue has one of the

@@ -52,7 +52,7 @@ class SmallConfiguration:
     """A queue ``q`` with producers ``C1``, ``C2``, …: what :func:`qflow.design.explore` explores.
 
     Parameters:
-        arguments: What the queue is declared with.
+        arguments: The queue's declare arguments.
         capacities: Producer name to its window, in transfers; each producer has a session of its own.
         is_consumed: Whether the queue has a consumer.
 

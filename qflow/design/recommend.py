@@ -84,14 +84,14 @@ class Recommendation(Tabular):
         verdicts: Queue name to why it cannot overflow; in bytes there may be no proof, which it says.
         before: Queue name to the verdict on what was declared.
         rows: All that was tried.
-        declared: What the declared settings cost, all queues and producers together, in the same simulation.
-        evidence: What the recommended settings cost in it; its ``errors`` are empty.
+        declared: The costs of the declared settings, all queues and producers together, in that simulation.
+        evidence: The costs of the recommended settings in it; its ``errors`` are empty.
         kept: Queue name to why it is left as it is.
         ranges: For each figure of the costs between what it lies in ten runs that differ by chance;
             the depth of a queue under ``max_depth`` and its name.
         unrouted: Producer name to where it sends, if none of its messages reaches a queue.
-        goals: What each goal came to.
-        runs: What the recommended settings cost in each of those runs; the first is ``evidence``.
+        goals: The outcome of each goal.
+        runs: The costs of the recommended settings in each of those runs; the first is ``evidence``.
         prefetch: Consumer name to its credit as declared and as recommended.
         is_whole: Whether all was tried and simulated; Ctrl-C leaves the best so far.
         bounds: Producer name to its demand, where the log that the workload is of shows a lower bound only.

@@ -79,10 +79,10 @@ class SettingsMap(Tabular):
             a function.
         settings: All its settings; those of the two axes say where the map's dot is.
         across, up: Stop thresholds, and capacities.
-        messages: How many messages each run sends.
-        queue: Whose depth and limit it shows; "" for the deepest of all.
+        messages: The messages that each run sends.
+        queue: The queue whose depth and limit it shows; "" for the deepest of all.
         unit: "count", or "size" if stop and limit are in bytes.
-        goals: What each run is held against; the drawing has a line between those that keep all and others.
+        goals: The goals of each run; the drawing has a line between runs that keep all and others.
         covers: Whether each run is as long as what the workload does needs.
         found: Place to what its run came to, as far as that is known; places are counted row by row.
 

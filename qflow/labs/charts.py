@@ -101,7 +101,7 @@ def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Char
         picture: What was run; what a real broker reported is drawn over it.  Or a prediction: between which
             depths the queue was at each moment, in 80 of 100 replays, and the depth in the replay that is
             shown.
-        queue: Which queue; None for the first.
+        queue: The queue; None for the first.
 
     Raises:
         KeyError: If there is no such queue.

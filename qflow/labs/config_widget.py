@@ -111,7 +111,7 @@ def config_lab(text: str = EXAMPLE, *, broker_options: str = "") -> ConfigLab:
     """Open the configuration lab: effective thresholds, the rule behind each, or the refusal.
 
     Parameters:
-        text: What is typed first: options of ``qpid-config add queue``, an address string, or JSON.
+        text: The initial text: options of ``qpid-config add queue``, an address string, or JSON.
         broker_options: Options of ``qpidd``, as on its command line.
 
     Returns:

@@ -215,7 +215,7 @@ def flow_lab(*, messages: int = FLOW.messages, **settings: float) -> SliderLab:
     """Open the flow control lab: drag a threshold, and see a queue go ON and OFF.
 
     Parameters:
-        messages: How many messages a run sends.
+        messages: The number of messages of a run.
         settings: Where the sliders begin; as in :func:`qflow.labs.flow_workload`. A declare argument is a
             slider, too, if it is given a number: ``**{"qpid.alert_count": 500}``.
 

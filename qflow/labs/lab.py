@@ -83,13 +83,13 @@ class Lab(AnyLab):
     """A picture, or several side by side, and its claims, one above the other.
 
     Parameters:
-        picture: What to show first.
+        picture: The first picture.
         controls: Widgets above the picture.
 
     Attributes:
-        picture: What is shown.
+        picture: The picture shown.
         scene: The widget that draws it.
-        asking: What :meth:`ask` asked.
+        asking: The questions of :meth:`ask`.
     """
 
     def __init__(self, picture: Picture | Comparison, controls: Sequence[widgets.Widget] = ()) -> None:
@@ -186,7 +186,7 @@ class Lab(AnyLab):
         """Return a chart of the picture, linked to the scene's cursor.
 
         Parameters:
-            make: Which chart: a function of a picture, such as :func:`qflow.labs.held_chart`.
+            make: A function from a picture to a chart, such as :func:`qflow.labs.held_chart`.
             **options: Its further arguments, such as ``queue``.
 
         Returns:

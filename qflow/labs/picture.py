@@ -44,9 +44,9 @@ class Picture:
 
     Parameters:
         run: The run itself.
-        frames: What each step shows.
-        claims: What the picture shows, in sentences.
-        lanes, samples: What is drawn beside the depth.
+        frames: The frame of each step.
+        claims: The picture's content, in sentences.
+        lanes, samples: The data drawn beside the depth.
         room: How far the time axis of a run that goes on reaches, in microseconds; 0 of a whole run.
         messages: The most that a simulated run sent; 0 of one that was recorded or done by hand.
         drawing: Further values of another form of drawing, its ``form`` first; empty for tanks and gates.
@@ -108,7 +108,7 @@ class Comparison:
 
     Parameters:
         pictures: By a short name of the difference: the picture; in drawing order.
-        claims: What the pictures show together, in sentences.
+        claims: The content of the pictures together, in sentences.
     """
 
     pictures: Mapping[str, Picture]
@@ -133,7 +133,7 @@ def picture_of(
     """Return the picture of a run; a run in progress has no claims yet.
 
     Parameters:
-        run: What a simulation or a replay gave.
+        run: The result of a simulation or a replay.
         more_lanes, samples, room: As in :class:`Picture`.
         topology: The clients and queues to show; None for all of the run's workload.
         frames: The run's frames, if the caller has them.

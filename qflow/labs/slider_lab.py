@@ -68,7 +68,7 @@ class SliderLab(Lab):
     Parameters:
         knobs, settings: The sliders, and where they begin.
         steps: Called with the settings by name; runs, and returns the picture.
-        name: What opens this lab again: one of :data:`qflow.labs.share.LABS`.
+        name: The name that opens this lab again: one of :data:`qflow.labs.share.LABS`.
         more: Further arguments of `steps`, which no slider sets.
         describe: Returns the workload of some settings; without it, the lab has no map.
 

@@ -53,13 +53,13 @@ class Conditions(NamedTuple):
     Fields:
         stop, resume: Messages; the queue's thresholds.
         limit: Messages; the queue's ``qpid.max_count``.
-        window: Of the sender that a receiver is given.
-        messages: How many the program is asked to send (``AMQP_MESSAGES``).
+        window: The window of the bench's sender to a receiver.
+        messages: The number of messages for the program to send (``AMQP_MESSAGES``).
         queue: The queue's name (``AMQP_QUEUE``).
         still: Seconds without a change after which a client counts as still.
         timeout: Seconds; the longest that one run of the program may take from its first connection on.
-        body: What a receiver's messages carry: a text as an AMQP value, bytes as data.
-        content_type: Of the body; "" for none.
+        body: The body of a receiver's messages: a text as an AMQP value, bytes as data.
+        content_type: The body's content type; "" for none.
         properties: Application properties of a receiver's messages.
         brake: How the broker tells a sender that the queue is ON (:mod:`qflow.live.brakes`).
         certificate: To listen with, by TLS; the program is given its authority's file (``AMQP_CA``).

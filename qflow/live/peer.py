@@ -97,7 +97,7 @@ class ClientLimits(NamedTuple):
 
     Fields:
         connections: Clients at a time; a further one is closed without a word.
-        sessions, links: Of one connection.
+        sessions, links: The most of one connection.
         message_size: Bytes of one message.
         queued_bytes: Bytes of one connection that wait: of a frame, of messages that have not ended, and of
             what the client does not read.

@@ -170,9 +170,9 @@ def serve(
     Parameters:
         *queues: Queues to begin with: addresses, lines of ``qpid-config`` options, or names.
         port, host: Where to listen; port 0 is a free one, and this machine alone reaches 127.0.0.1.
-        password: What clients have to know; "" for nothing.
+        password: The password of all clients; "" for none.
         workload: Clients that are simulated beside the real ones, in real time.
-        options, limits: What the broker is started with; what one client may use.
+        options, limits: The broker's start options; the limits of one client.
         is_traced: Whether all events are kept, for a trace and for labs; not of a server that runs for days.
         brake: How a sender is told that a queue is ON: ``silence``, as Qpid's broker does, ``credit`` or
             ``reject``, as others do (:mod:`qflow.live.brakes`).

@@ -175,16 +175,16 @@ class BrokerLog(Tabular):
     """The flow control that a broker's own log shows, queue by queue.
 
     Attributes:
-        name: Of the first file.
+        name: The name of the first file.
         begin_us, end_us: Times of the first and the last line, in microseconds since 1970; without a zone as
             if local time were UTC.
         observed_us: Microseconds in which a broker ran; from its shut-down to the next start-up none does.
-        lines: How many lines the files have.
-        runs: How many brokers started or were running.
+        lines: The number of lines in the files.
+        runs: The number of brokers that started or were running.
         is_hires: Whether times are finer than seconds.
         shows_flow: Whether the log would show a queue that turns ON; None if that cannot be told.
-        queues: What was seen of each queue, by name.
-        notes: What to know about the files and how they were read.
+        queues: The observations of each queue, by name.
+        notes: Remarks on the files and on how they were read.
         zone: In which times are shown.
 
     >>> from qflow.kit import kit_path
@@ -218,7 +218,7 @@ class BrokerLog(Tabular):
         Parameters:
             paths: The files, in any order, packed (gzip, bzip2, xz) or not.
             zone: Where the broker's clock is, such as ``"Europe/Berlin"``, for lines that do not say it.
-            year: Of the first line, if the times come from a syslog that writes none.
+            year: The year of the first line, if the times come from a syslog that writes none.
             progress: Receives the bytes read and how many there are.
 
         Raises:

@@ -538,7 +538,7 @@ def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | Non
     module says.
 
     Parameters:
-        workload: What was run: the queues, and the consumers' prefetch.
+        workload: The recorded workload: the queues, and the consumers' prefetch.
         tell: Gets the number of rows that are done, now and then; it may raise to stop.
 
     Returns:

@@ -17,16 +17,16 @@ class Finding(NamedTuple):
     """One contradiction between a log and the rules, in columns of which its sentence is made.
 
     Fields:
-        row: Of the log, from 1, the header not counted; 0 if it is of none.
+        row: The row of the log, from 1 without the header; 0 for none.
         time: Microseconds since the start.
         kind: A key of :data:`SENTENCES`, such as ``completed while held``.
-        client, queue, message: Whose row it is, and of what; empty if it is of none.
+        client, queue, message: The names in the row; empty for none.
         name: Another name that belongs to it: the holder, the group's owner, the row's event, the policy.
-        seen, expected: What was counted, and what the rules allow.
+        seen, expected: The count, and the count that the rules allow.
         gap: By how many microseconds.
         max_depth, max_bytes: Measures of the queue (:mod:`qflow.workload.measures`).
         depth_off, depth_off_most: The sum and the largest of msgDepth's differences.
-        number: How many it is about: messages, events or reports.
+        number: The number of messages, events or reports concerned.
 
     >>> Finding(7, 5_000, "never sent", "c", "q", "p-9", "deliver").text()
     'row 7, 0.005 s: never sent (CM-01), c, q, p-9: deliver; allowed: a message that a producer sent before'

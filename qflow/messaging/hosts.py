@@ -423,7 +423,7 @@ class Brokers:
         """Let time pass at once, where code that talks to a real broker says ``time.sleep``.
 
         Parameters:
-            seconds: How much; time-to-live, auto-delete time-outs and the expiry cleaner see it.
+            seconds: The time to pass; time-to-live, auto-delete time-outs and the expiry cleaner see it.
             url: One broker only; None for all of this process.
         """
         hosts = list(self._hosts.values()) if url is None else [self.host(url)]

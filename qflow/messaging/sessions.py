@@ -279,10 +279,10 @@ class Session(SessionEndpoint):
         name (str): Its name at the broker, by which message groups are owned (MG-15).
         transactional (bool): Whether sends and acknowledgements wait for ``commit``.
         channel (Channel or None): Its attachment to the broker.
-        senders, receivers (list): Those that are open.
+        senders, receivers (list): The open ones.
         incoming, unacked, acked (list of Message): Here but not fetched; fetched but not acknowledged;
             acknowledged but not confirmed.
-        ack_capacity (int or Constant): How many acknowledgements may be unconfirmed.
+        ack_capacity (int or Constant): The most unconfirmed acknowledgements.
         in_transaction (list of int): Deliveries accepted since the last commit.
     """
 

@@ -217,7 +217,7 @@ def predict(
         replays: How many times to run it, each time with another chance; shown is one of those that ended as
             most did.  None for 19, or fewer of a very long log; up to three times as many where a session
             ends in some of them and not in others.
-        seed: Of chance: the same gives the same.
+        seed: The seed of all draws.
         processes: Over how many processes to divide the replays; None for all cores, if they take long.
         progress: Called now and then with how many seconds of virtual time are done, of how many, and what is
             being done.

@@ -431,8 +431,8 @@ def score(receipt: Mapping[str, Any], log: ClientLog) -> dict[str, Any]:
     """Return the score of a receipt: whether each measure is inside, and the branch that came.
 
     Parameters:
-        receipt: Of :func:`receipt_of`.
-        log: What the clients saw after the change.
+        receipt: A result of :func:`receipt_of`.
+        log: The clients' log after the change.
 
     Returns:
         A mapping, ready for JSON: ``measures`` lists for each queue and measure what was ``recorded``, the

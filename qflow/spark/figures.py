@@ -98,7 +98,7 @@ def heat_map(
     """Draw which queue was ON when: queues down, time across, darker for a larger share of the step.
 
     Parameters:
-        rows: What :func:`qflow.spark.questions.on_over_time` gave, collected.
+        rows: The collected result of :func:`qflow.spark.questions.on_over_time`.
         queues: All queues, those that were never ON too.
         seconds, step: How long the log is, and one step.
         clock: The clock of the log; None where it has no date.

@@ -67,7 +67,7 @@ def audit(lake: DataFrame, partitions: int | None = None) -> DataFrame:
 
     Parameters:
         lake (DataFrame of LAKE): In any order.  What is missing of a component leaves findings.
-        partitions: How many tasks; None: as many as the session has for every shuffle.
+        partitions: The number of tasks; None: as many as the session has for every shuffle.
 
     Returns:
         RESULTS, in no order; ``component`` and ``number`` are its key.

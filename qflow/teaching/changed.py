@@ -43,7 +43,7 @@ def changed_engine(module: str, name: str, change: Callable[..., object]) -> Ite
     Parameters:
         module: A module of ``qflow.broker``, such as ``"flow_limit"``.
         name: A function in it, or a method as ``"Class.method"``.
-        change: What to put in its place.
+        change: The replacement.
 
     Yields:
         _ChangedEngine

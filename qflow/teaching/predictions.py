@@ -260,7 +260,7 @@ class Predictions:
         Parameters:
             *names: Which questions; none asks all of the chapter.
             guess: A number or a state, of one question; None takes what was typed into its field before.
-            sure: How sure the learner is, 0 to 100 percent.
+            sure: The learner's certainty, 0 to 100 percent.
             lab: A lab that asks in its picture, such as ``qf.flow_lab()``; its run answers the questions in
                 their order. Without it, each has a field.
 

@@ -85,11 +85,11 @@ def send(
     Parameters:
         session: The session that sends.
         queue: The routing key, which for the default exchange is the queue's name.
-        what: How many; or labels, as one text with spaces between or as a list.
+        what: A number of messages; or labels, as one text with spaces between or as a list.
         size: Bytes the broker shall count for each, its header included.
         header: Application header that gets the part of the label before the first ``-``, such as a group.
         exchange: Where to send; "" is the default exchange.
-        priority: Of each message.
+        priority: The priority of each message.
         sync: Whether to ask for a report as soon as each transfer is complete (CM-05).
 
     Raises:
@@ -122,11 +122,11 @@ class Reader:
 
     Parameters:
         broker: Where it reads.
-        name: Of its session; its subscription has the same name.
-        queue: What it reads.
+        name: The name of its session and of its subscription.
+        queue: The queue it reads.
         prefetch: Messages it may hold unsettled; 0 for one at each :meth:`fetch`.
         browse: Whether it only looks.
-        selector: Which messages it wants, as an SQL condition; "" for all.
+        selector: A condition on messages, as in SQL; "" for all.
 
     >>> broker = Broker()
     >>> session = broker.session("p")
@@ -219,7 +219,7 @@ class Diary(Table):
     """A table that is written line by line while things happen.
 
     Parameters:
-        caption: What it is about.
+        caption: Its title.
         columns: Column name to a function that reads the value of the moment.
 
     >>> level = []

@@ -257,7 +257,7 @@ def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress |
     """Write a trace; the same trace gives the same bytes, and no half of one takes an earlier one's place.
 
     Parameters:
-        trace: What to write.
+        trace: The trace to write.
         path: ``.parquet`` (needs pyarrow), ``.jsonl`` or ``.jsonl.gz``.
         progress: Called now and then with the number of rows written.
 

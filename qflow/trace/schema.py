@@ -286,8 +286,8 @@ class Trace(Tabular):
 
     Parameters:
         run: The run's name.
-        options: What its broker was started with; None for the defaults.
-        workload: What was run, if it was a workload.
+        options: The start options of its broker; None for the defaults.
+        workload: The workload of the run, if it had one.
 
     Attributes:
         seq, time, size (array of 64-bit integers)

@@ -200,7 +200,7 @@ class Timeline:
         """Return a trace that goes another way from the cursor on.
 
         Parameters:
-            commands: What is done besides; one whose time has passed is given at once.
+            commands: Additional commands; one whose time has passed is given at once.
 
         Raises:
             TraceError: If an event is no command, or the engine cannot do it.

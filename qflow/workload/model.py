@@ -296,7 +296,7 @@ class Consumer:
 
     Parameters:
         name (str): Also the name of its session and the tag of its subscription.
-        queue (str): What it reads.
+        queue (str): The queue it reads.
         prefetch (int): Message credit; byte credit is unlimited.
         service ((str, float) or ("recorded", tuple of float)): Time spent on each message: ``("exp", mean)``,
             ``("const", seconds)``, or recorded ones in turn, from the first again after the last.
@@ -398,7 +398,7 @@ class Workload:
         queues (mapping): Queue name to declare arguments.
         binds (tuple of (str, str, str)): Exchange, queue, binding key.
         producers, consumers (tuple): The clients; their names are unique.
-        options (BrokerOptions): What the broker is started with.
+        options (BrokerOptions): The broker's start options.
 
     Raises:
         WorkloadError: If a value is not allowed.

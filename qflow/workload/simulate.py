@@ -56,7 +56,7 @@ class Run(Tabular):
     """One run of a workload, simulated or replayed.
 
     Parameters:
-        workload: What was run.
+        workload: The simulated workload.
         events: All that happened, commands and effects and the rows of :data:`CLIENT_EVENTS`, in order.
         end: The instant at which the run ended, in microseconds.
         errors: Client name to the error that ended its session, for every producer on it; others went on.

@@ -119,7 +119,7 @@ class Link:
         rules: Ids of the rule book; ``qflow rules FC-14`` prints a rule.
         section: Where the first of them is documented.
         seq, time: The row that brought it about, and its time in microseconds.
-        subject: What it is about; itself something that can be asked about.
+        subject: The thing it describes, itself a possible subject of a question.
         level: 0 for the answer; each link rests on those of the next level that follow it.
     """
 
@@ -150,7 +150,7 @@ class Explanation:
     """Why something is as it is at one instant.
 
     Parameters:
-        subject: What was asked about.
+        subject: The subject of the question.
         seq, time: The instant: a row's ``seq``, and its time in microseconds.
         links: The answer, then what it rests on, depth first.
 
