@@ -117,7 +117,7 @@ class Intervals:
             "dequeued": self._on_dequeued,
             "dropped": self._on_dropped,
             "held": self._on_held,
-            "let_go": self._on_let_go,
+            "let_go": self._on_hold_released,
             "flow_stopped": self._on_stopped,
             "flow_resumed": lambda event: self._end_flow(event.queue, event.time),
             "group_owned": self._on_owned,
@@ -174,10 +174,10 @@ class Intervals:
         held = _Held(event.time, self._flowStoppedCount.get(event.queue, 0), event.size, event.message)
         commands.setdefault(str(detail["command"]), {})[event.queue] = held
 
-    def _on_let_go(self, event: Event) -> None:
+    def _on_hold_released(self, event: Event) -> None:
         detail: Any = event.detail
         sender = self.senders.of(event.session, event.message) or event.session
-        self._let_go(sender, str(detail["command"]), event.queue, event.time)
+        self._release_hold(sender, str(detail["command"]), event.queue, event.time)
 
     def _on_stopped(self, event: Event) -> None:
         detail: Any = event.detail
@@ -221,7 +221,7 @@ class Intervals:
         for session in sorted(self._held):
             for command, holds in list(self._held[session].items()):
                 for queue in list(holds):
-                    self._let_go(session, command, queue, None)
+                    self._release_hold(session, command, queue, None)
         for queue in sorted(self._groups):
             for group in sorted(self._groups[queue]):
                 self._end_group(queue, group, None)
@@ -266,7 +266,7 @@ class Intervals:
         on = self._flow.pop(queue)
         self._end("flow_on", queue, "", on.since, time, message=on.message, depth=on.depth, bytes=on.bytes)
 
-    def _let_go(self, session: str, command: str, queue: str, time: int | None) -> None:
+    def _release_hold(self, session: str, command: str, queue: str, time: int | None) -> None:
         commands = self._held[session]
         held = commands[command].pop(queue)
         if not commands[command]:
@@ -605,7 +605,7 @@ def audit(
     >>> rows = [LogRow(1, "p", "transfer", "q", "p-1", 100, "")]
     >>> rows.append(LogRow(3, "p", "complete", "q", "p-2", 0, ""))
     >>> audit(ClientLog("small", rows), workload).findings[0].text()
-    'row 2, 3e-06 s: never sent (CM-01), p, q, p-2: complete; allowed: what a producer sent before'
+    'row 2, 3e-06 s: never sent (CM-01), p, q, p-2: complete; allowed: a message that a producer sent before'
     """
     events, clean = EventTable(), None
     cleaning, estimated, rows = log.cleaning, log.tolerance, log.rows

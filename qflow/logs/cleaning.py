@@ -4,7 +4,7 @@ A client log passes through syslog, Kafka or Spark before it is a file, and take
 clients nor broker have done.  Three harms are repaired: late rows are sorted in (:class:`_Sorter`), exact
 duplicates are dropped, and a host's clock that is ahead of the others or behind them is corrected
 (:meth:`~qflow.logs.tolerance.Ways.offsets`).  Two cannot be repaired and are reported instead: rows that are
-missing in the middle (:class:`_Holes`) and quarantined rows.  The messages they make uncertain go to the
+missing in the middle (:class:`_GapFinder`) and quarantined rows.  The messages they make uncertain go to the
 audit as a :class:`~qflow.logs.tolerance.Doubt`, so that no finding names a message that only the log lost.
 
 Nothing here knows a file: rows go in and rows come out, of a whole log, of one component, or bit by bit.  The
@@ -34,7 +34,7 @@ _MILLISECOND = 1_000
 T = TypeVar("T", bound="_Taker")
 
 AUTO = "auto"
-"""The clocks are set by what the log shows."""
+"""The log itself shows the clocks' offsets."""
 
 Skew = str | int | Mapping[str, int]
 """``auto``; the offset of each host's clock in microseconds; or microseconds tolerated, with no clock set."""
@@ -223,7 +223,7 @@ _MANY_GAPS = 4
 _FEW_RARE = 4
 """The most silences like no other: twice as long as all that follow in order of length."""
 _FEW_JUMPS = 20
-"""A producer that leaves out a number in more than one of so many transfers does not number all messages."""
+"""A producer that skips a number more often than once in this many transfers does not number all messages."""
 
 
 class _Window(NamedTuple):
@@ -240,7 +240,7 @@ _STOPPED = ("incomplete", "undelivered", "unsettled")
 """Steps that a message may lack."""
 
 
-class _Lives:
+class _Waiting:
     """The messages of a client that wait for one step: to be complete, delivered or settled."""
 
     # Later messages pass one that lacks the step for good; one that takes it late is passed for a while.
@@ -299,12 +299,12 @@ class _Client:
     done_from: int = -1
     got_from: int = -1
     settled_from: int = -1
-    incomplete: _Lives = field(default_factory=_Lives)
-    undelivered: _Lives = field(default_factory=_Lives)
-    unsettled: _Lives = field(default_factory=_Lives)
+    incomplete: _Waiting = field(default_factory=_Waiting)
+    undelivered: _Waiting = field(default_factory=_Waiting)
+    unsettled: _Waiting = field(default_factory=_Waiting)
 
 
-class _Holes:
+class _GapFinder:
     """Finds spans of a log from which rows are missing; takes the rows in order of time."""
 
     # A completion or delivery of a message that no row sends, a settlement of a message that no row delivers,
@@ -647,8 +647,8 @@ class CleanLog:
         self._shift = first if is_relative and first < 0 else 0
         return bool(order.late or self._shift or self._offsets)
 
-    def _take_all(self, make: Callable[[], T], parts: Iterable[list[LogRow]]) -> tuple[T, Ways, _Holes]:
-        taker, ways, holes = make(), Ways(), _Holes()
+    def _take_all(self, make: Callable[[], T], parts: Iterable[list[LogRow]]) -> tuple[T, Ways, _GapFinder]:
+        taker, ways, holes = make(), Ways(), _GapFinder()
         for rows in parts:
             for row in rows:
                 ways.take(row)

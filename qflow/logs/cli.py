@@ -83,9 +83,7 @@ def add_arguments(actions: Any) -> None:
         help="correct the clocks: as the log shows (auto, the default), or by the milliseconds that each "
         "host's clock is ahead; a number alone corrects nothing and tolerates that difference",
     )
-    broker = (
-        "the broker's own log of that time: what it says of ON and OFF clears clients; may be given again"
-    )
+    broker = "the broker's own log of that time: its ON and OFF clear clients; may be repeated"
     add_several(parser, "--broker-log", "FILE", broker)
     parser.add_argument(
         "--fail-on",

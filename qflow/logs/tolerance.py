@@ -28,10 +28,10 @@ _SHARE_EARLY = 5
 """Percent of messages that arrive before they are sent, if a clock is behind."""
 
 MOST_UNDER_WAY = 100_000
-"""So many messages at most are remembered to measure their ways."""
+"""The most messages remembered to measure their delays."""
 
 MOST_WAYS = 1_000_000
-"""So many measures at most are kept of them."""
+"""The most delays kept."""
 
 
 class Gap(NamedTuple):
@@ -179,7 +179,7 @@ class Ways:
         if event == "deliver":
             sent = self._sent.get(label)
             if sent is not None:
-                self._note_way(sent[1], name, time - sent[0])
+                self._note_transit(sent[1], name, time - sent[0])
             else:
                 self._ahead.setdefault(label, []).append((name, time))
                 forget_oldest(self._ahead, MOST_UNDER_WAY)
@@ -188,7 +188,7 @@ class Ways:
                 self._sent[label] = time, name
                 forget_oldest(self._sent, MOST_UNDER_WAY)
                 for consumer, earlier in self._ahead.pop(label, ()):
-                    self._note_way(name, consumer, earlier - time)
+                    self._note_transit(name, consumer, earlier - time)
             own = self._clients.get(name)
             if own is None:
                 own = self._clients[name] = _Client()
@@ -200,7 +200,7 @@ class Ways:
             if label == own.alone and time - own.since < _LONGEST_LAG:
                 self._trips.add(time - own.since)
 
-    def _note_way(self, producer: str, consumer: str, way: int) -> None:
+    def _note_transit(self, producer: str, consumer: str, way: int) -> None:
         sample = self._ways.get((producer, consumer))
         if sample is None:
             sample = self._ways[producer, consumer] = _Sample()
