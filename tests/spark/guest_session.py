@@ -68,7 +68,7 @@ def main(kind, folder):
     spark, at = session(), "viewfs://fleet/all"
     done = {"version": pyspark.__version__, "kind": type(spark).__module__}
     report = make_lake(spark, [f"{at}/fleet.parquet"], f"{at}/lake", buckets=3, day="2026-11-27")
-    done["events"], done["set_aside"] = report.events, report.set_aside
+    done["events"], done["set_aside"] = report.events, report.quarantined
     results = without_logs(audit_to(spark, f"{at}/lake", f"{at}/results"))
     done["audit"] = result_hash(results.collect())
     done["page"] = len(report_day(spark, f"{at}/results").page())

@@ -13,7 +13,7 @@ from qflow.spark.tables import write_rows
 def lake(made_lake):
     """Return the folder of a lake that the pipeline made of the fleet's log."""
     _, folder, report = made_lake
-    assert report.set_aside == 0
+    assert report.quarantined == 0
     assert report.events == sum(map(len, fleet_lake().values())) and report.components == len(fleet_lake())
     return folder
 

@@ -106,7 +106,7 @@ def test_a_table_gives_what_each_log_gives_in_memory(spark, fleet, tmp_path):
 
     table = events_table(tmp_path, fleet)
     report = make_lake_of_table(spark, table, tmp_path / "lake", 3, "2026-11-27")
-    assert report.set_aside == 0, report.quarantine
+    assert report.quarantined == 0, report.quarantine
     results = audit_to(spark, tmp_path / "lake", tmp_path / "out")
     kept = [json.loads(row.message) for row in results.where("kind = 'log'").collect()]
     found = results.where("kind != 'log'").collect()
