@@ -125,7 +125,7 @@ def heat_map(
     # A shade is drawn around the second with which its step begins.
     title = "When each queue was ON; the darker, the larger the share of the time"
     words = f"clock time, {clock.zone}" if clock else "seconds"
-    _lay_out(figure, title, words, [-step / 2, (count - 0.5) * step], names)
+    _set_layout(figure, title, words, [-step / 2, (count - 0.5) * step], names)
     if clock:
         places, ticks = clock.ticks(seconds)
         figure.update_xaxes(tickvals=places, ticktext=ticks)

@@ -238,7 +238,7 @@ def split_clean(clean: CleanLog, workload: Workload, facts: LogFacts) -> Iterato
         yield component, row._replace(group=(clocked if number else counted).text())
     yield from clean.quarantine
     for number, clean_row in enumerate(chain.from_iterable(clean.parts()), 1):
-        yield splitter.place(clean_row) or _set_aside(number, clean_row)
+        yield splitter.place(clean_row) or _quarantine(number, clean_row)
     yield from splitter.end()
     if cleaning.missing:
         words = f"{cleaning.missing} events are missing between 0 and {clean.order.end - 1}"
@@ -292,14 +292,14 @@ class LakeReport:
     folder: str
     events: int
     components: int
-    set_aside: int
+    quarantined: int
     quarantine: list[Any]
     """The first quarantined rows."""
     kept: list[str] = field(default_factory=list)
     """Logs already in the lake; they were not read again."""
 
     def __repr__(self) -> str:
-        aside = "none was set aside" if not self.set_aside else f"{self.set_aside} were set aside"
+        aside = f"{self.quarantined or 'none'} quarantined"
         kept = f"; {len(self.kept)} logs were there already" if self.kept else ""
         return f"{self.events} events of {self.components} components; {aside}{kept}"
 
