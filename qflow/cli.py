@@ -348,9 +348,8 @@ EXAMPLES = {
         f"qflow predict {_SLOW}.json {_SLOW}.csv.gz --capacity p1=20 --json",
     ),
     "spark audit": (
-        f"qflow spark audit {_SLOW}.csv.gz",
         f"qflow spark audit {_WORKLOADS}/fleet.parquet --lake lake --out audited --json",
-        "qflow spark audit --table events --workloads workloads --component app --fail-on 'on_share > 20%'",
+        "qflow spark audit --table events --workloads workloads --component app --fail-on findings",
     ),
     "spark report": (
         "qflow spark report audited --page day.html",
@@ -362,7 +361,6 @@ EXAMPLES = {
     ),
     "spark stream": (
         "qflow spark stream incoming --out audited --once",
-        "qflow spark stream incoming --out audited --files 4 --wait 120",
         "qflow spark stream --source kafka --option subscribe=logs --workloads workloads --out live",
     ),
     "spark synth": (

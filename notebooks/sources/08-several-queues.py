@@ -22,7 +22,7 @@ predictions.ask()
 # ## Watch the slow one
 #
 # One producer, three queues, three consumers, one of them slow. Make the slow consumer faster until the
-# producer does not have to wait any more. Then try a larger capacity instead: how much does that help, and
+# producer does not have to wait any more. Then try a larger capacity: how much does that help, and
 # for how long?
 
 # %% id="lab"
@@ -42,8 +42,8 @@ print("\nit needs 5 ms:", qf.fanout_run(slow=0.005).claims[0], sep="\n- ")
 # %% [markdown] id="naive-text"
 # ## The naive way: every queue has its own flow control, so they cannot disturb each other
 #
-# Every queue does have its own state: each is ON or OFF by itself. But the **completion** that they hold is
-# one and the same. A transfer counts the queues that it still waits for, and is complete at zero.
+# Every queue does have its own state, ON or OFF. But the **completion** that they hold is one and the same.
+# A transfer counts the queues that it still waits for, and is complete at zero.
 
 # %% id="naive"
 broker = qf.Broker()
@@ -165,8 +165,7 @@ qf.Table(rows, ("the producer uses", "on busy", "on idle"), "ten messages were m
 # would take all ten. The proposal of 2010 lists this as a known issue: "A pending transfer of a message to a
 # different - possibly unblocked - destination would be blocked by the current outstanding messages."
 #
-# **One session for each destination** is the solution, because a session has its own window and its own
-# sync.
+# **One session for each destination** is the solution: each has its own window and its own sync.
 
 # %% [markdown] id="clients-text"
 # Two senders of a real client library on one session have windows of their own, and still one can stop the

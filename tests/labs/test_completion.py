@@ -96,7 +96,7 @@ def strip(move="busy", number=1):
         (strip(), {"what": "idle", "name": "no"}, "a message asks with 'sync', or not at all; got 'no'"),
         (strip(), {"what": "purge", "name": "x"}, "there is no queue 'x'; there are busy, idle"),
         (strip("idle", MOST), {"what": "idle"}, "the strip has room for 16 commands: start again"),
-        (group_lab, SETTLED, "c2 holds B-4, C-4; it cannot accept B-9"),
+        (group_lab, SETTLED, "c2 holds A-3; it cannot accept B-9"),
         (group_lab, {"what": "dance"}, "this lab has no button 'dance'"),
     ],
 )

@@ -217,7 +217,7 @@ def test_exercises_are_laid_out_beside_the_chapters(tmp_path, monkeypatch):
         assert (chapters / "exercises" / f"{name}.ipynb").exists()
     for name in ("sources", "solutions"):
         assert not (chapters / "exercises" / name).exists()
-    assert any(line.startswith(f"Laid the exercises out in {chapters / 'exercises'}") for line in said)
+    assert any(line.startswith(f"Copied the exercises to {chapters / 'exercises'}") for line in said)
     for notebook in (*chapters.glob("*.ipynb"), *(chapters / "exercises").glob("*.ipynb")):
         links = re.findall(r"\]\((?!\w+:)([^)#]+\.ipynb)\)", notebook.read_text())
         assert [link for link in links if not (notebook.parent / link).exists()] == [], notebook
