@@ -242,19 +242,7 @@ def test_a_demand_below_what_was_sent_is_refused():
         predict(truth(), true_log(), demand={"p1": 10})
 
 
-NEAR_CRITICAL = pytest.mark.xfail(
-    strict=True,
-    reason="who gets the whole queue in one read (RF-08) is decided by microseconds: 177 or 198 a second",
-)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param(change, marks=NEAR_CRITICAL) if change == "all there is" else change
-        for change in MORE_CHANGES
-    ],
-)
+@pytest.mark.parametrize("change", MORE_CHANGES)
 def test_settings_of_every_kind_are_predicted_within_the_limits(change):
     assert_right(truth(), true_log(), MORE_CHANGES[change])
 
