@@ -65,5 +65,5 @@ def test_a_session_that_is_there_is_refused_for_what_it_does_not_have(spark, has
     from qflow.spark.spark_session import session
 
     name = {"false": "spark.sql.codegen.wholeStage", "none": "spark.sql.session.charset"}[has]
-    with pytest.raises(RefusalError, match=f"{name}=true was asked for, .* has {has}: set it there"):
+    with pytest.raises(RefusalError, match=f"{name}=true is required, .* has {has}: set it there"):
         session(**{name.replace(".", "__"): "true"})
