@@ -46,7 +46,7 @@ def find_java() -> str | None:
             of_path = str(Path(on_path).resolve().parent.parent) if on_path and home else None
             return home if place == "JAVA_HOME" else of_path
         if java:
-            found.append(f"{place} has Java of {version or 'an unknown version'}")
+            found.append(f"{place} has Java {version or 'of an unknown version'}")
     wheel = _wheel_java()
     if wheel is None:
         has = f"; {' and '.join(found)}" if found else ""
