@@ -108,7 +108,7 @@ def test_a_stop_line_that_is_dragged_makes_another_queue_and_says_so():
     with qf.serve(QUEUE) as broker:
         lab = broker.lab()
         lab._answer(None, {"ask": "set", "setting": "stop", "queue": "orders", "value": 5}, None)
-        assert "orders goes on as it is" in lab.note and "FC-12" in lab.note
+        assert "orders stays as it is" in lab.note and "FC-12" in lab.note
         thresholds = {
             name: queue.flow_limit.thresholds for name, queue in broker.broker.queues.queues.items()
         }
