@@ -260,8 +260,14 @@ def use_lab(lab, shown):
         cell = shown.locator(".qf-map")
         cell.focus()
         cell.press("ArrowRight")
+        of_lab = shown.locator(".qf-stage[data-run]").last
+        before = float(of_lab.get_attribute("data-run"))
         cell.press("Enter")
-        shown.get_by_text("set in the lab").wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+        lab.wait_for_function(
+            "([stage, run]) => Number(stage.dataset.run) > run",
+            arg=[of_lab.element_handle(), before],
+            timeout=INTERACTIVE_SECONDS * 1000,
+        )
         WALKED["cells"] += 1
     stage = shown.locator(".qf-stage[data-run]").last
     if not stage.count():
@@ -307,13 +313,13 @@ def answer_question(lab, shown):
     next_one = shown.locator(".qf-ask-next")
     next_one.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
     next_one.click()
+    next_one.wait_for(state="hidden")
     WALKED["answers"] += 1
 
 
 def ask_why(lab, shown):
-    """Ask why a queue is as it is, and read the reason."""
+    """Ask why a queue is as it is, by choosing it, and read the reason."""
     shown.locator(".qf-why-bar select").first.select_option(index=1)
-    shown.locator(".qf-why-bar button").first.click()
     shown.locator(".qf-why li").first.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
 
 
