@@ -106,7 +106,7 @@ def test_a_message_at_a_consumer_is_answered_where_it_is(live):
     slot.click()
     live.page.locator(".qf-menu [data-verdict=release]").click()
     live.await_run(run)
-    live.await_words(f"c2 gives {label} back.")
+    live.await_words(f"c2 releases {label}.")
     slot.focus()
     for key in ("Enter", "ArrowDown", "ArrowUp", "Enter"):
         live.page.keyboard.press(key)
