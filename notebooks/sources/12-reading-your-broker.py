@@ -207,7 +207,7 @@ qf.latency_chart(replayed)
 # and the chain of reasons for whatever you click. Put the name of your own file here.
 
 # %% id="lab"
-qf.trace_lab(recordings / "capacity-165.csv.gz")
+qf.trace_lab(qf.kit_path("data") / "recordings" / "workloads" / "capacity-165.csv.gz")
 
 # %% [markdown] id="what-if-text"
 # ## The surprise: what if?

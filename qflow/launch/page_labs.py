@@ -67,7 +67,10 @@ def live_cells(book: NotebookNode) -> dict[str, Any]:
             continue
         needs = _needs(place, names)
         for at in (*needs, place):
-            cell = {"source": code[at].source, "kind": kinds[at], "needs": [], "files": {}, "libraries": []}
+            # The cell that imports the kit may read files, too, which a page need not fetch for a lab.
+            kit = "import qflow as qf\n" if "qf" in names[at][1] else ""
+            source = kit + code[at].source
+            cell = {"source": source, "kind": kinds[at], "needs": [], "files": {}, "libraries": []}
             cells.setdefault(code[at].id, cell)
         cells[code[place].id]["needs"] = [code[at].id for at in needs]
         source = code[place].source
@@ -100,7 +103,7 @@ def _names(source: str) -> tuple[set[str], set[str]]:
 def _needs(place: int, names: list[tuple[set[str], set[str]]]) -> list[int]:
     """Return the places of the earlier cells that last define the names that a cell uses."""
     found: set[int] = set()
-    for name in names[place][1]:
+    for name in names[place][1] - {"qf"}:
         maker = next((at for at in range(place - 1, -1, -1) if name in names[at][0]), None)
         if maker is not None:
             found |= {maker, *_needs(maker, names)}
