@@ -14,10 +14,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from qflow.design.settings_map import plan_map
 from qflow.kit import kit_path
 from qflow.labs.asking import Asking
-from qflow.labs.experiments import capacity_lab, capacity_run, flow_run
+from qflow.labs.experiments import CAPACITY, capacity_run, flow_run
 from qflow.labs.html_export import THEME, pack_text, picture_data, script_element, script_json, to_fragment
+from qflow.labs.knobs import begin, fit_levels
 from qflow.labs.picture import Picture
 from qflow.launch.book import FOLDER, ICON, OWN_SCRIPTS, PAGE, preview
 from qflow.logs import ClientLog
@@ -157,7 +159,11 @@ def _who() -> tuple[str, dict[str, Any]]:
 
 
 def _cliff() -> tuple[str, dict[str, Any]]:
-    drawn = capacity_lab().map(cells=_CELLS, messages=_MAP_MESSAGES).drawn.run()
+    # As the lab's own map, without the widgets, which a site is built without.
+    begins = begin("capacity_lab", CAPACITY.describe, CAPACITY.knobs, {})
+    most = {knob.setting: knob.high for knob in fit_levels(CAPACITY.knobs, begins)}
+    plan = plan_map(CAPACITY.describe, begins, "stop", "capacity_1", _CELLS, _MAP_MESSAGES, most)
+    drawn = plan.run()
     held = {
         "stops": drawn.across.values,
         "windows": drawn.up.values,
