@@ -8,6 +8,7 @@ is counted: a site without a server knows no guesses of other readers, so it sho
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -126,12 +127,18 @@ def link_card(moment: Moment, top: str) -> str:
     return f'<a class="moment-card" href="{top}{moment.name}.html">{picture}{words}</a>'
 
 
+_STILL = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
+_NO_GUESS = "<noscript><p>Without JavaScript nobody can guess here; the chapter shows the run.</p></noscript>"
+
+
 def _guess() -> tuple[str, dict[str, Any]]:
     picture = capacity_run()
     question = ChapterQuestion(
         "deepest", "How deep does the queue get? Drag the mark, and let go.", mark="deepest", because=_BECAUSE
     )
     fragment = OWN_SCRIPTS.sub("", to_fragment(picture, asks=Asking(picture, [question]).to_store()))
+    # The still of a run shows how deep it gets, which a preview of this page would tell as well.
+    fragment = _STILL.sub(_NO_GUESS, fragment)
     return f"{fragment}{_SAID.format('')}", {"real": _recorded_depth()}
 
 
