@@ -42,6 +42,13 @@ PLAYED_SECONDS = 120
 LOOKS_MS = 50
 """How often it is looked whether a long wait is over; to look at every frame costs a tenth of a core."""
 VIEWPORT = {"width": 1400, "height": 1000}
+FIRST_CELL = """() => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    content.activeCellIndex = 0;
+    content.mode = "command";
+    content.activate();
+}"""
+"""Goes to the first cell of the notebook, where a reader begins."""
 
 _FLAGS = (
     "--no-sandbox",

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from browser import FIRST_CELL
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-BEGIN = """() => {
-    const { content } = window.jupyterapp.shell.currentWidget;
-    content.activeCellIndex = 0;
-    content.mode = "command";
-    content.activate();
-}"""
 SEEN = """() => {
     const lab = document.querySelector(".qflow-lab").getBoundingClientRect();
     const page = document.querySelector(".jp-WindowedPanel-outer").getBoundingClientRect();
@@ -47,7 +42,7 @@ def test_the_lab_is_seen_as_a_whole_and_plays(lab_page, name, cells):
     page = lab_page.page
     page.set_viewport_size({"width": 1280, "height": 720})
     lab_page.open_notebook(f"{name}.ipynb")
-    page.evaluate(BEGIN)
+    page.evaluate(FIRST_CELL)
     for _ in range(cells):
         page.keyboard.press("Shift+Enter")
         lab_page.wait_idle()

@@ -318,9 +318,14 @@ def answer_question(lab, shown):
 
 
 def ask_why(lab, shown):
-    """Ask why a queue is as it is, by choosing it, and read the reason."""
+    """Ask why a queue is as it is, by choosing it and by the button, and read the reason."""
+    reason = shown.locator(".qf-why li").first
     shown.locator(".qf-why-bar select").first.select_option(index=1)
-    shown.locator(".qf-why li").first.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+    reason.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+    shown.locator(".qf-why-close").first.click()
+    reason.wait_for(state="detached")
+    shown.locator(".qf-why-bar button").first.click()
+    reason.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
 
 
 def test_a_link_of_a_moment_needs_one_drag(page):

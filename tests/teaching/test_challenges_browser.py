@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from browser import ShownLab
+from browser import FIRST_CELL, ShownLab
 from test_challenges import NAMES, WINNING, WRONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.release]
@@ -126,12 +126,6 @@ def test_a_hint_says_a_little_more_each_time(page):
     assert "Hint 2" not in played.root.inner_text(), "one at a time"
 
 
-FIRST_CELL = """() => {
-    const { content } = window.jupyterapp.shell.currentWidget;
-    content.activeCellIndex = 0;
-    content.mode = "command";
-    content.activate();
-}"""
 FOCUSED = "() => document.activeElement.dataset.setting ?? ''"
 
 
