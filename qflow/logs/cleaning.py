@@ -373,8 +373,8 @@ class _GapFinder:
             else:
                 self._note(_Window(client.done_from, time, label, "complete"))
         elif event == "error":
-            for lives in (client.incomplete, client.undelivered, client.unsettled):
-                lives.forget()
+            for waiting in (client.incomplete, client.undelivered, client.unsettled):
+                waiting.forget()
 
     def _note(self, window: _Window) -> None:
         if len(self._windows) < _MOST_WINDOWS:
@@ -399,21 +399,55 @@ class _GapFinder:
 
     def doubt(self, quarantined: Collection[str], unknown: int) -> Doubt:
         """Return the spans of missing rows and the messages they concern, beside the quarantined rows."""
+        first = self._first or 0
+        windows = [window for window in self._all_windows() if window.label not in quarantined]
+        found, windows = self._find_gaps(windows[:_MOST_WINDOWS], unknown)
+        # Rows that are lost one by one, as by a log sent over UDP, share silences by chance only.  A client
+        # may leave out a step of its own, but neither completes, gets nor settles what was not there before.
+        few = _FEW_LOST if len(found) < _MANY_GAPS else _MANY_GAPS * _FEW_LOST
+        weak = [span for span, within in found.items() if _count_rows(within) <= few]
+        alone = [one for one in chain(windows, *(found[span] for span in weak)) if one.begin >= 0]
+        lost = [one for one in alone if one.kind not in _STOPPED]
+        is_scattered = len(lost) > _FEW_LOST + unknown and len({one.kind for one in lost}) > 1
+        begun = min((end for _, end in found), default=self._last + 1)
+        early = [window for window in windows if window.begin < 0 and window.end < begun]
+        if len(early) > 1 + unknown:
+            # The log begins when messages are under way already.
+            found[first - 1, first] = early
+        lasts = max(1, self._last - first - sum(map(_length, found)))
+        gaps = [
+            Gap(begin, end, max(_count_rows(within), round(self._rows * (end - begin) / lasts)))
+            for (begin, end), within in sorted(found.items())
+            if not is_scattered or (begin, end) not in weak
+        ]
+        labels = set(quarantined)
+        if is_scattered:
+            number = _count_rows(alone)
+            gaps.insert(0, Gap(first - 1, self._last, number))
+            labels.update(one.label for one in alone)
+            unknown += number
+        return Doubt(tuple(gaps), tuple(sorted(labels)), unknown)
+
+    def _all_windows(self) -> list[_Window]:
+        """Return the windows of all clients, but for habits, which are no sign of a missing row."""
         windows = [*self._windows, *self._ahead.values()]
         for client in self._clients.values():
             if len(client.jumps) * _FEW_JUMPS <= client.sent:
                 windows += client.jumps
             for kind in _STOPPED:
                 windows += getattr(client, kind).windows(kind)
-        windows = [window for window in windows if window.label not in quarantined][:_MOST_WINDOWS]
-        first, spans = self._first or 0, dict[tuple[int, int], int]()
+        return windows
+
+    def _find_gaps(
+        self, windows: list[_Window], unknown: int
+    ) -> tuple[dict[tuple[int, int], list[_Window]], list[_Window]]:
+        """Return the silences that are gaps, each with the windows around it, and the windows left."""
         silences = sorted((begin, end) for _, begin, end in self._silences)
         longest = max(silences, key=_length, default=None)
         usual = sorted(map(_length, silences), reverse=True)[_FEW_RARE : _FEW_RARE + 1]
         rare = [one for one in silences if usual and _length(one) > 2 * usual[0]]
-        members: dict[tuple[int, int], list[_Window]] = {}
-        left = [window for window in windows if window.begin >= 0]
-        while left:
+        found: dict[tuple[int, int], list[_Window]] = {}
+        while left := [window for window in windows if window.begin >= 0]:
             # The silence that most windows share; of those the longest.  A silence like no other needs only
             # nearly as many: messages that are passed just before a gap add their windows to short silences.
             counts = _count_around(silences, left)
@@ -422,15 +456,14 @@ class _GapFinder:
             span = max((one for one in rare if counts.get(one, 0) >= most), key=_length, default=span)
             within = [one for one in left if one.begin <= span[0] and span[1] <= one.end]
             labels, kinds = {one.label for one in within}, {one.kind for one in within}
-            # One client's habit stops lives in one way; if they stop in two, the log is the cause.
+            # One client's habit leaves messages at one step; if they stop at two, the log is the cause.
             is_shared = len(labels) > 1 + unknown and not (len(kinds) == 1 and kinds <= {*_STOPPED})
             # All that is odd in the log is odd about its longest silence.
-            is_only = not unknown and not spans and span == longest and 2 * len(within) > len(windows)
-            is_many = sum(one.rows for one in within if one.kind not in _STOPPED) > 2 + unknown
+            is_only = not unknown and not found and span == longest and 2 * len(within) > len(windows)
+            is_many = _count_rows(one for one in within if one.kind not in _STOPPED) > 2 + unknown
             if not (is_shared or is_only or is_many):
                 break
-            spans[span] = sum(one.rows for one in within)
-            members[span] = within
+            found[span] = within
             # A message that was passed not long before the gap may have taken its step late, in the gap.
             near = span[0] - _length(span)
             windows = [
@@ -439,33 +472,11 @@ class _GapFinder:
                 if one.label not in labels
                 and not (one.kind in _STOPPED and near < one.end and one.begin <= span[0])
             ]
-            left = [one for one in windows if one.begin >= 0]
-        begun = min((end for _, end in spans), default=self._last + 1)
-        early = [window for window in windows if window.begin < 0 and window.end < begun]
-        if len(early) > 1 + unknown:
-            # The log begins when messages are under way already.
-            spans[first - 1, first] = len(early)
-        silent = sum(end - begin for begin, end in spans)
-        lasts = max(1, self._last - first - silent)
-        # Rows that are lost one by one, as by a log sent over UDP, share silences by chance only.  A client
-        # may leave out a step of its own, but neither completes, gets nor settles what was not there before.
-        few = _FEW_LOST if len(members) < _MANY_GAPS else _MANY_GAPS * _FEW_LOST
-        weak = [span for span in members if spans[span] <= few]
-        alone = [one for one in chain(windows, *(members[span] for span in weak)) if one.begin >= 0]
-        lost = [one for one in alone if one.kind not in _STOPPED]
-        is_scattered = len(lost) > _FEW_LOST + unknown and len({one.kind for one in lost}) > 1
-        gaps = [
-            Gap(begin, end, max(rows, round(self._rows * (end - begin) / lasts)))
-            for (begin, end), rows in sorted(spans.items())
-            if (begin, end) not in weak or not is_scattered
-        ]
-        labels = set(quarantined)
-        if is_scattered:
-            number = sum(one.rows for one in alone)
-            gaps.insert(0, Gap(first - 1, self._last, number))
-            labels.update(one.label for one in alone)
-            unknown += number
-        return Doubt(tuple(gaps), tuple(sorted(labels)), unknown)
+        return found, windows
+
+
+def _count_rows(windows: Iterable[_Window]) -> int:
+    return sum(window.rows for window in windows)
 
 
 def _length(span: tuple[int, int]) -> int:
