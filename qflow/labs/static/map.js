@@ -2,12 +2,11 @@
 // pointed at and clicked.
 
 import { drawFrame, drawLevels, HEADROOM, heightOf } from "./axes.js";
+import { cellBeside, readCells } from "./cells.js";
 import { button, html, keep, listen, set, svg, write } from "./svg.js";
 
-const MAP_KINDS = ["safe", "below", "full", "dead"];
 const MAP_VIEWS = { kind: "what happens", depth: "greatest depth", blocked: "time blocked" };
 const MAP_STRIDES = [1, 2, 4, 8];
-const POINTS = 40;
 
 function render({ model, el }) {
   const help = "Map of settings. Arrow keys choose a cell, Enter moves the lab there.";
@@ -78,7 +77,8 @@ function render({ model, el }) {
       choose(at);
       return;
     }
-    const next = cellBeside(at, event.key, model.get("axes"));
+    const { across, safe } = model.get("axes");
+    const next = cellBeside(at, event.key, across.values.length, safe.length);
     if (next === undefined) return;
     keep(event);
     point(next);
@@ -104,40 +104,6 @@ function buildViews(bar, chosen, choose) {
       choose(name);
     });
   }
-}
-
-// Where an arrow key leads from a cell; at an edge it stays. Of another key, undefined.
-function cellBeside(at, key, { across, safe }) {
-  const width = across.values.length;
-  const goals = {
-    ArrowRight: (at + 1) % width ? at + 1 : at,
-    ArrowLeft: at % width ? at - 1 : at,
-    ArrowUp: at + width,
-    ArrowDown: at - width,
-  };
-  const goal = goals[key];
-  return goal < 0 || goal >= safe.length ? at : goal;
-}
-
-// Eight bytes a cell: kind, sessions that died, share of time blocked in 1/10,000, greatest depth.
-export function readCells(packed, courses) {
-  const found = [];
-  for (let place = 0; place * 8 < packed.byteLength; place += 1) {
-    const kind = MAP_KINDS[packed.getUint8(place * 8)];
-    if (!kind) {
-      found.push(null);
-      continue;
-    }
-    const course = Array.from({ length: POINTS }, (_, part) => courses.getUint8(place * POINTS + part) / 255);
-    found.push({
-      kind,
-      died: packed.getUint8(place * 8 + 1),
-      blocked: packed.getUint16(place * 8 + 2, true) / 1e4,
-      depth: packed.getUint32(place * 8 + 4, true),
-      course,
-    });
-  }
-  return found;
 }
 
 function drawMap(field, axes, on) {

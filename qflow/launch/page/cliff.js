@@ -1,28 +1,26 @@
 // Cliff: the map of stop thresholds and windows, and beside it the tank of the cell under the finger. Each cell is a
 // run that the engine made; its course is played. Seen closer, the cells around play as tanks of their own.
 
+import { cellBeside, readCells } from "../../labs/static/cells.js";
 import { inflatedBytes, unpacked } from "../../labs/static/packed.js";
 import { button, drag, html, keep, set, stepsOf, svg, write } from "../../labs/static/svg.js";
 
-const [SIZE, POINTS, DEAD, AROUND] = [320, 40, 3, 2];
+const [SIZE, AROUND] = [320, 2];
 const SECONDS = 4;
 const PAUSE = 0.25; // the part of a round in which the end stays
 
 export async function showCliff(root, said, { stops, windows, other, limit, safe, cells, courses }) {
-  const kinds = await inflatedBytes(unpacked(cells));
-  const levels = await inflatedBytes(unpacked(courses));
-  const view = new DataView(kinds.buffer);
-  const cellOf = (place) => ({
+  const viewOf = async (bytes) => new DataView((await inflatedBytes(unpacked(bytes))).buffer);
+  const known = readCells(await viewOf(cells), await viewOf(courses)).map((cell, place) => ({
+    ...cell,
     stop: stops[place % stops.length],
     window: windows[Math.floor(place / stops.length)],
-    isDead: kinds[8 * place] === DEAD,
-    deepest: view.getUint32(8 * place + 4, true),
-    course: levels.subarray(POINTS * place, POINTS * (place + 1)),
-  });
+    isDead: cell.kind === "dead",
+  }));
   const [columns, rows] = [stops.length, windows.length];
   // As deep as a place of the course says, from 0 to 1 of its time.
-  const depthAt = ({ course, deepest }, part) =>
-    (course[Math.min(POINTS - 1, Math.floor(part * POINTS))] / 255) * deepest;
+  const depthAt = ({ course, depth }, part) =>
+    course[Math.min(course.length - 1, Math.floor(part * course.length))] * depth;
 
   let chosen = rows > 3 ? 3 * columns + Math.floor(columns / 2) : 0;
   let isNear = false;
@@ -74,7 +72,7 @@ export async function showCliff(root, said, { stops, windows, other, limit, safe
     for (let place = 0; place < columns * rows; place += 1) {
       const [x, y] = at(place);
       if (x < 0 || x >= wide || y < 0 || y >= tall) continue;
-      const cell = cellOf(place);
+      const cell = known[place];
       const [left, top] = [x * w, SIZE - (y + 1) * h];
       svg("rect", { x: left, y: top, width: w, height: h, class: cell.isDead ? "cliff-dead" : "cliff-safe" }, field);
       if (isNear) tiny.push([cell, buildTank(field, left + 0.25 * w, top + 0.1 * h, 0.5 * w, 0.8 * h)]);
@@ -93,7 +91,7 @@ export async function showCliff(root, said, { stops, windows, other, limit, safe
 
   function point(place) {
     chosen = place;
-    const cell = cellOf(place);
+    const cell = known[place];
     const [x, y] = at(place);
     set(dot, { cx: (x + 0.5) * w, cy: SIZE - (y + 0.5) * h });
     const sum = cell.stop + cell.window + other;
@@ -102,7 +100,7 @@ export async function showCliff(root, said, { stops, windows, other, limit, safe
       `limit of ${limit}: `;
     const end = cell.isDead
       ? `message ${limit + 1} is refused, a producer dies.`
-      : `at most ${cell.deepest} deep, all live.`;
+      : `at most ${cell.depth} deep, all live.`;
     write(said, words + end);
     said.classList.toggle("is-solved", !cell.isDead);
     set(map, { "aria-valuenow": place, "aria-valuetext": words + end });
@@ -124,13 +122,11 @@ export async function showCliff(root, said, { stops, windows, other, limit, safe
   map.addEventListener("keydown", (event) => {
     if (!stepsOf(event)) return;
     keep(event);
-    const [dx, dy] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] ?? [
-      0, 0,
-    ];
-    const [column, row] = [(chosen % columns) + dx, Math.floor(chosen / columns) + dy];
-    if (column < 0 || column >= columns || row < 0 || row >= rows) return;
+    const next = cellBeside(chosen, event.key, columns, known.length);
+    if (next === undefined) return;
+    const [column, row] = [next % columns, Math.floor(next / columns)];
     const isOut = isNear && (column - from[0]) * (from[0] + 2 * AROUND - column) < 0;
-    point(row * columns + column);
+    point(next);
     if (isOut || (isNear && (row - from[1]) * (from[1] + 2 * AROUND - row) < 0)) drawField();
   });
   drawField();
@@ -139,7 +135,7 @@ export async function showCliff(root, said, { stops, windows, other, limit, safe
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const tick = (now) => {
     const part = calm.matches ? 1 : Math.min(1, (((now / 1000) % SECONDS) / SECONDS) * (1 + PAUSE));
-    const cell = cellOf(chosen);
+    const cell = known[chosen];
     parts.show(cell, depthAt(cell, part), limit, part);
     for (const [one, its] of tiny) its.show(one, depthAt(one, part), limit, part);
     requestAnimationFrame(tick);
@@ -168,7 +164,7 @@ function buildTank(parent, x, y, wide, tall, isNamed = false) {
       set(top, { d: `M${x},${at(limit)}h${wide}` });
       // Dead from its deepest on, whatever is read off it then.
       const peak = cell.course.indexOf(Math.max(...cell.course));
-      const isOver = cell.isDead && part * POINTS >= peak;
+      const isOver = cell.isDead && part * cell.course.length >= peak;
       set(group, { "data-dead": isOver ? "yes" : "no" });
       const size = Math.min(14, wide / 3);
       set(cross, {

@@ -5,7 +5,7 @@ import test from "node:test";
 
 import { HEADROOM, heightOf } from "../../../qflow/labs/static/axes.js";
 import { cellGrid, firstThatFits, wordsOf } from "../../../qflow/labs/static/cards.js";
-import { readCells } from "../../../qflow/labs/static/map.js";
+import { readCells } from "../../../qflow/labs/static/cells.js";
 import { clamp, easeOut, firstOf, roundStep, smooth } from "../../../qflow/labs/static/numbers.js";
 import { inflatedBytes, unpacked } from "../../../qflow/labs/static/packed.js";
 import { depthPath } from "../../../qflow/labs/static/plot.js";
