@@ -5,6 +5,7 @@ Usage: python run_chapter.py CHAPTER.ipynb     (status 1 if a cell fails or it t
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -14,13 +15,15 @@ from pathlib import Path
 import nbformat
 import psutil
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from traitlets.config import Config
 
 ROOM = 1.4
 """Gigabytes that a chapter may take of the two that a session has: JupyterLab takes the rest."""
 START = Path(__file__).with_name("start")
 """The program through which Binder starts each session."""
+CELL_SECONDS = 600
+"""Seconds that a cell may take."""
 
 
 class Peak(threading.Thread):
@@ -67,15 +70,29 @@ def main(path: str) -> int:
     # A kernel that talks in plain text says so on standard error.
     config.KernelManager.transport_encryption = "auto"
     folder = {"metadata": {"path": str(chapter.parent)}}
-    client = NotebookClient(book, timeout=600, kernel_name="python3", resources=folder, config=config)
+    client = NotebookClient(
+        book, timeout=CELL_SECONDS, kernel_name="python3", resources=folder, config=config
+    )
     try:
         client.execute()
     except CellExecutionError as error:
         print(f"{chapter.name}: {error}", file=sys.stderr)
         return 1
-    except DeadKernelError:
+    except CellTimeoutError:
+        print(f"{chapter.name}: a cell ran longer than {CELL_SECONDS} s", file=sys.stderr)
+        return 1
+    except (DeadKernelError, AssertionError) as error:
+        # A watchdog for memory, `timeout` and Ctrl-C signal this process, not the kernel. nbclient 0.11 then
+        # ends the kernel, ends it again as it leaves, and fails with a bare AssertionError, for there is none
+        # any more (client.py, _async_cleanup_kernel). A failed assert in a cell is a CellExecutionError.
+        by_signal = getattr(client, "_async_cleanup_kernel_future", None) is not None
+        if isinstance(error, AssertionError) and not by_signal:
+            raise
+        # Its tasks fail after it, and asyncio would report each.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        how = "a signal ended the run" if by_signal else "the kernel was ended, as it is when memory runs out"
         used = f"{peak.highest / 1e9:.2f} GB were taken at most, of {ROOM} GB"
-        print(f"{chapter.name}: the kernel was ended, as it is when memory runs out; {used}", file=sys.stderr)
+        print(f"{chapter.name}: {how}; {used}", file=sys.stderr)
         return 1
     peak.is_over = True
     used, seconds = peak.highest / 1e9, time.monotonic() - start

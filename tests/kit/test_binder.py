@@ -79,6 +79,36 @@ def test_start_hands_over(root):
     assert done.stdout == "127.0.0.1\n"
 
 
+STOPPED = """
+import os, signal, time
+os.kill(os.{which}(), signal.{name})
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(
+    ("which", "name", "says"),
+    [
+        ("getppid", "SIGTERM", "a signal ended the run"),
+        ("getppid", "SIGINT", "a signal ended the run"),
+        ("getpid", "SIGKILL", "the kernel was ended, as it is when memory runs out"),
+    ],
+)
+def test_a_chapter_that_is_stopped_ends_with_a_sentence(root, tmp_path, which, name, says):
+    """A watchdog for memory ends the runner or the kernel; nbclient's own end is a bare AssertionError."""
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("nbclient")
+    cells = [nbformat.v4.new_code_cell(STOPPED.format(which=which, name=name))]
+    chapter = tmp_path / "chapter.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), chapter)
+    done = run_python(root / "binder" / "run_chapter.py", chapter)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"chapter.ipynb: {says}; ") and last.endswith("of 1.4 GB")
+    assert "AssertionError" not in done.stderr
+
+
 class TestLinks:
     @pytest.fixture
     def checkout(self, root, tmp_path):
