@@ -133,7 +133,7 @@ MARKS = {
 
 
 class Asking:
-    """The questions of a lab, in the order in which its run answers them; RefusalError for another order."""
+    """The questions of a lab, in the order in which the run answers them (else RefusalError)."""
 
     def __init__(self, picture: Picture, asked: Sequence[Question]) -> None:
         self._asked = list(asked)

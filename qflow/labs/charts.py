@@ -282,7 +282,7 @@ def ownership_chart(picture: Picture) -> Chart:
 
 
 def broker_log_chart(log: BrokerLog, clients: ClientLog | None = None) -> Chart:
-    """Return a chart of each queue's spells ON, by the broker's own log, over clock time.
+    """Return a chart of each queue's ON periods over clock time, from the broker's own log.
 
     Each queue that turned ON has a row; a cross marks a session that died of a full queue.
 

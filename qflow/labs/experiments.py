@@ -416,7 +416,7 @@ def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:
 
 
 def turns_by_unit(picture: Picture) -> tuple[dict[str, int], dict[str, int]]:
-    """Count, for each unit, its ON turns and the times that it was last below its resume threshold."""
+    """Count the ON turns of each unit, and how often it was the last below its resume threshold."""
     frames = picture.frames
     (queue,) = frames.topology.queues
     on, last = ({"messages": 0, "bytes": 0} for _ in range(2))

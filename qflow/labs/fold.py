@@ -334,7 +334,7 @@ class Fold:
     # Steps
 
     def add(self, cells: Cells, start: int = 0) -> None:
-        """Count a table's events, from an offset on, after those already seen."""
+        """Count a table's events from the offset `start` on; they follow the events counted so far."""
         first, width, detail, kinds = start * WIDTH, WIDTH, DETAIL, _KINDS
         place, time = self.seen - 1, self._time
         moments: list[int] = cells[first::width]

@@ -25,7 +25,7 @@ class HandLab(Lab):
     """A lab whose reader acts on the run itself: each act redraws it, and the run continues from there."""
 
     def _show_from(self, picture: Picture, time: int, *, plays: bool = True) -> None:
-        """Show another picture, from the first step at or after an instant, and play the rest."""
+        """Show another picture at its first step at or after `time`, and play the rest."""
         self.scene.refusal, self._alone = "", None
         self.show(picture, self.scene.run + 1)
         times = picture.frames.column("time").tolist()

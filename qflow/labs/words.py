@@ -293,6 +293,6 @@ _STILL = 2.0
 
 
 def _lively(times: Sequence[int], seconds: float) -> float:
-    """Return a playing time of at most `seconds` in which a beat never stands still for long."""
+    """Return a playing time, at most `seconds`, that leaves no pause longer than `_STILL` in a beat."""
     longest = max((later - time for time, later in pairwise(times)), default=0)
     return round(min(seconds, _STILL * (times[-1] - times[0]) / longest), 2) if longest else seconds

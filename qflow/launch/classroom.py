@@ -188,7 +188,7 @@ class _Classroom:
             asked["answers"][seat] = guess["answer"]
 
     def _take_check(self, seat: int, page: str, check: dict[str, Any]) -> None:
-        """Keep a check of an exercise, told from others by its instant; who has passed once, has passed."""
+        """Keep an exercise's check, identified by its instant; a seat that has passed stays passed."""
         new = {"page": page, "id": check["id"], "seats": {}}
         seats = _place(self._exercises, (page, check["id"]), new)["seats"]
         checks = seats.setdefault(seat, {"state": "at it", "failed": [], "message": ""})

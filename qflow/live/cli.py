@@ -117,7 +117,7 @@ def _serve(namespace: argparse.Namespace) -> int:
 
 
 def _make_server(namespace: argparse.Namespace) -> Server:
-    """Make the server of the options, with its queues, and print what of a setup was refused."""
+    """Make the server and its queues from the options; print the refused lines of a setup."""
     from qflow.configuration.declaration import BrokerSetup
     from qflow.configuration.setup_script import SetupResult, read_script
     from qflow.live.serving import require_proton

@@ -82,7 +82,7 @@ class Conditions(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """A client's counts at one moment, at the server; messages are told apart by identity."""
+    """A client's counts at one moment, as the server sees them; messages are counted by identity."""
 
     # Transfers, those that were sent again included, and their outcomes.
     sent: int = 0

@@ -810,7 +810,7 @@ class Peer:
         self.server.dirty[self] = None
 
     def send_piece(self, receiving: Receiving, head: bytes = b"") -> None:
-        """Send what comes next of a link's message; the rest, and others, when the client has read it."""
+        """Send the next piece of a link's message; the rest, and later ones, wait until the client reads."""
         piece, receiving.rest = head + receiving.rest[:_MOST_UNREAD], receiving.rest[_MOST_UNREAD:]
         lib.pn_link_send(receiving.impl, piece, len(piece))
         self.queued += len(piece) + DELIVERY_OVERHEAD

@@ -289,7 +289,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Client:
-    """A client's rows so far: when its latest messages to take each step began to wait for it."""
+    """A client's rows so far: the start of the wait of the latest message to take each step."""
 
     number: int = 0
     prefix: str = ""
@@ -486,7 +486,7 @@ def _length(span: tuple[int, int]) -> int:
 def _count_around(
     silences: Sequence[tuple[int, int]], windows: Iterable[_Window]
 ) -> dict[tuple[int, int], int]:
-    """Return how many windows hold each silence whole; silences in order."""
+    """Count the windows that contain each silence; the silences are in order."""
     steps = [0] * (len(silences) + 1)
     for window in windows:
         first = bisect_left(silences, (window.begin, 0))

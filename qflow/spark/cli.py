@@ -97,7 +97,7 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
 
 
 def _add_events(parser: argparse.ArgumentParser) -> None:
-    """Add what says how rows of a table or of a source are read."""
+    """Add the options for reading the rows of a table or a source."""
     component = "the column of a row's component, or the first group of a pattern; default: by client and "
     add_columns(parser)
     parser.add_argument(
@@ -307,7 +307,7 @@ def _add_to_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) 
 
 
 def _own_format(namespace: argparse.Namespace) -> str:
-    """Return the format of lake and results: text holds no types."""
+    """Return the format of lake and results; that of a text table would lose the types."""
     return "parquet" if namespace.format in ("csv", "json", "text", "xml") else str(namespace.format)
 
 
@@ -493,7 +493,7 @@ def _synth(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
 
 def _require_readable(namespace: argparse.Namespace) -> None:
-    """Look before a session is started, which takes seconds."""
+    """Refuse missing paths before the session starts, which takes seconds."""
     read = {"audit": "lake", "report": "results", "sweep": "lake", "stream": "incoming"}.get(namespace.action)
     named = getattr(namespace, "logs", None) or [getattr(namespace, name) for name in [read] if name]
     if getattr(namespace, "table", None) or getattr(namespace, "source", None):
@@ -548,7 +548,7 @@ class Condition(NamedTuple):
         return cls(found[1], found[2], float(found[3]) / (100 if found[4] else 1))
 
     def holds(self, numbers: Mapping[str, float]) -> bool:
-        """Return whether it is true of some numbers."""
+        """Return whether the condition is true of an audit's numbers."""
         compare = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}[self.compare]
         return bool(compare(numbers[self.name], self.limit))
 

@@ -60,7 +60,7 @@ _WORKLOAD = "workload"
 
 @dataclass(frozen=True)
 class EventsTable:
-    """A table of events, and how it is read.
+    """A table of events with the columns, units and zone that its reader needs.
 
     Parameters:
         place: A path, an address that Spark knows, or the name of a table in its catalogue.
@@ -118,7 +118,7 @@ class EventsTable:
         return map_batches(reader.in_order(rows, partitions), reader.split, SPLIT)
 
     def raw(self, frame: DataFrame) -> tuple[DataFrame, RawReader, DataFrame | None]:
-        """Return the rows by component, what reads them on a worker, and the components' workloads."""
+        """Return the rows by component, their reader for the workers, and the components' workloads."""
         from pyspark.sql import functions as sf
 
         try:
@@ -209,7 +209,7 @@ def make_lake_of_table(
     day: str | None = None,
     form: str = FORMAT,
 ) -> LakeReport:
-    """Add a table of the events of many components to a lake; it replaces what was read from it that day.
+    """Add a table of many components' events to a lake, in place of the day's earlier rows of that table.
 
     Parameters:
         events: The table, and how it is read.
@@ -257,7 +257,7 @@ def _topology(spark: SparkSession, text: str) -> tuple[DataFrame, DataFrame]:
 
 
 def _parse_json(frame: DataFrame, names: Iterable[str]) -> DataFrame:
-    """Return a frame in which columns of JSON, text or bytes, are structs of the keys that names lead to."""
+    """Return a frame with each JSON column, of text or bytes, parsed into a struct of the named keys."""
     from pyspark.sql import functions as sf
 
     kinds, wanted = dict(frame.dtypes), dict[str, dict[str, Any]]()
@@ -284,7 +284,7 @@ def _ddl_of(tree: Mapping[str, Any]) -> str:
 
 
 def _flat_columns(frame: DataFrame) -> tuple[dict[str, Column], dict[str, str]]:
-    """Return the columns of a frame, and the fields of its structs, ready for Python; and their types."""
+    """Return a frame's columns and its structs' fields, converted for Python, and the type of each."""
     from pyspark.sql import functions as sf
     from pyspark.sql.types import StructType
 
@@ -315,7 +315,7 @@ def _flat_columns(frame: DataFrame) -> tuple[dict[str, Column], dict[str, str]]:
 
 @dataclass(frozen=True)
 class RawReader:
-    """What a worker makes of the raw rows of components."""
+    """The reader that a worker runs over the raw rows of its components."""
 
     header: list[str]
     order: list[str]
@@ -355,7 +355,7 @@ class RawReader:
             yield from [*facts_of(component, own[0]), *auditor.feed(own), *auditor.cut_off()]
 
     def items(self, unit: str, text: str, rows: Any, zone: str) -> Iterator[Item]:
-        """Yield the rows of a lake of one component, given its workload's text and what returns its rows."""
+        """Yield one component's rows for a lake; `rows` returns its raw rows, `text` is its workload."""
         facts = LogFacts(unit, zone=zone)
         try:
             workload = Workload.from_json(json.loads(text or "null"), name=unit)

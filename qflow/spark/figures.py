@@ -55,7 +55,7 @@ def _bars(
 
 
 class DayClock(NamedTuple):
-    """The clock of a page: the instant of its second 0, and the zone in which instants are told."""
+    """The clock of a page: the instant of its second 0, and the time zone of its labels."""
 
     origin_us: int
     zone: str = "UTC"
@@ -70,7 +70,7 @@ class DayClock(NamedTuple):
         return f"{time.astimezone(_zone_of(self.zone)):{form}}"
 
     def ticks(self, seconds: float) -> tuple[list[float], list[str]]:
-        """Return the places on an axis of that many seconds, and their words."""
+        """Return the tick positions on an axis of `seconds` seconds, and their labels."""
         lengths = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
         length = next((one for one in lengths if seconds <= 8 * one), lengths[-1])
         offset = datetime.fromisoformat(self.text(0, "%Y-%m-%dT%H:%M:%S%z")).utcoffset() or timedelta()
@@ -135,7 +135,7 @@ def heat_map(
 def _heat_claims(
     rows: Sequence[Any], queues: int, seconds: int, clock: DayClock | None, most: Any
 ) -> Iterator[str]:
-    """Yield the map's claims in sentences: the queues ever ON, the longest one, and the most at once."""
+    """Yield the map's claims as sentences: the queues ever ON, the longest ON, the most ON at once."""
 
     def at(us: int) -> str:
         return clock.text(us / SECOND) if clock else f"second {us / SECOND:.1f}"
@@ -224,7 +224,7 @@ def group_bars(rows: Sequence[Any], shown: int = 10) -> Chart:
 
 
 def frontier(rows: Sequence[Any], queue: str, producer: str) -> Chart:
-    """Draw what settings cost a queue's producer, and how deep they let it become; rows of MEASURES."""
+    """Draw a producer's blocked time and a queue's depth under each setting; rows of MEASURES."""
     import plotly.graph_objects as go
 
     points = _points(rows, queue, producer)

@@ -99,7 +99,7 @@ def _has_scheme(path: str | Path) -> bool:
 
 
 def _log_files(paths: Iterable[str | Path], spark: SparkSession | None = None) -> dict[str, str]:
-    """Return the log files that are named, or lie in the folders that are, with their size and time."""
+    """Return the named log files, and those in the named folders, with their size and time."""
     files: dict[str, str] = {}
     for path in map(absolute, paths):
         found = _list_by_spark(spark, path) if spark and _has_scheme(path) else _list_files(Path(path))
@@ -194,7 +194,7 @@ def split_row(source: str, item: Item) -> tuple[Any, ...]:
 
 @contextmanager
 def _on_disk(path: str, content: Any) -> Iterator[str]:
-    """Give a file that Spark brought a place and its own name, for as long as it is read."""
+    """Write a file's content, which Spark has read, to a temporary file of its own name for the block."""
     with tempfile.TemporaryDirectory(prefix="qflow-log-") as folder:
         file = Path(folder, path.rsplit("/", 1)[-1])
         file.write_bytes(content.as_buffer())
@@ -210,7 +210,7 @@ def _split(
 
 
 def split_clean(clean: CleanLog, workload: Workload, facts: LogFacts) -> Iterator[Item]:
-    """Yield the same of a log that has not been looked through yet; its facts go into the begins."""
+    """Clean a log, then yield its rows as :func:`_split` does; its facts go into the begins."""
     shown = clean.look(_Shown)
     clean = correct_clocks(clean, workload, _TRIAL_ROWS)
     source = facts.source.partition("/")[0]
@@ -250,7 +250,7 @@ _TRIAL_ROWS = 5_000
 
 
 class _Shown:
-    """Takes the rows of a log; counts them by client, event and queue."""
+    """A receiver of a log's rows that counts them by client, event and queue."""
 
     def __init__(self) -> None:
         self.rows = Counter[tuple[str, str, str]]()
@@ -315,7 +315,7 @@ def make_lake(
     form: str = FORMAT,
     zone: str = "",
 ) -> LakeReport:
-    """Add client logs, and traces, which hold their workload themselves, to a lake.
+    """Add client logs and traces to a lake; a trace brings its own workload.
 
     A log that the lake has is not read again; what a killed run began, the same call makes whole.
 
@@ -360,7 +360,7 @@ def write_run(
     kept: list[str],
     replaced: str = "",
 ) -> LakeReport:
-    """Write split logs as one run: each task's rows as a part, and a last part that says that it is done."""
+    """Write split logs as one run: a part for each task, then the part that marks the run as done."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
 
@@ -389,7 +389,7 @@ def write_run(
 
 
 def read_quarantine(table: GrowingTable) -> DataFrame:
-    """Return the quarantined rows of a lake with their KEYS; none of a lake that other programs wrote."""
+    """Return the quarantined rows of a lake with their KEYS; no rows if another program wrote the lake."""
     frame = table.load()
     if frame is None or not set(QUARANTINE) <= set(frame.columns):
         return table.spark.createDataFrame([], Schema(QUARANTINE | KEYS).ddl)

@@ -48,7 +48,7 @@ def read_lake(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> Da
 
 
 def require_lake(table: GrowingTable) -> DataFrame:
-    """Return the rows of a table's runs that are done."""
+    """Return the rows of a table's completed runs."""
     from pyspark.sql import functions as sf
 
     frame = table.read(LAKE, "a lake has")
@@ -65,7 +65,7 @@ def require_lake(table: GrowingTable) -> DataFrame:
 
 
 def in_order(lake: DataFrame, partitions: int | None = None) -> DataFrame:
-    """Return rows as the engine needs them: each component's together, in order of their numbers."""
+    """Return rows in the engine's order: grouped by component, then by number."""
     partitions = partitions or shuffle_partitions(lake.sparkSession)
     return lake.repartition(partitions, "component").sortWithinPartitions("component", "seq")
 
@@ -75,7 +75,7 @@ NO_END = (1 << 63) - 1
 
 
 def take_slices(lake: DataFrame, wanted: Mapping[str, tuple[str, int, int]]) -> DataFrame:
-    """Return rows as :func:`in_order` does, of slices of a few components, each a component by its name."""
+    """Return slices of a few components, ordered as by :func:`in_order`, each slice as a component."""
     from pyspark.sql import functions as sf
 
     # For each slice: its component, its first event, the event after its last, its name and its task.

@@ -86,7 +86,7 @@ def audit_large(
     cut: int = CUT_ROWS,
     kept: list[DataFrame] | None = None,
 ) -> DataFrame:
-    """Return the same with the facts of the logs, components of more rows cut where it pays."""
+    """Return the results with the facts of the logs; components above the limit are cut where it pays."""
     # kept: Gets what Spark keeps of pieces.
     # Rows of a growing table have its KEYS, and so have their results.
     keys = [name for name in KEYS if name in lake.columns]
@@ -151,7 +151,7 @@ def audit_to(
 
 
 def _with_keys(results: DataFrame, lake: DataFrame) -> DataFrame:
-    """Return results of a few components with their KEYS."""
+    """Add their KEYS to the results of some components."""
     from pyspark.sql import functions as sf
 
     # A component is in one part, so the least of its names is the only one.
@@ -162,7 +162,7 @@ def _with_keys(results: DataFrame, lake: DataFrame) -> DataFrame:
 def results_with_keys(
     spark: SparkSession, folder: str | Path, form: str = FORMAT
 ) -> tuple[DataFrame, set[Part]]:
-    """Return all that :func:`audit_to` wrote there, with its KEYS, and the runs that it has not ended."""
+    """Return all rows that :func:`audit_to` wrote, with their KEYS, those of unfinished runs included."""
     table = GrowingTable(spark, folder, form)
     return _read_results(table), table.parts() - table.done_parts()
 
@@ -183,7 +183,7 @@ def _audit_batches(
     auditor_of: Callable[[str], Auditor | _PieceAudit] = Auditor,
     table: Schema = RESULTS,
 ) -> Iterator[Any]:
-    """Audit the rows of one partition, batch by batch; a table with KEYS gets those of the component."""
+    """Audit the rows of one partition, batch by batch; a component's results keep its KEYS."""
     for component, parts in by_component(batches):
         auditor = auditor_of(component)
         keys: list[Any] = []
@@ -310,13 +310,13 @@ class _Piece(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """What is added to a piece's results: results, and times ON of each queue, before it."""
+    """The counts before a piece that are added to its results: of results, and of ON periods by queue."""
 
     results: int = 0
     stops: Mapping[str, int] = {}
 
     def add(self, result: Result, component: str) -> Result:
-        """Return a result as one of the whole component; one that was held says which time ON held it."""
+        """Return a result with its number, and that of its ON period, counted in the whole component."""
         stops = result.flowStoppedCount
         if stops is not None:
             stops += self.stops.get(result.queue, 0)
@@ -334,7 +334,7 @@ class _PieceAudit:
         self._start, self._begin, self._is_fresh = start, begin, state is None and start > 0
 
     def feed(self, rows: Iterable[LakeRow]) -> list[Result]:
-        """Take rows, which begin with the piece's first."""
+        """Audit the next rows of the piece."""
         rows = list(rows)
         if self._is_fresh:
             # The state in which the clients have joined and nothing has been sent yet.
@@ -350,13 +350,13 @@ class _PieceAudit:
         return _Piece(self._start_key, self._is_clean, self._auditor.state())
 
     def cut_off(self) -> list[Result]:
-        """Return the same as the last of its results."""
+        """Return the piece as a row of results, with the state that its successor is compared with."""
         # A job on Spark has one output table: the state travels as a row of the results.
         return [Result(self._auditor.component, 0, "piece", "", "", 0, 0, json.dumps(self.piece()))]
 
 
 def _follow(auditor: Auditor, piece: _Piece, start: int) -> tuple[Auditor, _Counts] | None:
-    """Return the auditor after a piece, and what to add to its results; None if it was begun wrongly."""
+    """Return the auditor after a piece and the counts before it; None if the piece began in a wrong state."""
     after = Auditor(auditor.component, piece.state)
     if piece.start_key is None:
         return after, _Counts()
@@ -410,7 +410,7 @@ _PLACES = Schema(component="string", place="bigint")
 
 
 def _find_cuts(lake: DataFrame, rows: int = CUT_ROWS) -> dict[str, list[int]]:
-    """Return before which events to cut each component of more rows that it pays for."""
+    """Return the events at which to cut each component above the limit, where cutting pays."""
     # A cut pays if one task would get more than its share, and if the engine at rest equals a fresh one.
     # The second is tried on the first rows, before all rows are read for places.
     counted = lake.groupBy("component").count().where(f"count > {rows}").collect()
@@ -433,7 +433,7 @@ def _find_cuts(lake: DataFrame, rows: int = CUT_ROWS) -> dict[str, list[int]]:
 
 
 def _try_to_cut(batches: Iterator[Any]) -> Iterator[Any]:
-    """Give the components that rest, and whose engine is then as a fresh one."""
+    """Yield the components that can be cut: at rest their engine's state equals a fresh one's."""
     for component, parts in by_component(batches):
         rows = [row for part in parts for row in lake_rows(part)]
         for place in rest_places(rows)[-1:]:
@@ -529,7 +529,7 @@ class _CutAudit:
 
 
 def _add_counts(batches: Iterator[Any], counts: Mapping[str, tuple[str, _Counts]]) -> Iterator[Any]:
-    """Give the results of the pieces that hold, as those of whole components."""
+    """Return the valid pieces' results, counted as those of whole components."""
     for piece, parts in by_component(batches):
         if piece in counts:
             component, before = counts[piece]

@@ -38,7 +38,7 @@ def spans(results: DataFrame, kind: str) -> DataFrame:
 
 
 def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
-    """Return ``on_us``, for how much of each ``step`` of time a queue was ON, of ``source, queue, step``."""
+    """Return ``source, queue, step, on_us``: the time that each queue was ON within each ``step``."""
     from pyspark.sql import functions as sf
 
     on = spans(results, "flow_on").where("length_us > 0")
@@ -137,7 +137,7 @@ def most_at_once(results: DataFrame) -> Any:
 
 
 class Summary(NamedTuple):
-    """What an audit comes to."""
+    """The summary of an audit: its numbers, its worst queues, its first findings."""
 
     components: int
     kinds: Mapping[str, int]
@@ -158,7 +158,7 @@ class Summary(NamedTuple):
         return Cleaning(rows=self.facts.get("rows", 0), quarantined=self.facts.get("quarantined", 0))
 
     def sentences(self) -> Iterator[str]:
-        """Yield what the audit comes to: what is uncertain first, then times ON, transfers, findings."""
+        """Yield the summary's sentences: doubts about the logs, times ON, held transfers, findings."""
         facts, kinds = self.facts, self.kinds
         if facts["quarantined"]:
             rows = format_count(facts["quarantined"], "row")
@@ -181,7 +181,7 @@ class Summary(NamedTuple):
         yield f"{kinds.get('finding', 0):,} findings."
 
     def metrics(self) -> dict[str, float]:
-        """Return the numbers of which conditions, metrics and the line for programs are made."""
+        """Return the numbers that conditions, metrics and the JSON line use."""
         all_rows = self.facts["rows"] + self.facts["quarantined"]
         numbers = {name: self.kinds.get(kind, 0) for name, kind in _COUNTS.items()}
         return {
@@ -194,7 +194,7 @@ class Summary(NamedTuple):
 
 
 def summarise(results: DataFrame, shown: int) -> Summary:
-    """Return the summary of results, and of the facts of their logs, with so many queues and findings."""
+    """Return the summary of results and of their logs' facts, with the first `shown` queues and findings."""
     from pyspark.sql import functions as sf
 
     # One pass over all results; what follows asks a table of queues and clients.

@@ -237,7 +237,7 @@ def _start(master: str, settings: dict[str, str]) -> SparkSession:
 
 @contextmanager
 def _ctrl_c_deferred() -> Iterator[None]:
-    """Hold Ctrl-C back for a moment: a Java whose start is broken off half-way stays behind for good."""
+    """Defer Ctrl-C: a Java that is interrupted while it starts would keep running for ever."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -66,7 +66,7 @@ class _StreamedComponent:
 
     @property
     def has_end(self) -> bool:
-        """Whether the component's end has come."""
+        """Whether the component's last row has arrived."""
         return any(row.event == END for row in self.pending.values())
 
     def take(self, rows: Iterable[LakeRow]) -> list[Result]:
@@ -115,7 +115,7 @@ class _StreamedComponent:
 def audit_stream(
     lake: DataFrame, patience: int = PATIENCE, wait: float = WAIT_SECONDS, *, ends_count: bool = False
 ) -> DataFrame:
-    """Return a stream of results; with `ends_count` a component whose end has come waits for nothing more."""
+    """Return a stream of results; with `ends_count` the end of a component completes it."""
     grouped = lake.select(*LAKE).groupBy("component")
     if not hasattr(grouped, "transformWithState"):
         raise RefusalError("a stream needs Spark 4.1 or newer; audits and sweeps do not")
@@ -219,7 +219,7 @@ def audit_events(
 
 
 def _instant_of(raw: RawReader) -> Column:
-    """Return the instant of a raw row for the watermark, of a time in any unit that a log may have."""
+    """Return a raw row's instant for the watermark, from a time in any unit that a log may have."""
     from pyspark.sql import functions as sf
 
     text = sf.concat_ws(" ", *(sf.col(name).cast("string") for name in raw.time))

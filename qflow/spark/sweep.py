@@ -66,13 +66,13 @@ LARGEST_COMPONENT = 5_000_000
 
 
 class TooLarge(NamedTuple):
-    """A component that was not kept: how many rows it has, and how many are allowed."""
+    """A component with too many rows to hold in memory: its number of rows, and the limit."""
 
     rows: int
     allowed: int
 
     def text(self) -> str:
-        """Say it in a sentence."""
+        """Return the refusal as a sentence."""
         return f"too large: {self.rows} events, {self.allowed} are allowed; an audit takes it, or allow more"
 
 
@@ -160,7 +160,7 @@ class FleetSettings:
     prefetch: Mapping[str, int | str] = field(default_factory=dict)
 
     def of(self, workload: Workload) -> Settings:
-        """Return the fields of a workload that this changes."""
+        """Return the fields of a workload that these settings change."""
         queues: dict[str, dict[str, Argument | None]] = {}
         for queue, declared in workload.queues.items():
             changed = {
@@ -207,7 +207,7 @@ def load_grid(path: str | Path) -> list[FleetSettings]:
 
 
 def _scale(value: Argument | None, present: object) -> Argument | None:
-    """Return a value as it is given; of text such as ``x0.5`` the number that is present, scaled."""
+    """Return a setting's new value; a factor such as ``x0.5`` scales the present number, never below 1."""
     factor = _factor(value)
     # Never below 1: a threshold of 0 would turn flow control off, a capacity of 0 would send nothing.
     return value if factor is None else max(1, round(int(str(present)) * factor))
@@ -254,7 +254,7 @@ def what_if(
 def _measure_component(
     component: str, rows: list[LakeRow] | TooLarge, settings: Sequence[FleetSettings], replays: int = 1
 ) -> Iterator[Measure]:
-    """Yield the measures of a component under one of the settings after the other."""
+    """Yield the measures of a component under each setting in turn."""
     if isinstance(rows, TooLarge):
         for setting in settings:
             yield Measure(component, setting.name, note=rows.text())
@@ -355,14 +355,14 @@ def sweep(
 
 
 def _cell_name(part: Part, setting: FleetSettings, replays: int) -> str:
-    """Return the name of a cell's part: another for any other part, setting or number of replays."""
+    """Return the name of a cell's part, a digest of its part, setting and number of replays."""
     return part_names(digest_of(part, setting.text(), replays), 1)[0]
 
 
 def _measure_cells(
     lake: DataFrame, cells: Mapping[Part, tuple[Part, FleetSettings]], allowed: int, replays: int
 ) -> DataFrame:
-    """Return the measures of some cells: of each component under the settings that its part lacks."""
+    """Return the measures of each component under the settings that its part lacks."""
     wanted: dict[str, list[tuple[FleetSettings, str]]] = {}
     for (_, cell), (part, setting) in cells.items():
         wanted.setdefault(part[1], []).append((setting, cell))

@@ -97,7 +97,7 @@ class FleetModel:
         )
 
     def draw(self, seed: int, duration: float = 150.0) -> Workload:
-        """Return a component like the recorded ones; the seed alone decides which."""
+        """Return a random component like the recorded ones, determined by the seed."""
         chance = random.Random(f"qflow fleet {seed}")
         # Arguments, bindings and groups belong together: drawn one by one, they could make combinations that
         # the recorded fleet does not have.
@@ -174,7 +174,7 @@ def _loads(pattern: Workload) -> Iterable[float]:
 
 
 def _rate(producer: Producer) -> float:
-    """Messages a second on average, bursts and the time between them taken together."""
+    """Messages a second on average, over the bursts and the gaps between them."""
     if producer.burst is None:
         return producer.rate
     on, off = producer.burst

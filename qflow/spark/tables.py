@@ -202,7 +202,7 @@ Part = tuple[str, str]
 
 
 def digest_of(*decided_by: object) -> str:
-    """Return a short name for what decides a table's rows."""
+    """Return a digest of the inputs that determine a table's rows."""
     return hashlib.sha256(repr(decided_by).encode()).hexdigest()[:12]
 
 
@@ -221,13 +221,13 @@ def run_of(part: Part) -> Part:
 
 
 def absolute(place: str | Path) -> str:
-    """Return a place that is the same on every machine: an address, or an absolute path."""
+    """Return an address as it is, and a local path made absolute."""
     # A worker of a cluster has another working directory than the driver.
     return str(place) if "://" in str(place) else str(Path(place).absolute())
 
 
 def shuffle_partitions(spark: SparkSession) -> int:
-    """Return the number of tasks that the session has for a shuffle."""
+    """Return the session's number of shuffle partitions."""
     # Some services set a word, such as auto. Spark has a default of its own for the first name only.
     given = [
         spark.conf.get("spark.sql.shuffle.partitions"),
@@ -319,7 +319,7 @@ class GrowingTable:
         return {(row.day, row.part) for row in rows if not row.part.endswith(_DONE)}
 
     def done_runs(self) -> dict[Part, str]:
-        """Return the runs that are done, each with the digests of the runs that it replaces."""
+        """Return the completed runs, each with the digests of the runs that it replaces."""
         frame = self.load()
         if frame is None or not self.has_runs:
             return {}
@@ -329,12 +329,12 @@ class GrowingTable:
         return {run: words for run, words in found.items() if run[1] not in replaced}
 
     def done_parts(self) -> set[Part]:
-        """Return the names of the parts that count: those of runs that are done, and all of other tables."""
+        """Return the names of the valid parts: those of completed runs, or all parts of a foreign table."""
         runs = self.done_runs()
         return {part for part in self.parts() if not self.has_runs or run_of(part) in runs}
 
     def finish(self, runs: Mapping[Part, str]) -> None:
-        """Note that all parts of some runs are there."""
+        """Mark some runs as complete."""
         there = self.done_runs()
         frame = self.load()
         missing = {run: words for run, words in runs.items() if run not in there}

@@ -1,4 +1,4 @@
-"""What jobs report besides their results: the memory a worker took, and how many tasks are done."""
+"""Job reports beside the results: the peak memory of the workers, and the number of finished tasks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def map_batches(
     schema: Schema,
     peak: Accumulator[int] | None = None,
 ) -> DataFrame:
-    """Return the batches that workers make of each partition's; `peak` takes their memory."""
+    """Map each partition's batches on the workers; the accumulator `peak` receives their memory."""
 
     def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
         _freeze_modules()
@@ -100,7 +100,7 @@ def _tasks_of(tracker: StatusTracker) -> tuple[int, int]:
 
 
 class _TaskWatch:
-    """Looks now and then how far the work of a block is."""
+    """A thread that polls the progress of a block's Spark jobs."""
 
     def __init__(self, look: Callable[[], None]) -> None:
         self._look = look
@@ -121,19 +121,19 @@ class _TaskWatch:
 
 
 class _CellProgress:
-    """Shows below a notebook's cell, once it takes longer than a moment, for how long, and Spark's tasks."""
+    """A progress line below a notebook's slow cell: the time so far, and Spark's tasks."""
 
     def __init__(self) -> None:
         self.tracker: StatusTracker | None = None
 
     def begin(self, *_: object) -> None:
-        """Begin with a cell."""
+        """Start to watch as a cell starts."""
         self._start, self._line = time.monotonic(), StatusLine()
         self._watch = _TaskWatch(self._look)
         self._watch.__enter__()
 
     def end(self, result: Any = None) -> None:
-        """End with the cell; below the traceback of one on a Java that was killed is a sentence."""
+        """Stop as the cell ends; add a sentence below its traceback if Java was killed."""
         self._watch.__exit__()
         self._line.end()
         has_failed = self.tracker is not None and getattr(result, "error_in_exec", None) is not None
@@ -152,7 +152,7 @@ _cells = _CellProgress()
 
 
 def watch_cells(spark: SparkSession | None = None) -> None:
-    """Show below each cell of this notebook how far it is, from now on: a cell on Spark may take a minute.
+    """Show progress below each later cell of this notebook: a cell on Spark may take a minute.
 
     After two seconds a line says for how long the cell has worked, and how many of Spark's tasks are done.
     Outside a notebook nothing happens.
@@ -198,7 +198,7 @@ class TaskProgress(_TaskWatch):
             self._show(*_tasks_of(self._tracker))
 
     def _note_stages(self, stages: Any, *_: Any, **__: Any) -> None:
-        """Take what Spark Connect says of the tasks."""
+        """Read the numbers of tasks from a message of Spark Connect."""
         known = list(stages or ())
         self._show(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
 
