@@ -65,7 +65,10 @@ class _GroupIndex(Dependent):
         free, own = self._first("", ""), self._first(owner, owner)
         if free is None or (own is not None and own[0] < free[0]):
             free = own
-        return None if free is None else self._groups[free[1]].members[free[0]]
+        if free is None:
+            return None
+        position, key = free
+        return self._groups[key].members[position]
 
     def _first(self, key: str, owner: str) -> Entry | None:
         entries = self._firsts.get(key)

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 from qflow.broker.consuming import (
     BYTE_UNIT,
@@ -809,11 +809,17 @@ def _find_selector(filters: Mapping[str, Any], granted: _Granted) -> dict[str, A
     return {}
 
 
-def _find_subject_filter(filters: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Return name, descriptor and value of the subject's filter, the first that is not empty (LNK-14)."""
-    found: tuple[str, str, str] | None = None
+class _SubjectFilter(NamedTuple):
+    name: str
+    descriptor: str
+    subject: str
+
+
+def _find_subject_filter(filters: Mapping[str, Any]) -> _SubjectFilter | None:
+    """Return the filter on the subject, the first that is not empty (LNK-14)."""
+    found: _SubjectFilter | None = None
     for name, (descriptor, value) in filters.items():
         is_subject = descriptor in (TOPIC_FILTER, DIRECT_FILTER, "") and isinstance(value, str)
-        if is_subject and (found is None or not found[2]):
-            found = (name, descriptor, value)
+        if is_subject and (found is None or not found.subject):
+            found = _SubjectFilter(name, descriptor, value)
     return found

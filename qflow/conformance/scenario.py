@@ -44,20 +44,22 @@ def pack(labels: Iterable[str]) -> list[str]:
     ['p1-3..5', 'A-1', 'x-1..2*']
     """
     packed: list[str] = []
-    current: tuple[str, int, int, str] | None = None
+    # The run that the last entry of `packed` stands for.
+    run: tuple[str, str] | None = None
+    first = last = 0
     for label in labels:
         one = _ONE.fullmatch(label)
         if one is None:
-            current = None
+            run = None
             packed.append(label)
             continue
         stem, number, star = one[1], int(one[2]), one[3]
-        if current is not None and (stem, number, star) == (current[0], current[2] + 1, current[3]):
-            current = (stem, current[1], number, star)
-            packed[-1] = f"{stem}{current[1]}..{number}{star}"
+        if run == (stem, star) and number == last + 1:
+            packed[-1] = f"{stem}{first}..{number}{star}"
         else:
-            current = (stem, number, number, star)
+            run, first = (stem, star), number
             packed.append(label)
+        last = number
     return packed
 
 

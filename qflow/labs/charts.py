@@ -346,10 +346,17 @@ _WAIT = 100_000
 """Microseconds from which a completion is a wait that the chart shows."""
 
 
+class _Wait(NamedTuple):
+    """A span in which at least one of a producer's transfers waited for its completion."""
+
+    since: int
+    until: int
+
+
 def _client_traces(clients: ClientLog, offset: int, span: int, log: BrokerLog) -> _ClientMarks:
     """Return the transfers of each producer, and its waits, in the time of a broker's log."""
     sends: dict[tuple[str, int], float] = {}
-    waits: dict[str, list[list[int]]] = {}
+    waits: dict[str, list[_Wait]] = {}
     open_: dict[tuple[str, str], int] = {}
     for row in clients.rows:
         time = row.ts_us + offset
@@ -362,12 +369,12 @@ def _client_traces(clients: ClientLog, offset: int, span: int, log: BrokerLog) -
             if time - since > _WAIT:
                 own = waits.setdefault(row.client, [])
                 # Transfers wait at the same time: one span, from the first that waits to the last completion.
-                if own and since <= own[-1][1]:
-                    own[-1][1] = max(own[-1][1], time)
+                if own and since <= own[-1].until:
+                    own[-1] = own[-1]._replace(until=max(own[-1].until, time))
                 else:
-                    own.append([since, time])
+                    own.append(_Wait(since, time))
     names = list(dict.fromkeys(client for client, _ in sends))
-    held = [(client, since, to) for client, own in waits.items() for since, to in own]
+    held = [(client, *wait) for client, own in waits.items() for wait in own]
     traces = []
     if held:
         said = [

@@ -8,7 +8,7 @@ engine with two queues, one whose flow control turns ON and one without; :func:`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from qflow.broker.broker import Broker
@@ -132,7 +132,7 @@ class SessionTable:
         strip.follow(run.events)
         drawing = {
             **strip.drawing("strip"),
-            "commands": [strip.commands[number] for number in sorted(strip.commands)],
+            "commands": [list(astuple(command)) for _, command in sorted(strip.commands.items())],
             "complete": strip.complete,
             "reports": strip.reports,
             "beat": 0.9,
@@ -164,14 +164,24 @@ class SessionTable:
         return tuple(said)
 
 
+@dataclass
+class _Command:
+    """A command on the strip, and the frames in which it was sent, held and complete."""
+
+    number: int
+    kind: str
+    sent: int
+    held: int = NEVER
+    complete: int = NEVER
+
+
 class _Strip(Narration):
     """What became of each command, while the events of a run go by."""
 
     def __init__(self, frames: Frames, known: dict[int, tuple[str, str]]) -> None:
         super().__init__(frames)
         self._known = known
-        # By number: the number, the kind, and the frames in which it was sent, held and complete.
-        self.commands: dict[int, list[object]] = {}
+        self.commands: dict[int, _Command] = {}
         self.complete: list[list[object]] = []
         self.reports: list[list[object]] = []
         self._done = RangeSet()
@@ -188,7 +198,7 @@ class _Strip(Narration):
                 self.note("session.flush asks for the completed commands.")
             case "held":
                 number = detail["command"]
-                self.commands[number][3] = self.frame
+                self.commands[number].held = self.frame
                 self.note(f"Completion {number} is held.", is_turn=True)
             case "completed" if event.session == "p1":
                 self._complete(detail["command"])
@@ -211,17 +221,17 @@ class _Strip(Narration):
 
     def _begin(self, number: int, request: str = "") -> None:
         kind, label = self._known[number]
-        self.commands[number] = [number, kind, self.frame, NEVER, NEVER]
+        self.commands[number] = _Command(number, kind, self.frame)
         asks = "execution.sync asks for a report when all before it are complete"
         what = f"{label} goes to {kind}{request}" if label else asks
         self.note(f"Command {number}: {what}.", is_turn=not label)
 
     def _complete(self, number: int) -> None:
-        self.commands[number][4] = self.frame
+        self.commands[number].complete = self.frame
         self._done.add(number)
         self.complete.append([self.frame, str(self._done)])
         kind, _ = self._known[number]
-        was_held = self.commands[number][3] != NEVER
+        was_held = self.commands[number].held != NEVER
         if kind == "sync":
             self.note(f"All before {number} are complete: the sync is answered.", is_turn=True)
         else:

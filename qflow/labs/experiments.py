@@ -126,7 +126,7 @@ def _one_queue(
 
 def _first_death(frames: Frames) -> str:
     """Return the time of the first session's death, in words."""
-    return seconds(frames.column("time")[frames.deaths[0][0]])
+    return seconds(frames.column("time")[frames.deaths[0].frame])
 
 
 # Flow control

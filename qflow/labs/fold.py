@@ -31,7 +31,7 @@ from struct import pack
 from typing import Any, Final
 
 from qflow.broker.events import COMMANDS, DETAIL, WIDTH, Event, EventTable, Names, Values, unpack
-from qflow.labs.frames import NEVER, Frames, Spans
+from qflow.labs.frames import NEVER, Death, Frames, Spans
 from qflow.labs.topology import Topology
 from qflow.labs.words import BITS, DEAD, FREE, FULL, TOLD, WAITING
 from qflow.workload import Run
@@ -233,7 +233,7 @@ class Fold:
         self._holdings: list[Any] = []
         self._locks: list[Any] = []
         self._sent: dict[str, dict[object, int]] = {session: {} for session in self._sessions}
-        self._deaths: list[tuple[int, int, str]] = []
+        self._deaths: list[Death] = []
         # For sessions of AMQP 1.0: by link name, the transfers without an outcome.
         self._links: dict[str, dict[str, dict[object, None]]] = {}
         self._finish(0, 0)
@@ -303,8 +303,10 @@ class Fold:
         new._groups, new._links = self._groups, self._links
         routes = [(shift.producer(producer), shift.queue(queue)) for producer, queue in self._routes]
         new._routes |= {route: None for route in routes if min(route) >= 0}
-        deaths = [(at - first, shift.producer(producer), text) for at, producer, text in self._deaths]
-        new._deaths = [death for death in deaths if min(death[:2]) >= 0]
+        deaths = (
+            Death(death.frame - first, shift.producer(death.producer), death.text) for death in self._deaths
+        )
+        new._deaths = [death for death in deaths if death.frame >= 0 and death.producer >= 0]
         self._pass_open_spans(new, shift)
         return new
 
@@ -562,7 +564,7 @@ class Fold:
         session, (code, name, text) = cells[at + 3], values
         now = self._now
         for producer in self._sessions.get(session, ()):
-            self._deaths.append((self.count, producer.index, f"{name}: {text}"))
+            self._deaths.append(Death(self.count, producer.index, f"{name}: {text}"))
             now[producer.at + MOOD] = DEAD
             for channel in (OUTSTANDING, P_HELD, BLOCKED):
                 now[producer.at + channel] = 0

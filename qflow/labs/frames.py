@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from qflow.labs.topology import Topology
 
@@ -40,6 +40,14 @@ class Transition:
     time: int
     queue: str
     is_on: bool
+
+
+class Death(NamedTuple):
+    """A producer's session that died: the first frame that shows it, the producer's index, the error."""
+
+    frame: int
+    producer: int
+    text: str
 
 
 class Spans:
@@ -91,8 +99,8 @@ class Frames:
     groups: tuple[str, ...] = ()
     # For each frame, the place in the run of the last event that it shows.
     rows: array[int] = field(default_factory=lambda: array("i"))
-    # Producers' sessions that died: the first frame that shows it, the producer's index, the broker's words.
-    deaths: tuple[tuple[int, int, str], ...] = ()
+    # Producers' sessions that died, in order of time.
+    deaths: tuple[Death, ...] = ()
 
     def column(self, channel: str) -> array[int]:
         """Return one column, top to bottom; KeyError for an unknown name."""

@@ -207,7 +207,7 @@ def _turns(frames: Frames) -> list[int]:
         for channel in ("discards", "gone"):
             turns.update(frames.switches(f"queue.{queue.name}.{channel}")[:1])
     # A producer may come back, and die again.
-    turns.update({producer: frame for frame, producer, _ in reversed(frames.deaths)}.values())
+    turns.update({death.producer: death.frame for death in reversed(frames.deaths)}.values())
     return sorted(turns)
 
 

@@ -7,7 +7,7 @@ made becomes the terminus of the answer.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from proton import UNDESCRIBED, Array, Data, Described, Link, Terminus, symbol, ulong
 
@@ -107,24 +107,32 @@ def _read_lifetime(value: Any) -> str:
     return _LIFETIMES.get(int(descriptor), "") if isinstance(descriptor, int) else str(descriptor)
 
 
-def _read_filters(data: Data) -> dict[str, tuple[str, Any, Any]]:
-    """Return the filters by name: descriptor, "" for none, value, and as they came."""
-    found: dict[str, tuple[str, Any, Any]] = {}
+class _Filter(NamedTuple):
+    """A filter that a client attached with; the descriptor is empty for a plain value."""
+
+    descriptor: str
+    value: Any
+    as_sent: Any
+
+
+def _read_filters(data: Data) -> dict[str, _Filter]:
+    """Return a source's filters by name."""
+    found: dict[str, _Filter] = {}
     for key, value in _read_entries(data):
         if isinstance(value, Described):
             descriptor = value.descriptor
             name = _FILTERS.get(int(descriptor), "?") if isinstance(descriptor, int) else str(descriptor)
-            found[str(key)] = (name, value.value, value)
+            found[str(key)] = _Filter(name, value.value, value)
         else:
-            found[str(key)] = ("", value, value)
+            found[str(key)] = _Filter("", value, value)
     return found
 
 
-def _filter_in_force(asked: tuple[str, Any, Any] | None, descriptor: str, value: Any) -> Any:
+def _filter_in_force(asked: _Filter | None, descriptor: str, value: Any) -> Any:
     """Return a filter that is in force, as it came or as the broker made it (LNK-14)."""
-    if asked is not None and asked[0] == descriptor:
-        return asked[2]
-    if asked is not None and not isinstance(asked[2].descriptor, int):
+    if asked is not None and asked.descriptor == descriptor:
+        return asked.as_sent
+    if asked is not None and not isinstance(asked.as_sent.descriptor, int):
         return Described(symbol(descriptor), value)
     return Described(ulong(next(code for code, name in _FILTERS.items() if name == descriptor)), value)
 

@@ -25,7 +25,7 @@ from qflow.logs.checks import RuleChecks
 from qflow.logs.cleaning import AUTO, Cleaning, CleanLog, Skew, clean_rows
 from qflow.logs.client_log import ClientLog, LogPlayer
 from qflow.logs.findings import Finding, Result, finding_of, result_of
-from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow, sample_values
+from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow, QueueSample, sample_values
 from qflow.logs.tolerance import Tolerance
 from qflow.logs.workload_file import workload_text
 from qflow.table import Tabular, columns_of
@@ -204,13 +204,15 @@ class Intervals:
         values = sample_values(label)
         if values is None:
             return
-        depth_off = abs(values[0] - self._depth.get(queue, 0))
+        reported = QueueSample(0, *values)
+        depth_off = abs(reported.msgDepth - self._depth.get(queue, 0))
         reports = self._samples.setdefault(queue, _Reports())
         reports.number += 1
-        reports.agreeing += values[2] == (queue in self._flow)
+        reports.agreeing += reported.flowStopped == (queue in self._flow)
         reports.depth_off += depth_off
         reports.depth_off_most = max(reports.depth_off_most, depth_off)
-        reports.recorded_stops, reports.engine_stops = values[3], self._flowStoppedCount.get(queue, 0)
+        reports.recorded_stops = reported.flowStoppedCount
+        reports.engine_stops = self._flowStoppedCount.get(queue, 0)
 
     # The end
 

@@ -953,7 +953,10 @@ class RuleChecks:
             for client, (at, number, long) in state["left out"].items()
         }
         self._unfinished = {client: _Unfinished(*one) for client, one in state["unfinished"].items()}
-        self._slow = {name: _Slow(at and _At(*at), *counts) for name, (at, *counts) in state["slow"].items()}
+        self._slow = {
+            name: _Slow(at and _At(*at), number, most, held)
+            for name, (at, number, most, held) in state["slow"].items()
+        }
         gaps, unsure, self._spare, self._is_after_gap = state["doubt"]
         self._gaps, self._unsure = [Gap(*gap) for gap in gaps], set(unsure)
         for name, queue in state["queues"].items():

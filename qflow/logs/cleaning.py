@@ -480,7 +480,8 @@ def _count_rows(windows: Iterable[_Window]) -> int:
 
 
 def _length(span: tuple[int, int]) -> int:
-    return span[1] - span[0]
+    begin, end = span
+    return end - begin
 
 
 def _count_around(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from qflow.broker.flow_limit import FlowThresholds, exceeds_stop, is_exempt, may_resume
 from qflow.broker.settings import QueueSettings
@@ -37,11 +37,43 @@ _CLEARLY = 0.98
 _AS_GOOD = 2
 """Limit on the misfit of rounder levels within the uncertainty, as a multiple of that of the best ones."""
 
-Levels = tuple[int, ...]
-"""Stop and resume in messages, stop and resume in bytes; 0 for none."""
 
-_NONE: Levels = (0, 0, 0, 0)
-_ARGUMENTS = tuple(f"qpid.flow_{name}" for name in ("stop_count", "resume_count", "stop_size", "resume_size"))
+class Levels(NamedTuple):
+    """Thresholds of a queue in messages and in bytes, in the order of FlowThresholds; 0 for none."""
+
+    stop_count: int = 0
+    resume_count: int = 0
+    stop_size: int = 0
+    resume_size: int = 0
+
+
+_NONE = Levels()
+_ARGUMENTS = tuple(f"qpid.flow_{name}" for name in Levels._fields)
+
+
+class _Depth(NamedTuple):
+    """A depth of a queue, in messages and bytes."""
+
+    messages: int
+    size: int
+
+
+class _DepthChange(NamedTuple):
+    """A message that was enqueued or left, and the depth of its queue after that."""
+
+    message: str
+    is_enqueued: bool
+    time: int
+    messages: int
+    size: int
+
+
+class _FittedQueue(NamedTuple):
+    """The best levels of a queue; the least of several is the one that explains most."""
+
+    misfit: int
+    queue: str
+    levels: Levels
 
 
 def contradiction_of(findings: Iterable[Finding]) -> str:
@@ -91,7 +123,7 @@ class Inferred:
 def _in_words(levels: Levels) -> str:
     """Return stop and resume in words.
 
-    >>> _in_words((900, 500, 80_000, 60_000))
+    >>> _in_words(Levels(900, 500, 80_000, 60_000))
     '900/500 messages and 80,000/60,000 bytes'
     """
     count, size = (f"{stop:,}/{resume:,}" if stop else "" for stop, resume in (levels[:2], levels[2:]))
@@ -116,7 +148,7 @@ def infer_thresholds(log: ClientLog, workload: Workload, progress: Progress | No
             findings = audit(log, other).findings
             if len(findings) < len(after):
                 levels, inferred, after = levels | {queue: option}, other, findings
-    never_on = {queue: fit.most[queue][0] for queue in fit.courses if queue not in levels}
+    never_on = {queue: fit.most[queue].messages for queue in fit.courses if queue not in levels}
     return Inferred(inferred, levels, {queue: fit.slack(queue) for queue in levels}, never_on, before, after)
 
 
@@ -131,15 +163,14 @@ class _Fit:
         self._end = max(0, rows[-1].ts_us) if rows else 0
         self._done = {row.label: row.ts_us for row in log.rows if row.event == "complete"}
         self._sent = {row.label: row.ts_us for row in sent[:_MOST] if row.label in self._done}
-        # By queue: message, whether it was enqueued, time, and the depth in messages and bytes after that;
-        # then the greatest depths.
-        self.courses: dict[str, list[tuple[str, bool, int, int, int]]] = {}
-        self.most: dict[str, tuple[int, int]] = {}
+        # By queue: its changes of depth, and the greatest depths.
+        self.courses: dict[str, list[_DepthChange]] = {}
+        self.most: dict[str, _Depth] = {}
         # The best levels in messages, in bytes, and in both.
         self.options: dict[str, list[Levels]] = {}
         for queue, arguments in workload.queues.items():
             if not is_exempt(QueueSettings.from_arguments(arguments)):
-                self.courses[queue], self.most[queue] = [], (0, 0)
+                self.courses[queue], self.most[queue] = [], _Depth(0, 0)
                 # Without any limit the depth follows from what was sent and settled, whatever the thresholds
                 # were.
                 unlimited = {"qpid.max_count": 0, "qpid.max_size": 0, **_arguments(_NONE)}
@@ -147,11 +178,13 @@ class _Fit:
         for event in replay(ClientLog(log.name, rows), workload).events:
             if event.kind in ("enqueued", "dequeued") and event.queue in self.courses:
                 detail: Any = event.detail
-                there = detail["depth"], detail["bytes"]
-                step = event.message, event.kind == "enqueued", event.time, *there
-                self.courses[event.queue].append(step)
-                count, size = self.most[event.queue]
-                self.most[event.queue] = max(count, there[0]), max(size, there[1])
+                there = _Depth(detail["depth"], detail["bytes"])
+                is_enqueued = event.kind == "enqueued"
+                self.courses[event.queue].append(_DepthChange(event.message, is_enqueued, event.time, *there))
+                most = self.most[event.queue]
+                self.most[event.queue] = _Depth(
+                    max(most.messages, there.messages), max(most.size, there.size)
+                )
 
     def slack(self, queue: str) -> int:
         """Return the number of messages that may have been on their way from a queue or to it."""
@@ -168,9 +201,9 @@ class _Fit:
                 arguments = _arguments(found)
                 # A limit below the depth that was reached is disproved as well: with it the engine would
                 # refuse messages that the broker took.
-                if settings.max_count < max(most[0], found[0]):
+                if settings.max_count < max(most.messages, found.stop_count):
                     arguments["qpid.max_count"] = 0
-                if (settings.max_size or most[1]) < max(most[1], found[2]):
+                if (settings.max_size or most.size) < max(most.size, found.stop_size):
                     arguments["qpid.max_size"] = 0
                 workload = workload.with_queue(queue, arguments)
         return workload
@@ -202,15 +235,16 @@ class _Fit:
             others = self._learn_times(found)
             # Greedy, the queue that explains most first: to fit all at once would try each combination of
             # their levels. The search ends at the first that explains less than a tenth.
-            misfit, queue, levels = min(self._fit_queue(queue, others) for queue in left)
-            if misfit >= _BETTER * self._misfit(others, {}):
+            best = min(self._fit_queue(queue, others) for queue in left)
+            if best.misfit >= _BETTER * self._misfit(others, {}):
                 break
             # A transfer to several queues is held by each (CM-03): earlier levels may have explained what is
             # this queue's doing, so they are fitted again.
             for earlier in found:
                 rest = {name: own for name, own in found.items() if name != earlier}
-                found[earlier] = self._fit_queue(earlier, self._learn_times(rest | {queue: levels}))[2]
-            found[queue] = levels
+                others = self._learn_times(rest | {best.queue: best.levels})
+                found[earlier] = self._fit_queue(earlier, others).levels
+            found[best.queue] = best.levels
         return found
 
     def _learn_times(self, levels: Mapping[str, Levels]) -> dict[str, int]:
@@ -229,8 +263,8 @@ class _Fit:
         done = self._done
         return sum(abs(done[message] - max(time, holds.get(message, 0))) for message, time in learned.items())
 
-    def _fit_queue(self, queue: str, others: Mapping[str, int]) -> tuple[int, str, Levels]:
-        """Return the misfit of a queue's best levels, its name and these levels, in one unit or both."""
+    def _fit_queue(self, queue: str, others: Mapping[str, int]) -> _FittedQueue:
+        """Return a queue's best levels, in one unit or both."""
         misfits: dict[Levels, int] = {}
 
         def misfit(levels: Levels) -> int:
@@ -248,7 +282,7 @@ class _Fit:
         one = size if is_of_size else count
         both = _fit_unit(misfit, one, 1 - is_of_size, most[1 - is_of_size])
         best = both if misfit(both) <= _BETTER * misfit(one) else one
-        near = [self.slack(queue) * own // max(1, most[0]) // 2 for own in most]
+        near = [self.slack(queue) * own // max(1, most.messages) // 2 for own in most]
         rounded = {}
         for option in (count, size, both):
             most_misfit = _AS_GOOD * misfit(option)
@@ -258,12 +292,12 @@ class _Fit:
                 found = next((levels for levels in rounder if misfit(levels) <= most_misfit), found)
             rounded[option] = found
         self.options[queue] = list(rounded.values())
-        return misfit(best), queue, rounded[best]
+        return _FittedQueue(misfit(best), queue, rounded[best])
 
 
 def _with_pair(levels: Levels, unit: int, pair: tuple[int, int]) -> Levels:
     """Return levels with another stop and resume of a unit, 0: messages, 1: bytes."""
-    return (*pair, *levels[2:]) if unit == 0 else (*levels[:2], *pair)
+    return Levels(*pair, *levels[2:]) if unit == 0 else Levels(*levels[:2], *pair)
 
 
 def _fit_unit(misfit: Callable[[Levels], int], base: Levels, unit: int, top: int) -> Levels:
@@ -291,8 +325,8 @@ _MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1))
 def _rounder(levels: Levels, unit: int, near: int) -> Iterator[Levels]:
     """Yield levels near some whose stop and resume of a unit are rounder, the roundest first.
 
-    >>> next(_rounder((898, 497, 0, 0), 0, 5))
-    (900, 500, 0, 0)
+    >>> next(_rounder(Levels(898, 497), 0, 5))
+    Levels(stop_count=900, resume_count=500, stop_size=0, resume_size=0)
     """
     pair = levels[2 * unit : 2 * unit + 2]
     for power in reversed(range(len(str(pair[0])))):

@@ -179,7 +179,8 @@ class Ways:
         if event == "deliver":
             sent = self._sent.get(label)
             if sent is not None:
-                self._note_transit(sent[1], name, time - sent[0])
+                sent_at, producer = sent
+                self._note_transit(producer, name, time - sent_at)
             else:
                 self._ahead.setdefault(label, []).append((name, time))
                 forget_oldest(self._ahead, MOST_UNDER_WAY)

@@ -228,11 +228,11 @@ def frontier(rows: Sequence[Any], queue: str, producer: str) -> Chart:
     import plotly.graph_objects as go
 
     points = _points(rows, queue, producer)
-    ordered = sorted(points, key=lambda name: (points[name][0], name))
+    ordered = sorted(points, key=lambda name: (points[name].depth, name))
     figure = go.Figure(
         go.Scatter(
-            x=[points[name][0] for name in ordered],
-            y=[points[name][1] for name in ordered],
+            x=[points[name].depth for name in ordered],
+            y=[points[name].blocked for name in ordered],
             mode="lines+markers+text",
             text=[plain(name) for name in ordered],
             # Settings that do nearly the same lie side by side.
@@ -242,25 +242,34 @@ def frontier(rows: Sequence[Any], queue: str, producer: str) -> Chart:
         )
     )
     title = plain(f"What thresholds of {queue} cost: depth against blocking")
-    deepest, blocked = (max([point[at] for point in points.values()], default=0) or 1 for at in (0, 1))
+    deepest = max((point.depth for point in points.values()), default=0) or 1
+    blocked = max((point.blocked for point in points.values()), default=0) or 1
     upright = {"title": plain(f"share of time {producer} is blocked"), "tickformat": ".0%"}
     _set_layout(figure, title, "deepest, messages", [0, 1.1 * deepest])
     figure.update_layout(yaxis={**upright, "range": [0, 1.15 * blocked]})
     claims = tuple(
-        f"{name}: at most {points[name][0]:.0f} messages, {producer} blocked {points[name][1]:.1%} of the "
-        f"time, ON {_times(points[name][2])}."
+        f"{name}: at most {points[name].depth:.0f} messages, {producer} blocked {points[name].blocked:.1%} "
+        f"of the time, ON {_times(points[name].stops)}."
         for name in ordered
     )
     return Chart(figure, claims)
 
 
-def _points(rows: Sequence[Any], queue: str, producer: str) -> Mapping[str, tuple[float, float, float]]:
+class _Cost(NamedTuple):
+    """The cost of a setting: the queue's greatest depth, its producer's blocked share, its stops."""
+
+    depth: float
+    blocked: float
+    stops: float
+
+
+def _points(rows: Sequence[Any], queue: str, producer: str) -> Mapping[str, _Cost]:
     wanted = (("queues", queue, "max_depth"), ("producers", producer, "blocked_share"),
               ("queues", queue, "flowStoppedCount"))  # fmt: skip
     found = {(row.setting, row.section, row.name, row.measure): row.predicted for row in rows}
     settings = dict.fromkeys(row.setting for row in rows)
     return {
-        setting: tuple(found[setting, *key] for key in wanted)
+        setting: _Cost(*(found[setting, *key] for key in wanted))
         for setting in settings
         if all(found.get((setting, *key)) is not None for key in wanted)
     }

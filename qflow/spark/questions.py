@@ -200,7 +200,7 @@ def summarise(results: DataFrame, shown: int) -> Summary:
     # One pass over all results; what follows asks a table of queues and clients.
     table = _totals(results.where("kind != 'log'")).persist()
     counts = table.groupBy("kind").agg(
-        sf.sum("number").alias("all"), sf.max(sf.col("total_us") / sf.col("log_us"))
+        sf.sum("number").alias("all"), sf.max(sf.col("total_us") / sf.col("log_us")).alias("share")
     )
     kinds = {row.kind: row for row in counts.collect()}
     (components,) = table.agg(sf.count_distinct("component")).first() or (0,)
@@ -213,7 +213,7 @@ def summarise(results: DataFrame, shown: int) -> Summary:
         components,
         {name: row.all for name, row in sorted(kinds.items())},
         {name: sums[name] or 0 for name in SUMMED if sums is not None} | {"not_judged": not_judged},
-        float(kinds["flow_on"][2] or 0) if "flow_on" in kinds else 0.0,
+        float(kinds["flow_on"].share or 0) if "flow_on" in kinds else 0.0,
         _offenders_in(table).limit(shown).collect() if "flow_on" in kinds else [],
         blame.orderBy(sf.desc("held_us"), "source", "client", "queue").limit(shown).collect()
         if "held" in kinds

@@ -217,7 +217,8 @@ def run_of(part: Part) -> Part:
     >>> run_of(("2026-11-27", "c0ffee-00001"))
     ('2026-11-27', 'c0ffee')
     """
-    return part[0], part[1].partition("-")[0]
+    day, name = part
+    return day, name.partition("-")[0]
 
 
 def absolute(place: str | Path) -> str:

@@ -65,4 +65,5 @@ class Agenda:
                 self.now = time
                 broker.advance(time)
             if not is_timer:
-                _pop(entries)[3]()
+                _, _, _, action = _pop(entries)
+                action()

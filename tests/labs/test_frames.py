@@ -181,7 +181,8 @@ def digest(shown: Picture | Comparison) -> str:
         ]
         for column in tables:
             told.update(len(column).to_bytes(4, "big") + bytes(column))
-        told.update(repr((frames.count, frames.groups, frames.deaths, frames.topology)).encode())
+        deaths = tuple(map(tuple, frames.deaths))
+        told.update(repr((frames.count, frames.groups, deaths, frames.topology)).encode())
     return told.hexdigest()[:16]
 
 
