@@ -320,7 +320,7 @@ NEEDED = pytest.mark.skipif(find_spec("pytest_benchmark") is None, reason="the e
 @NEEDED
 @pytest.mark.bench
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in RATES for name in RATES[group]])
-def test_rates(benchmark, group, name):
+def test_rate_of_each_operation(benchmark, group, name):
     benchmark.group = group
     benchmark.pedantic(RATES[group][name], rounds=ROUNDS, warmup_rounds=1)
 
@@ -328,7 +328,7 @@ def test_rates(benchmark, group, name):
 @NEEDED
 @pytest.mark.bench
 @pytest.mark.parametrize(("what", "size"), [(what, size) for what in GROWTH for size in GROWTH[what][1]])
-def test_growth(benchmark, what, size):
+def test_time_grows_with_the_size(benchmark, what, size):
     benchmark.group = f"by {what}"
     # A small one runs until about as many messages have passed as of a large one.
     benchmark.pedantic(GROWTH[what][0], (size,), rounds=max(3, min(50, 100_000 // size)))

@@ -137,7 +137,7 @@ def swept(lake: Path, grid: Sequence[FleetSettings]) -> set[Any]:
 
 
 @pytest.mark.parametrize("way", ["plain", "on Spark"])
-def test_sweep(measure, recorded, tmp_path, way):
+def test_a_sweep_on_spark_and_in_a_plain_loop(measure, recorded, tmp_path, way):
     group = f"a sweep of the recorded fleet under {SETTINGS} settings"
     plain = swept(recorded, GRID)
     if way == "plain":

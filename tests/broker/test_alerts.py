@@ -65,7 +65,7 @@ def test_the_event_ratio_decides_when_an_alert_comes(ratio, at):
         pytest.param(10, 9, 9, id="QT-12 just below up"),
     ],
 )
-def test_down_level(up, down, rearmed):
+def test_an_alert_is_rearmed_at_its_down_level(up, down, rearmed):
     """QT-12: the given one if it is below up, else half of up."""
     bench = queue_of(up + 1, alert_count_up=up, **{} if down is None else {"alert_count_down": down})
     bench.take("q", up + 1)

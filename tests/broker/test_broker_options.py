@@ -103,7 +103,7 @@ BOOL = ". Valid choices are 'on|off', 'yes|no', '1|0' and 'true|false'"
         ("queue-purge-interval", "1.0005", ": this model of the broker counts whole milliseconds here"),
     ],
 )
-def test_bad_values(option, value, reason):
+def test_an_invalid_option_value_is_refused_in_the_brokers_words(option, value, reason):
     """Refused; on the command line the option is named with its dashes, elsewhere without."""
     assert refusal(f"--{option}", value) == CLI + INVALID.format(value, f"--{option}") + reason
     variable = "QPID_" + option.upper().replace("-", "_")
@@ -126,7 +126,7 @@ def test_bad_values(option, value, reason):
         ({"wake_up": "never"}, "wake_up: got 'never', allowed are 'faithful', 'eager'"),
     ],
 )
-def test_bad_keywords(keywords, text):
+def test_an_invalid_keyword_is_refused_with_what_is_allowed(keywords, text):
     assert words_of(StartupError, BrokerOptions, **keywords) == text
 
 

@@ -109,7 +109,7 @@ def test_an_execution_sync():
     assert reports(bench) == ["0-1", "0-3"]
 
 
-def test_a_flush():
+def test_a_flush_reports_what_is_complete_now():
     """CM-05 c: session.flush asks for what is complete now, holes and all."""
     bench = two_queues()
     bench.send("x", 2)

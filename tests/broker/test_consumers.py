@@ -61,7 +61,7 @@ def test_browsers_stand_in_nobodys_way():
         pytest.param("2", [0, 1, 2, 3, 4], id="CN-01 text is no number"),
     ],
 )
-def test_sync_frequency(frequency, numbers):
+def test_sync_frequency_numbers_the_brokers_own_commands(frequency, numbers):
     """CN-01, RF-05: the broker's execution.sync is a command, and takes a number."""
     bench = queue_of(5)
     session = bench.session("c")
@@ -277,7 +277,7 @@ def test_acquire_takes_a_command_number():
 # The end of a subscription, a session, a queue
 
 
-def test_close_requeues():
+def test_close_requeues_deliveries_at_their_old_places():
     """CN-17, RF-13, MG-16: last to first, flagged, at the old places; other things end with it."""
     bench = queue_of(3)
     bench.declare("other")
@@ -440,7 +440,7 @@ def test_what_a_trace_says_of_who_gets_nothing():
 # Exclusive queues
 
 
-def test_exclusive_queue():
+def test_an_exclusive_queue_refuses_other_sessions():
     """CN-23: queue.py test_declare_exclusive: 405 for everybody else's acquiring or administering."""
     bench = bench_with("q", by="owner", exclusive=True)
     attempts = [
@@ -472,7 +472,7 @@ def test_ownership_ends_with_the_session():
         bench.read("q", "c")
 
 
-def test_taking_ownership():
+def test_a_session_can_take_a_queue_without_acquiring_consumers():
     """CN-23: of an existing queue, if it has no acquiring consumer."""
     bench = bench_with("free")
     bench.read("free", "b", browse=True)

@@ -162,7 +162,7 @@ def test_names_that_are_fine(name, kind):
     assert bench.exchange_statistics(name).type == kind
 
 
-def test_declaring_again():
+def test_an_exchange_may_be_declared_again_with_its_type():
     """EX-03: the same type is fine, omitting type or alternate too; for a reserved one, if passive."""
     bench = Bench()
     bench.exchange("x", "fanout", alternate="amq.direct")
@@ -197,7 +197,7 @@ def test_an_alternate_nobody_uses_any_more():
 # Routing
 
 
-def test_default_exchange():
+def test_the_default_exchange_binds_each_queue_by_its_name():
     """EX-02: every queue is bound by its name on creation; management.py test_binding_count_on_queue."""
     bench = bench_with_queues("q")
     assert bench.stat("q").bindingCount == 1
@@ -499,7 +499,7 @@ def test_delivered_means_that_a_binding_matched():
     assert bench.broker.statistics().discardsNoRoute == 0
 
 
-def test_exchange_statistics():
+def test_exchange_statistics_count_received_routed_and_dropped():
     """EX-08, DQ-08: stats.py test_exchange_stats, number for number."""
     bench = bench_with_queues("q")
     bench.exchange("stats-test-exchange", "topic")
@@ -617,7 +617,7 @@ class TestBindingsOfADeletedExchange:
         bench.bind("q", "x")
         return bench
 
-    def test_at_once(self):
+    def test_bindings_go_at_once_without_a_last_sender(self):
         """RF-18: nobody's last transfer went to it: its bindings go with it."""
         bench = self.bench()
         bench.ctl.exchange_delete("x")
@@ -639,7 +639,7 @@ class TestBindingsOfADeletedExchange:
                 bench.send("", exchange="x")
         assert bench.stat("q").bindingCount == 1
 
-    def test_two_senders(self):
+    def test_bindings_last_until_each_of_two_senders_turns_away(self):
         """RF-18: each of them."""
         bench = self.bench()
         for by in ("p", "r"):

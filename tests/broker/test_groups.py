@@ -174,7 +174,7 @@ def test_deleting_a_grouped_queue():
     assert bench.broker.statistics().abandoned == 3
 
 
-def test_the_query():
+def test_the_query_lists_members_acquired_ones_included():
     """MG-24: msg_groups.py test_query: members include acquired ones; a timestamp only if there is one."""
     bench = grouped("A-0 B-1 C-2 A-3 B-4 C-5 A-6")
     c1, c2 = two_fetchers(bench)

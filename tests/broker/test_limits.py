@@ -187,7 +187,7 @@ class TestPriorityRing:
 
 
 class TestSelfDestruct:
-    def test_golden(self):
+    def test_a_full_queue_deletes_itself_and_its_messages_go_to_the_alternate(self):
         """LP-15: acquired messages go to the alternate, too; the message that did it is lost."""
         bench = bench_with("q", policy_type="self-destruct", max_count=3, alternate="amq.fanout", **NO_FLOW)
         bench.declare("other")

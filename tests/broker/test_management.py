@@ -10,7 +10,7 @@ from qflow.trace.replaying import Replay, record
 
 
 class TestPurge:
-    def test_count(self):
+    def test_a_purge_removes_the_given_number(self):
         """QT-22: management.py test_purge_queue: 20: 1 → 19, 9 → 10, 0 → 0."""
         bench = queue_of(20)
         purge = bench.broker.management.purge
@@ -20,7 +20,7 @@ class TestPurge:
         statistics = bench.stat("q")
         assert (statistics.discardsPurge, statistics.acquires, statistics.msgTotalDequeues) == (20, 20, 20)
 
-    def test_unknown(self):
+    def test_a_purge_of_an_unknown_queue_is_refused(self):
         """QT-22: 404; without a name 531."""
         bench = Bench()
         with refused(404, "Queue not found: q"):
@@ -55,7 +55,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize(("filter", "shown"), FILTERS)
-def test_bad_filters(filter, shown):
+def test_an_invalid_filter_removes_nothing(filter, shown):
     """RF-23, QT-22: status 7, with the filter's keys ascending; nothing is removed."""
     bench = queue_of(3, alternate="amq.fanout")
     bench.declare("other")
@@ -83,7 +83,7 @@ class TestReroute:
         bench.send("q", 20)
         return bench
 
-    def test_counts(self):
+    def test_a_reroute_moves_the_given_number_and_counts_it(self):
         """QT-23: 19/1, 10/9; unknown exchange status 4; the rest; reroutes and acquires are counted."""
         bench = self.bench()
         manage = bench.broker.management
@@ -98,7 +98,7 @@ class TestReroute:
         statistics = bench.stat("q")
         assert (statistics.reroutes, statistics.acquires, statistics.discardsPurge) == (20, 20, 0)
 
-    def test_onto_itself(self):
+    def test_a_reroute_onto_the_same_queue_keeps_all_messages(self):
         """QT-23, EX-10: twenty stay twenty."""
         bench = self.bench()
         bench.exchange("loop", "fanout")
@@ -126,7 +126,7 @@ class TestReroute:
 
 
 class TestMove:
-    def test_counts(self):
+    def test_a_move_takes_the_given_number_in_order(self):
         """QT-23: management.py test_move_queued_messages: 10, the rest, more than there are; order kept."""
         bench = queue_of(20)
         bench.declare("other")
@@ -139,7 +139,7 @@ class TestMove:
         assert (bench.labels("q"), bench.labels("other")) == (run(1, 20), "")
 
     @pytest.mark.parametrize(("source", "target"), [("no", "q"), ("q", "no")], ids=["QT-23 from", "QT-23 to"])
-    def test_unknown_queues(self, source, target):
+    def test_a_move_from_or_to_an_unknown_queue_is_refused(self, source, target):
         """QT-23, RF-23: status 4."""
         bench = queue_of(1)
         with management_refused(4, "InvalidParameter"):
@@ -174,7 +174,7 @@ class TestCreateAndDelete:
             bench.send("q")
         assert bench.stat("q").msgDepth == 4
 
-    def test_queue(self):
+    def test_a_queue_is_created_from_properties_and_deleted(self):
         """CF-07, CF-10: properties are declare arguments and a few more."""
         bench = Bench()
         manage = bench.broker.management
@@ -188,7 +188,7 @@ class TestCreateAndDelete:
         manage.delete("queue", "q")
         assert bench.labels("other") == "p-1"
 
-    def test_auto_delete(self):
+    def test_an_auto_delete_queue_goes_with_its_last_consumer(self):
         """CF-07, QT-08."""
         bench = Bench()
         bench.broker.management.create("queue", "q", {"auto-delete": True})
@@ -264,7 +264,7 @@ class TestCreateAndDelete:
     ]
 
     @pytest.mark.parametrize(("text", "act"), ERRORS)
-    def test_errors(self, text, act):
+    def test_a_refused_create_or_delete_changes_nothing(self, text, act):
         """CF-04, CF-07, CF-08, EX-03, QT-21, RF-23: status 7 with the text; nothing is made or deleted."""
         bench = queue_of(1)
         bench.declare("owned", by="owner", exclusive=True)
@@ -290,7 +290,7 @@ ABSENT = [
 
 
 @pytest.mark.parametrize(("status", "text", "act"), ABSENT)
-def test_status_codes(status, text, act):
+def test_each_missing_object_has_its_status_code(status, text, act):
     """CF-08, RF-23, MG-24: what comes back for what is not there."""
     with management_refused(status, text):
         act(Bench().broker.management)
@@ -299,7 +299,7 @@ def test_status_codes(status, text, act):
 # Statistics
 
 
-def test_queue_statistics():
+def test_queue_statistics_count_one_life_of_a_queue():
     """CF-09: every counter once, in one life of a queue."""
     bench = bench_with("q", max_count=10, alternate="amq.fanout")
     bench.declare("other")
@@ -341,7 +341,7 @@ def test_queue_statistics():
     assert {key: shown[key] for key in expected} == expected
 
 
-def test_broker_statistics():
+def test_broker_statistics_add_up_living_and_deleted_queues():
     """CF-10: totals over the queues there are, and those there were."""
     bench = Bench()
     for name in ("a", "b"):
@@ -371,7 +371,7 @@ def test_subscription_and_session_statistics():
     assert reader.unacked == 2
 
 
-def test_persistent_bytes():
+def test_bytes_of_durable_messages_are_counted_in_and_out():
     """CF-09: bytes of durable messages, in and out, and in the broker's totals."""
     bench = bench_with("q")
     for size, durable in ((50, True), (70, True), (90, False)):
@@ -383,7 +383,7 @@ def test_persistent_bytes():
     assert shown.byteTotalDequeues == 120
 
 
-def test_connection_statistics():
+def test_connection_statistics_count_messages_bytes_and_frames():
     """CF-10, management.py test_connection_stats: messages, their bytes and frames; refused ones, too."""
     bench = bench_with("q", max_count=3, flow_stop_count=0)
     bench.send("q", size=50)
@@ -423,7 +423,7 @@ def test_timestamps_by_management():
         manage.setTimestampConfig(1)
 
 
-def test_log_level():
+def test_the_log_level_is_kept_and_changes_no_state():
     """CF-11: kept and given back; it changes nothing, not even the state."""
     broker = Broker()
     manage, before = broker.management, broker.state_hash()
@@ -451,7 +451,7 @@ def test_closing_a_connection():
     broker.session("a", "x").queue_declare("q", exclusive=True)
 
 
-def test_exchange_arguments():
+def test_an_exchange_shows_its_sequence_and_ive_arguments():
     """EX-11: qpid-config shows --sequence and --ive by them."""
     broker = Broker()
     broker.management.create("exchange", "x", {"qpid.msg_sequence": 1, "qpid.ive": 1})

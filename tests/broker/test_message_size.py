@@ -27,7 +27,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize(("properties", "exchange", "size"), SIZES)
-def test_encoded_size(properties, exchange, size):
+def test_encoded_size_counts_content_and_each_property(properties, exchange, size):
     """DQ-05, DQ-06, DQ-07, DQ-08: header body and content, and what each property adds."""
     bench = bench_with("ab")
     transfer = bench.session("p").message_transfer(Message(**{**BARE, **properties}), exchange)

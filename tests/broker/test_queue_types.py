@@ -20,7 +20,7 @@ def send_values(bench: Bench, labels: str) -> None:
 
 
 class TestLastValue:
-    def test_simple(self):
+    def test_a_browser_sees_the_last_value_of_each_key(self):
         """QT-01: lvq.py test_simple: what a browser sees, and then sees again."""
         bench = last_values("a-1 b-1 a-2 a-3 c-1 c-2")
         browser = bench.read("q", "b", browse=True)
@@ -78,7 +78,7 @@ def priority_queue(sent: list[int], levels: int = 10) -> Bench:
 
 class TestPriorities:
     @pytest.mark.parametrize("levels", LEVELS, ids=[f"QT-04 {levels} levels" for levels in LEVELS])
-    def test_levels(self, levels):
+    def test_messages_come_out_by_priority_level(self, levels):
         """QT-04, QT-05: priorities 0 … 11, sent in a mixed order, come out by level."""
         sent = [5, 11, 0, 3, 8, 1, 9, 2, 10, 7, 4, 6, 5, 0, 11]
         bench = priority_queue(sent, levels)
@@ -159,7 +159,7 @@ class TestExpiry:
     @pytest.mark.parametrize(
         ("now", "expired"), [(500_000, False), (500_001, True)], ids=["QT-07 at", "QT-07 after"]
     )
-    def test_the_moment(self, now, expired):
+    def test_a_message_expires_after_its_expiration_not_at_it(self, now, expired):
         """QT-07: expiration strictly before now."""
         bench = bench_with("q")
         bench.send("q", ttl=500)
@@ -231,7 +231,7 @@ class TestAutoDelete:
     ]
 
     @pytest.mark.parametrize(("policy", "gone_with_message", "gone_empty"), POLICIES)
-    def test_lifetime_policies(self, policy, gone_with_message, gone_empty):
+    def test_lifetime_policies_imply_auto_delete(self, policy, gone_with_message, gone_empty):
         """RF-19, QT-08: they imply auto-delete."""
         for messages, gone in ((1, gone_with_message), (0, gone_empty)):
             bench = queue_of(messages, {"qpid.lifetime-policy": policy})
@@ -280,7 +280,7 @@ class TestAutoDelete:
         reader = bench.read("q")
         assert (bench.exists("q"), reader.session.error.code) == (False, 408)
 
-    def test_timeout(self):
+    def test_auto_delete_waits_for_its_timeout(self):
         """QT-08: extensions.py test_timed_autodelete: still there at once, gone afterwards."""
         bench = bench_with("q", by="owner", exclusive=True, auto_delete=True, auto_delete_timeout=3)
         bench.session("owner").close()
@@ -339,7 +339,7 @@ class TestAutoDelete:
 
 
 class TestDeleting:
-    def test_if_empty(self):
+    def test_delete_if_empty_refuses_a_queue_with_messages(self):
         """QT-21: queue.py test_delete_ifempty: 406; after consuming it works."""
         bench = queue_of(1)
         with refused(406):
@@ -348,7 +348,7 @@ class TestDeleting:
         bench.ctl.queue_delete("q", if_empty=True)
         assert not bench.exists("q")
 
-    def test_if_unused(self):
+    def test_delete_if_unused_refuses_a_queue_with_a_browser(self):
         """QT-21: queue.py test_delete_ifunused; browsers count."""
         bench = bench_with("q")
         browser = bench.read("q", "b", browse=True)
@@ -358,12 +358,12 @@ class TestDeleting:
         bench.ctl.queue_delete("q", if_unused=True)
         assert not bench.exists("q")
 
-    def test_unknown(self):
+    def test_deleting_an_unknown_queue_is_refused(self):
         """QT-21: 404."""
         with refused(404):
             Bench().ctl.queue_delete("q")
 
-    def test_abandoned(self):
+    def test_messages_on_a_deleted_queue_count_as_abandoned(self):
         """QT-24, DQ-08: stats.py: on delete abandoned + 2, acquired ones included."""
         bench = bench_with("enqueue_test")
         for body in (10, 20, 30, 40):
@@ -429,7 +429,7 @@ def test_a_position_is_never_used_again():
     assert [event.detail["position"] for event in bench.seen("enqueued")] == [1, 2, 3, 4, 5]
 
 
-def test_browse_only():
+def test_a_browse_only_queue_gives_each_receiver_all_messages():
     """QT-10: MessagingSessionTests testBrowseOnly: two receivers each get all ten."""
     bench = queue_of(10, {"qpid.browse-only": True})
     readers = [bench.read("q", name) for name in ("c1", "c2")]

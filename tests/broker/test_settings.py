@@ -41,7 +41,7 @@ GOLDEN = [
 
 @pytest.mark.parametrize("unit", ["count", "size"])
 @pytest.mark.parametrize(("maximum", "stop", "resume"), GOLDEN, ids=[f"FC-04 {row[0]}" for row in GOLDEN])
-def test_golden_defaults(unit, maximum, stop, resume):
+def test_default_thresholds_round_as_the_real_broker_does(unit, maximum, stop, resume):
     """FC-02.4, FC-02.5, FC-04: stop rounds half up, resume truncates, in doubles; resume 0 becomes stop."""
     bench = Bench(default_queue_limit=0)
     bench.declare("q", {f"qpid.max_{unit}": maximum})
@@ -163,7 +163,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("short", "text"), REFUSED)
-def test_thresholds_refused(short, text):
+def test_impossible_thresholds_are_refused_and_nothing_is_created(short, text):
     """FC-05, FC-06, FC-07: the broker's own words, and nothing is created."""
     assert_refused(text, **short)
 
@@ -192,7 +192,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in BAD.items() for value in values])
-def test_bad_values(key, value):
+def test_an_invalid_argument_value_is_refused(key, value):
     """CF-01, CF-03, CF-05, FC-11, LP-04, MG-01, QT-06, QT-15: 542, twice the same; nothing is left behind."""
     bench = Bench()
     for _ in range(2):
@@ -221,7 +221,7 @@ FINE = {
 
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in FINE.items() for value in values])
-def test_good_values(key, value):
+def test_an_accepted_argument_is_kept_as_given(key, value):
     """CF-02, CF-03, IN-01, LP-04, MG-01, QT-04, QT-08, QT-19: accepted, and kept as they were given."""
     bench = bench_with("q", {key: value})
     assert bench.broker.queue("q").settings.arguments == {key: value}
@@ -362,7 +362,7 @@ class TestDeclaringAgain:
             bench.declare("q", max_count="x")
         assert bench.exists("q")
 
-    def test_passive(self):
+    def test_a_passive_declare_only_looks_for_the_queue(self):
         """CF-04: 404 if there is none; the arguments are not even converted if there is one."""
         bench = Bench()
         with refused(404, "Queue not found: q"):
@@ -371,7 +371,7 @@ class TestDeclaringAgain:
         bench.ctl.queue_declare("q", {"qpid.max_count": "x"}, passive=True)
         assert bench.exists("q")
 
-    def test_exclusive_conflict(self):
+    def test_a_queue_of_another_owner_is_refused(self):
         """CF-04, CN-23: 405 if somebody else owns it."""
         bench = bench_with("q", by="owner", exclusive=True)
         with refused(405):

@@ -217,7 +217,7 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize("change", DAMAGE)
-def test_damaged_snapshots(change):
+def test_a_damaged_snapshot_is_refused_with_its_reason(change):
     """One error, which says why; no half-made broker."""
     snapshot = json.loads(json.dumps(full_bench().broker.snapshot()))
     with pytest.raises(SnapshotError):

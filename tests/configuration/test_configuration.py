@@ -171,7 +171,7 @@ def test_properties_are_no_declare_arguments():
         (["q", "--argument", "auto-delete=maybe"], "invalid conversion: Cannot convert maybe to bool"),
     ],
 )
-def test_usage_errors(capsys, words, complaint):
+def test_usage_errors_of_qpid_config_options(capsys, words, complaint):
     """qpid-config options, a usage error; CF-06 for names that no client can give; the same in a lab."""
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
@@ -452,7 +452,7 @@ def test_the_explanation_is_the_engine(
         ("--max-queue-count=10 --argument qpid.alert_count=0", {}),
     ],
 )
-def test_alert_thresholds(options, expected):
+def test_alert_thresholds_follow_declared_limits(options, expected):
     """QT-11, QT-12, IN-10: only declared limits count; down is half unless a fitting one is given."""
     explanation = explained(options)
     assert {alert.name: alert.value for alert in explanation.alerts} == expected
@@ -533,7 +533,7 @@ def test_an_alternative_of_the_feature():
 # The command
 
 
-def test_the_command(capsys):
+def test_the_config_command_prints_thresholds_alerts_and_a_hint(capsys):
     """FC-26: arguments, address, line, thresholds, alerts, hint; status 0."""
     status, out, err = run(
         capsys, "orders", "--max-queue-count=1000", "--flow-stop-count=900", "--flow-resume-count=500"

@@ -177,7 +177,7 @@ def test_loops_that_never_end_are_refused():
         parse_script(loops)
 
 
-def test_the_commands(capsys, tmp_path):
+def test_the_config_script_command_prints_the_refused_lines(capsys, tmp_path):
     said = output_of(capsys, "config", "script", SETUPS / "bank.sh", status=1)
     assert "refused: line 36: qpid-config bind paymants" in said and "rates.eur" in said
     said = output_of(capsys, "config", "add", "exchange", "topic", "news", "--durable")

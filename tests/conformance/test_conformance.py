@@ -126,7 +126,7 @@ PREFIXES = (
 
 
 @pytest.mark.parametrize("start", STARTS, ids=[" ".join(start["options"]) or "none" for start in STARTS])
-def test_start_options(start):
+def test_start_options_are_taken_or_refused_as_by_the_real_broker(start):
     """FC-10, X-03, rules.md#broker-options: which options start a broker, and its words when they do not."""
     if start["starts"]:
         BrokerOptions.parse(start["options"])

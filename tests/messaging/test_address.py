@@ -70,7 +70,7 @@ def test_a_valid_address_is_read(text: str, name: str, subject: str | None, opti
         ),
     ],
 )
-def test_valid_options(text: str, options: object) -> None:
+def test_options_of_an_address_are_parsed(text: str, options: object) -> None:
     assert parse(f"name/subject; {text}") == ("name", "subject", options)
 
 
@@ -114,7 +114,7 @@ def test_unknown_characters_are_named(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "name/subject; {bad options", "\0x0\0x1\0x2\0x3"])
-def test_malformed_address(bench: Bench, text: str | None) -> None:
+def test_a_malformed_address_is_refused_and_the_session_lives_on(bench: Bench, text: str | None) -> None:
     """CF-14: a sender and a receiver refuse it; the session lives on."""
     for make in (bench.session.sender, bench.session.receiver):
         with pytest.raises(MalformedAddress):

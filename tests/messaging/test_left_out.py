@@ -74,7 +74,7 @@ def test_a_cluster_is_refused() -> None:
         read_options(["--cluster-name=x"])
 
 
-def test_persistence(bench: Bench) -> None:
+def test_durable_queues_and_messages_are_counted_without_a_store(bench: Bench) -> None:
     """CM-12, CF-09: durable queues and messages are taken, and counted."""
     durable = "{create: always, node: {durable: True}}"
     bench.sender(f"q; {durable}").send(Message("x", durable=True))

@@ -15,7 +15,7 @@ from qflow.messaging import MalformedAddress, Message, MessagingError, NotFound,
 
 
 @pytest.mark.parametrize("policy", ["always", "sender", "receiver", "never"])
-def test_create_policy(policy: str) -> None:
+def test_a_node_is_created_by_the_side_that_its_address_names(policy: str) -> None:
     """CF-14: a node is made by the side that is to make it, and else not found."""
     for role in ("sender", "receiver"):
         bench = Bench()
@@ -33,7 +33,9 @@ def test_create_policy(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["always", "sender", "receiver", "never"])
 @pytest.mark.parametrize(("kind", "name"), [("queue", "queue"), ("topic", "exchange")])
-def test_delete_policy(policy: str, kind: str, name: str) -> None:
+def test_a_node_is_deleted_when_the_side_that_its_address_names_closes(
+    policy: str, kind: str, name: str
+) -> None:
     """CF-14: a node is deleted when the side that is to delete it closes."""
     for role in ("sender", "receiver"):
         bench = Bench()
@@ -47,7 +49,7 @@ def test_delete_policy(policy: str, kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_not_found(bench: Bench, role: str) -> None:
+def test_a_missing_node_is_named_and_the_session_lives_on(bench: Bench, role: str) -> None:
     """CF-14, CF-15: NotFound names what is missing, as the address says it is; the session lives on."""
     make = getattr(bench.session, role)
     for target, text in (
@@ -64,7 +66,7 @@ def test_not_found(bench: Bench, role: str) -> None:
     bench.sender("q; {create: always}").send("x")
 
 
-def test_create_queue(bench: Bench) -> None:
+def test_a_queue_is_created_with_the_arguments_of_x_declare(bench: Bench) -> None:
     """CF-14: x-declare takes dashes and underscores; auto-delete ends the queue with its last reader."""
     declare = "{auto_delete: true, exclusive: False, arguments: {'qpid.max_count': 5}}"
     sender = bench.sender(
@@ -79,7 +81,7 @@ def test_create_queue(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("declare", "kind"), [("", "topic"), ("type: fanout", "fanout")])
-def test_create_exchange(bench: Bench, declare: str, kind: str) -> None:
+def test_a_topic_is_created_as_a_topic_exchange_by_default(bench: Bench, declare: str, kind: str) -> None:
     """CF-14: a topic is a topic exchange unless said otherwise."""
     bench.sender(f"x; {{create: always, node: {{type: topic, x-declare: {{{declare}}}}}}}").send("ping")
     assert bench.object("exchange", "x").type == kind
@@ -162,7 +164,7 @@ def test_node_bindings_without_a_type_are_a_queues(bench: Bench) -> None:
     assert raised.value.code == 542
 
 
-def test_link_bindings(bench: Bench) -> None:
+def test_x_bindings_of_a_link_are_made_by_either_side(bench: Bench) -> None:
     """CF-14: made by a sender for a queue, and by a receiver of a queue."""
     bench.sender("q; {create: always, delete: always}")
     messages = [Message(subject, subject=subject) for subject in "ab"]
@@ -191,7 +193,7 @@ def test_the_queue_of_a_subscription(bench: Bench) -> None:
     assert (texts(one), texts(two)) == ("0 2 4", "1 3 5")
 
 
-def test_selector(bench: Bench) -> None:
+def test_a_selector_in_an_address_filters_the_messages(bench: Bench) -> None:
     bench.send(address("q"), *(Message(f"{number}", properties={"n": number}) for number in range(5)))
     subscribe = '{arguments: {x-apache-selector: "n > 2"}}'
     assert texts(bench.receiver(f"q; {{link: {{x-subscribe: {subscribe}}}}}")) == "3 4"
@@ -200,7 +202,7 @@ def test_selector(bench: Bench) -> None:
 # Temporary names
 
 
-def test_temporary_queue(bench: Bench) -> None:
+def test_a_temporary_queue_lives_as_long_as_its_session(bench: Bench) -> None:
     """CF-14, RF-41: a # gets a UUID in front and stays; the queue goes with the session that made it."""
     session = bench.new_session()
     receiver, other = session.receiver("#"), session.receiver("#")
@@ -250,7 +252,7 @@ DECLARED = "{alternate-exchange: 'amq.fanout', auto-delete: True, arguments: {'q
         "x-declare: {arguments: {'qpid.max_count': 8}}",
     ],
 )
-def test_assert_queue(bench: Bench, node: str) -> None:
+def test_assert_compares_a_queues_type_only(bench: Bench, node: str) -> None:
     """CF-15: qpid-python compares the type, and nothing of what the node was declared with."""
     bench.sender(f"q; {{create: always, node: {{x-declare: {DECLARED}}}}}")
     options = f"assert: always, node: {{{node}}}" if node else "assert: always"
@@ -272,7 +274,7 @@ def test_assert_queue(bench: Bench, node: str) -> None:
         "type: topic, x-declare: {type: fanout, alternate-exchange: 'amq.topic', arguments: {'qpid.ive': 1}}",
     ],
 )
-def test_assert_exchange(bench: Bench, node: str) -> None:
+def test_assert_compares_no_argument_of_an_exchange(bench: Bench, node: str) -> None:
     """CF-15: nor is anything compared for an exchange; it routes and is declared as before."""
     declare = "{type: direct, alternate-exchange: 'amq.fanout', arguments: {'qpid.msg_sequence': 1}}"
     bench.sender(f"x; {{create: always, node: {{type: topic, x-declare: {declare}}}}}")
@@ -294,7 +296,7 @@ def ambiguous(bench: Bench) -> None:
     bench.broker.management.create("queue", "ambiguous")
 
 
-def test_node_disambiguation(bench: Bench) -> None:
+def test_a_name_of_queue_and_exchange_means_the_queue(bench: Bench) -> None:
     """CF-14: the type selects; without one it is the queue."""
     ambiguous(bench)
     topic = bench.receiver("ambiguous; {node: {type: topic}}")
@@ -305,7 +307,7 @@ def test_node_disambiguation(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("order", [("queue", "topic"), ("topic", "queue")])
-def test_ambiguous_create(bench: Bench, order: tuple[str, str]) -> None:
+def test_create_makes_the_node_of_the_given_type(bench: Bench, order: tuple[str, str]) -> None:
     """CF-14: creating one when the other is there makes the one that was asked for."""
     nodes = [f"ambiguous; {{create: receiver, node: {{type: {kind}}}}}" for kind in order]
     receivers = [bench.receiver(node) for node in nodes]
@@ -315,7 +317,7 @@ def test_ambiguous_create(bench: Bench, order: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(("kind", "left"), [("topic", "queue"), ("queue", "exchange")])
-def test_ambiguous_delete(bench: Bench, kind: str, left: str) -> None:
+def test_delete_removes_the_node_of_the_given_type(bench: Bench, kind: str, left: str) -> None:
     """CF-14: only the one that was named by type goes."""
     ambiguous(bench)
     bench.receiver(f"ambiguous; {{delete: receiver, node: {{type: {kind}}}}}").close()
@@ -360,7 +362,9 @@ def test_a_name_that_amqp_cannot_carry_is_an_error_of_its_link_alone(bench: Benc
         ({"qpid.paging": True}, 540, "not-implemented: qpid.paging"),
     ],
 )  # fmt: skip
-def test_refused_declare(bench: Bench, arguments: dict[str, object], code: int, text: str) -> None:
+def test_a_refused_declare_ends_the_session_and_not_the_connection(
+    bench: Bench, arguments: dict[str, object], code: int, text: str
+) -> None:
     """CF-05: nothing is created, the session is gone, the connection is not; a second try fares the same."""
     for make in (bench.new_session().sender, bench.new_session().receiver):
         with pytest.raises(SessionError) as raised:
@@ -384,7 +388,7 @@ def test_refused_declare(bench: Bench, arguments: dict[str, object], code: int, 
          "not-found: Queue not found"),
     ],
 )  # fmt: skip
-def test_refused_otherwise(
+def test_other_refusals_of_an_address(
     bench: Bench, source: str, kind: type[MessagingError], code: int, text: str
 ) -> None:
     """CN-02, CF-04: what an address asks for beside a queue's arguments."""

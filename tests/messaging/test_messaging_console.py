@@ -161,7 +161,7 @@ def test_packages_and_classes(bench: Bench) -> None:
 # Objects
 
 
-def test_references(bench: Bench) -> None:
+def test_objects_are_found_by_identity_and_reference(bench: Bench) -> None:
     """An object's identity, the object that one refers to, and objects by the identity they refer to."""
     bench.sender(address("q"))
     receiver = bench.receiver("q", capacity=1)
@@ -218,7 +218,7 @@ def test_the_console_has_a_session(bench: Bench) -> None:
     assert not broker.isConnected()
 
 
-def test_handles(bench: Bench) -> None:
+def test_handles_describe_their_broker_and_agent(bench: Bench) -> None:
     """What a handle of a broker and its agent say of themselves."""
     session = Session()
     broker = session.addBroker(f"guest/guest@{bench.url}", timeout=5, mechanisms="PLAIN")

@@ -22,7 +22,7 @@ def values(event: Message, kind: str) -> dict[str, object]:
     return event.content[0]["_values"]
 
 
-def test_alert(bench: Bench) -> None:
+def test_an_alert_is_one_event_up_and_one_down(bench: Bench) -> None:
     """QT-11 … QT-13, DQ-08: one event with the depths at that moment, and one on the way down."""
     up, down = (subscribe(bench, kind) for kind in (UP, DOWN))
     sender = bench.sender(address("ttq", {"qpid.alert_count": 5, "qpid.alert_count_down": 3}))

@@ -100,7 +100,9 @@ def test_create_and_delete(bench: Bench) -> None:
          "InvalidParameter: create: got ['colour'"),
     ],
 )  # fmt: skip
-def test_refusals(bench: Bench, method: str, arguments: dict[str, object], status: int, text: str) -> None:
+def test_each_status_reaches_message_and_console_alike(
+    bench: Bench, method: str, arguments: dict[str, object], status: int, text: str
+) -> None:
     """CF-08, FC-05: each status once, by message and on the console alike; all: broker/test_management.py."""
     bench.sender(address("q")).send("x")
     code, error = Tool(bench).call(method, arguments)
@@ -110,7 +112,7 @@ def test_refusals(bench: Bench, method: str, arguments: dict[str, object], statu
         assert (result.status, result.text[: len(text)], result.outArgs) == (status, text, {})
 
 
-def test_queries(bench: Bench) -> None:
+def test_objects_are_found_by_class_and_identity(bench: Bench) -> None:
     """CF-09: objects by class and by identity."""
     tool = Tool(bench)
     bench.sender(address("q", {"qpid.max_count": 5})).send("x")
@@ -124,7 +126,7 @@ def test_queries(bench: Bench) -> None:
     assert counts == {"queue": 2, "subscription": 2, "session": 2, "connection": 1}
 
 
-def test_console() -> None:
+def test_the_console_shows_values_of_the_last_update() -> None:
     """Objects by class and value; values as of the last update; LookupError when gone."""
     bench, other = Bench(), Bench()
     bench.sender(address("q"))

@@ -59,7 +59,7 @@ def echo(message: Message) -> Message:
     ],
     ids=repr,
 )
-def test_echo(message: Message) -> None:
+def test_a_message_arrives_whole_with_its_routing_key(message: Message) -> None:
     """All of a message arrives; the broker adds the routing key."""
     back = echo(message)
     assert (back.content, back.content_type) == (message.content, message.content_type)
@@ -112,7 +112,7 @@ def test_a_subject_of_bytes_is_the_routing_key(bench: Bench) -> None:
         ("name/subject; {node: {type: topic}}", "name/subject; {node: {type: topic}}"),
     ],
 )
-def test_reply_to(reply_to: str, arrives: str) -> None:
+def test_reply_to_arrives_as_the_real_client_sends_it(reply_to: str, arrives: str) -> None:
     assert echo(Message(reply_to=reply_to)).reply_to == arrives
 
 
@@ -203,7 +203,9 @@ def test_points_in_time() -> None:
     ],
     ids=repr,
 )
-def test_size(bench: Bench, queue: str, message: Message, size: int) -> None:
+def test_byte_depth_counts_26_and_queue_name_and_text(
+    bench: Bench, queue: str, message: Message, size: int
+) -> None:
     """DQ-07: 26 + len(queue) + len(text) for text; everything else is added to that."""
     bench.sender(address(queue)).send(message)
     assert bench.stat(queue).byteDepth == size

@@ -37,7 +37,7 @@ def test_establish_open_close(bench: Bench) -> None:
     assert (connection.opened(), connection.attached()) == (False, False)
 
 
-def test_connection_options() -> None:
+def test_connection_options_of_the_real_client_are_taken() -> None:
     """Those of the real client are taken, others refused."""
     connection = Connection(
         "guest@somewhere", reconnect=True, transport="tcp", protocol="amqp0-10", heartbeat=5
@@ -59,7 +59,7 @@ def test_urls_name_brokers() -> None:
     assert brokers.host(f"{here.url}-again") is brokers.host(here.url)
 
 
-def test_named_sessions(bench: Bench) -> None:
+def test_a_named_session_is_one_until_it_is_closed(bench: Bench) -> None:
     one = bench.connection.session("one")
     assert one is bench.connection.session("one")
     assert one is not bench.connection.session("two")
@@ -126,7 +126,7 @@ def test_send_to_a_closed_session(bench: Bench) -> None:
 # Receivers
 
 
-def test_fetch(bench: Bench) -> None:
+def test_fetch_raises_empty_after_its_timeout(bench: Bench) -> None:
     """CN-09: Empty at once, and after the time-out, in virtual time; then in order, whatever the time-out."""
     sender, receiver = bench.sender(Q), bench.receiver("q")
     with pytest.raises(messaging.Empty):
@@ -152,7 +152,9 @@ def test_fetch_from_closed(bench: Bench, closes: str) -> None:
 
 @pytest.mark.parametrize("threshold", [0.5, 1])
 @pytest.mark.parametrize("capacity", [5, 10, 100])
-def test_capacity(bench: Bench, capacity: int, threshold: float) -> None:
+def test_available_messages_stay_between_threshold_and_capacity(
+    bench: Bench, capacity: int, threshold: float
+) -> None:
     """CN-09: available stays between ⌈threshold · capacity⌉ and capacity while the queue has more."""
     sender, receiver = bench.sender(Q), bench.receiver("q")
     receiver.threshold = threshold
@@ -229,7 +231,7 @@ def test_fetch_waits_for_what_time_brings(bench: Bench) -> None:
 # Sessions
 
 
-def test_next_receiver(bench: Bench) -> None:
+def test_next_receiver_takes_receivers_in_the_order_of_messages(bench: Bench) -> None:
     """CN-19, CN-20: messages come to three receivers in turn; fetched in the order in which they came."""
     receivers = [bench.receiver(Q, capacity=UNLIMITED) for _ in range(3)]
     send(bench, 10)
@@ -243,7 +245,7 @@ def test_next_receiver(bench: Bench) -> None:
 
 @pytest.mark.parametrize("sync", [True, False])
 @pytest.mark.parametrize("ack_capacity", [None, 1, 5, UNLIMITED])
-def test_acknowledge(bench: Bench, ack_capacity: object, sync: bool) -> None:
+def test_unacknowledged_messages_return_on_close(bench: Bench, ack_capacity: object, sync: bool) -> None:
     """CN-13, CN-17: closed without acknowledging, all go back; acknowledged, they are gone."""
     sent = send(bench, 15)
     first = bench.consumer("q")
@@ -291,7 +293,7 @@ def test_each_message_is_settled_by_its_own_disposition(bench: Bench) -> None:
     assert bench.stat("q").msgDepth == 0
 
 
-def test_acknowledge_twice(bench: Bench) -> None:
+def test_a_message_is_acknowledged_only_once(bench: Bench) -> None:
     send(bench, 1)
     message = bench.receiver("q").fetch(0)
     bench.session.acknowledge(message)
@@ -401,7 +403,7 @@ def test_a_syntax_error_in_a_queue_filter_ends_the_connection(bench: Bench) -> N
 # The package
 
 
-def test_names() -> None:
+def test_the_package_exports_the_names_of_the_real_one() -> None:
     """``import *`` gives what the real import gives; tools find Message beside the connection's class."""
     names: dict[str, object] = {}
     exec("from qflow.messaging import *", names)

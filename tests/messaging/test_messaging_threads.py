@@ -460,7 +460,7 @@ def eager_switching() -> Iterator[None]:
 
 @pytest.mark.usefixtures("eager_switching", "slow_starts")
 @pytest.mark.parametrize("messages", [100, pytest.param(10_000, marks=pytest.mark.release)])
-def test_twenty_threads(messages: int) -> None:
+def test_twenty_threads_lose_no_message_and_keep_the_depth_bound(messages: int) -> None:
     """Each message arrives once, each producer's in order; depth stays within stop + Σ capacity (CAP-08)."""
     run = Run(messages)
     consumers = [Worker(lambda prefetch=n % 4: run.consume(prefetch)) for n in range(run.CONSUMERS)]

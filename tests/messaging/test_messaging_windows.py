@@ -101,7 +101,7 @@ def test_cpp_available_wraps() -> None:
     assert window.available() == 2**32 - 5
 
 
-def test_unknown_window() -> None:
+def test_an_unknown_window_is_refused() -> None:
     with pytest.raises(ValueError, match="got 'fast', allowed are 'ideal', 'qpid-python', 'qpid-cpp'"):
         make_window("fast", 5)
 
@@ -126,7 +126,7 @@ def test_cpp_alone_on_a_queue_that_stops_at_ten(bench: Bench, capacity: int, dep
     assert bench.stat("q").msgDepth == depth
 
 
-def test_unsettled_send(bench: Bench) -> None:
+def test_a_send_of_qpid_cpp_stays_unsettled_until_a_sync(bench: Bench) -> None:
     """CAP-04, CAP-05, CAP-07: qpid-cpp's sends are unsettled until a sync; its capacity is 50, not any."""
     sender = bench.send(address("q"), *"0123456789", window="qpid-cpp")
     assert sender.capacity == 50

@@ -82,7 +82,7 @@ class TestBuild:
         assert built.built.read_bytes() == first
         assert not list(built.built.parent.glob(".*"))
 
-    def test_no_noise(self, built):
+    def test_a_built_notebook_holds_no_noise_of_its_run(self, built):
         text = built.built.read_text()
         notebook = json.loads(text)
         assert set(notebook["metadata"]) == {"kernelspec", "language_info"}
@@ -149,7 +149,7 @@ class TestIds:
 
 
 class TestCheck:
-    def test_agreement(self, copy, capsys):
+    def test_an_unchanged_notebook_agrees_with_its_source(self, copy, capsys):
         assert check(copy, capsys) == (0, "")
 
     @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ class TestCheck:
             (TINY.replace("nbval-ignore-output", "other"), "cell 3 differs in its metadata"),
         ],
     )
-    def test_another_source(self, copy, capsys, source, said):
+    def test_a_changed_source_is_reported(self, copy, capsys, source, said):
         copy.source.write_text(source)
         status, complaint = check(copy, capsys)
         assert status == 1
@@ -184,7 +184,7 @@ class TestCheck:
             ('"name": "python"\n', '"name": "python",\n "version": "3"\n', "traces of a run by hand"),
         ],
     )
-    def test_another_notebook(self, copy, capsys, part, other, said):
+    def test_a_notebook_changed_by_hand_is_reported(self, copy, capsys, part, other, said):
         copy.built.write_text(copy.built.read_text().replace(part, other))
         assert said in check(copy, capsys)[1]
 

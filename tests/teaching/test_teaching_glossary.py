@@ -70,7 +70,7 @@ def test_terms_are_unique_have_a_meaning_and_cite_real_rules():
         assert term.kind in {"word", "setting", "option", "statistic"}
 
 
-def test_looking_up():
+def test_a_term_is_found_by_name_or_spelling():
     assert look_up("QPID.flow_stop_count").term == "stop in messages"
     assert "FC-15" in repr(look_up("held"))
     with pytest.raises(RefusalError, match="no 'xyzzy'"):
