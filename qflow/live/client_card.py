@@ -359,6 +359,9 @@ class ClientCard:
                 return "" if is_known else f"nothing moved for {settling.waited_locked:.0f} s; {longer}"
             if name == "never-locks" and settling.is_slow:
                 return f"nothing was settled within {given.timeout:g} s; {longer}"
+            if name == "never-locks" and self._is_partial(settling) and not settling.is_locked:
+                kept = f"{settling.unsettled:,} of {settling.fed:,} not settled within {settling.waited:.0f} s"
+                return f"not with window {given.window}, but {kept}; {longer}"
         return ""
 
     def _is_late(self, case: str) -> bool:
@@ -376,6 +379,10 @@ class ClientCard:
     def _is_settling_slow(self, settling: Settling) -> bool:
         is_settled = settling.batch or settling.is_presettled or settling.released or settling.rejected
         return not is_settled and settling.unsettled > 0 and settling.waited < _PATIENT
+
+    def _is_partial(self, settling: Settling) -> bool:
+        """Whether some messages stay unsettled though others are settled one at a time: on one link, say."""
+        return settling.batch == 1 and settling.unsettled > 0 and settling.waited >= self.given.timeout / 2
 
     # Words
 
@@ -432,7 +439,9 @@ class ClientCard:
         if run.is_presettled:
             return "none: it waits for no outcomes"
         if self.given.brake != SILENCE and self._is_one_by_one:
-            return f"1{' on each link' if run.links > 1 else ''}: it waits for each outcome"
+            # One that sends slowly looks the same: no outcome was withheld to tell them apart.
+            each = " on each link" if run.links > 1 else ""
+            return f"1{each}, as far as seen: no outcome is withheld from it"
         if self.given.brake != SILENCE:
             return "not seen: no outcome is withheld from it"
         links = f", on {run.links:,} links" if run.links > 1 else ""
@@ -452,6 +461,10 @@ class ClientCard:
             return f"more than {self.given.stop:,} on the queue, as each link has a credit of its own"
         return f"{run.before.depth:,} on the queue{past}"
 
+    def _of_total(self, count: int) -> str:
+        """Count messages out of all, unless the bench ended the run that was to tell how many these are."""
+        return f"{count:,} of {self.total:,}" if self.is_whole else f"{count:,}"
+
     def _describe_refused(self, run: ClientRun) -> str:
         """Count the refused transfers, where their number is the same each time."""
         word = "rejected" if run.before.rejected else "released"
@@ -468,7 +481,7 @@ class ClientCard:
         """Describe how a program ended by itself: status, messages sent if not all, last error."""
         after, sent = run.after, " before all were sent"
         if self._is_one_by_one or not (after.released or after.rejected):
-            sent = f" after {after.messages:,} of {self.total:,} messages"
+            sent = f" after {self._of_total(after.messages)} messages"
         return self._describe_status(run, verb, after, sent, " without a word")
 
     def _describe_status(self, run: ClientRun, verb: str, of: Figures, sent: str, silence: str) -> str:
@@ -486,7 +499,7 @@ class ClientCard:
         if not self.is_endless and run.before.messages >= self.total:
             return "had nothing left to send"
         if doubt:
-            so_far = "" if self.is_endless else f"{run.after.messages:,} of {self.total:,} so far, and "
+            so_far = "" if self.is_endless else f"{self._of_total(run.after.messages)} so far, and "
             return f"cannot tell: {so_far}{doubt}"
         if run.pause == LATE:
             end = "goes on" if self.goes_on else "does not send all"
@@ -518,7 +531,7 @@ class ClientCard:
         if self.is_endless and missing:
             return f"{seen}; goes on; cannot tell what is lost, as it has no end"
         if self._is_late(case) or (missing and run.status is None):
-            how_many = f"{run.after.arrived:,} of {self.total:,} there after {self.given.timeout:g} s"
+            how_many = f"{self._of_total(run.after.arrived)} there after {self.given.timeout:g} s"
             return f"{seen}; cannot tell: {how_many}, and it still sends"
         if self._is_below_limit(case):
             return f"{seen}; cannot tell: not at the limit after {self.given.timeout / 2:g} s"
@@ -557,7 +570,7 @@ class ClientCard:
         if run.pause == ENDED:
             return self._describe_end(run, "had ended before,")
         if run.status is not None:
-            sent = f", {run.before.messages:,} of {self.total:,} messages sent before"
+            sent = f", {self._of_total(run.before.messages)} messages sent before"
             return self._describe_status(run, "ends", run.before, sent, ", without a word")
         more = run.after.sent - run.before.sent
         if more:
@@ -600,6 +613,10 @@ class ClientCard:
             if settling.batch == 1:
                 slowly = f"yes, a message alone, within {settling.alone:.1f} s"
                 words = slowly if settling.alone else "yes, one at a time"
+                if settling.released:
+                    words += "; releases some"
+                if self._is_partial(settling):
+                    words += f"; {settling.unsettled:,} of {settling.fed:,} not settled{wait}"
             elif not end:
                 words += f"; fewer are not settled{wait}"
             if settling.is_starved:

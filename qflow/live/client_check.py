@@ -65,6 +65,8 @@ _LOOK = 0.02
 _ENDLESS = 20
 """A client that sends this multiple of the requested messages sends without end."""
 _MOST_FED, _ENOUGH = 400, 3
+_MANY = 200
+"""A client that has sent again as often, and nothing new meanwhile, sends again and again."""
 _MOST_LINKS = 1 << 16
 """A program that opens a link for each message is to be measured, too; the protocol allows it."""
 _MOST_REASONS = 5
@@ -453,13 +455,16 @@ class _Watch:
                 return ENDED
             if unchanged * _LOOK >= self.bench.quiet and self.has_begun and (is_done is None or is_done()):
                 return STILL
-            # No message is new on the wire or on the queue, and yet it sends.
-            if self.figures.sent > sent and stuck * _LOOK >= 2 * self.bench.quiet:
+            # No message is new on the wire or on the queue, and yet it sends.  Where nothing comes after this
+            # a few times are no proof: a program may try four times, and then end.
+            again = self.figures.sent - sent if stuck * _LOOK >= 2 * self.bench.quiet else 0
+            if again > (0 if is_done is None else _MANY):
                 return RESENDS
             # A slow start takes nothing from the time of the first part.
             share = 0.5 if is_done is None and self._connected else 0.0
             if self.deadline - monotonic() <= share * self.given.timeout or self.is_too_much():
-                return STILL if self.has_begun and self.idle >= self.given.timeout / 2 else LATE
+                is_still = self.has_begun and self.idle >= self.given.timeout / 2
+                return STILL if is_still else RESENDS if again else LATE
 
     def _progress(self) -> tuple[int, int]:
         return self.figures.messages, self.figures.arrived

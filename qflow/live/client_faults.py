@@ -32,6 +32,7 @@ import socket
 import struct
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from shlex import quote
 from time import monotonic, sleep
@@ -73,6 +74,8 @@ class Ledger:
         back: Seconds from each strike until the program was back; None if it was not.
         status: The program's exit status; None if the bench ended it.
         waited: Seconds after which the bench ended it.
+        is_whole: Whether it had ended undisturbed; else nobody knows what it has to send, and only what it
+            sent with the fault is counted.
 
     >>> ledger = Ledger("cut", 300, 310, 0, 0, 10, 0, (100, 200), (0.1, 0.1), 0, "")
     >>> ledger.lost, str(ledger)
@@ -91,6 +94,7 @@ class Ledger:
     status: int | None
     output: str
     waited: float = 0.0
+    is_whole: bool = True
 
     @property
     def lost(self) -> int:
@@ -124,7 +128,8 @@ class Ledger:
         if self.out_of_order:
             parts.append(f"{self.out_of_order:,} out of order")
         times = [self._never if seconds is None else f"after {seconds:.1f} s" for seconds in self.back]
-        return f"{', '.join(parts)}; back {', '.join(times).replace(', after', ',')}"
+        open_end = "" if self.is_whole else f"; undisturbed it had not ended within {self.waited:g} s"
+        return f"{', '.join(parts)}; back {', '.join(times).replace(', after', ',')}{open_end}"
 
 
 def ledger_table(ledgers: Sequence[Ledger]) -> Table:
@@ -170,7 +175,7 @@ def check_faults(
     given = conditions or Conditions()
     # Without a run in which nothing goes wrong, a loss could not be told from a program that sends less.
     free = _run("free", command, given, (), None, traces)
-    expected = free.ledger.expect()
+    expected = free.ledger.expect(free.is_whole)
     if expected.total < len(FAULTS):
         raise RefusalError(
             f"the program sent {expected.total} messages to {given.queue!r} where nothing goes wrong, "
@@ -197,7 +202,9 @@ def _run(
 ) -> _FaultyServer:
     """Run the program beside a server with a fault, until it has ended, is done, or its time is over."""
     server = _FaultyServer(fault, strikes, given, expected, connections)
-    asked = given.messages if expected is None else expected.total
+    asked: float = given.messages if expected is None else expected.total
+    if expected is not None and not expected.is_whole:
+        asked = inf
     with Serving(server) as serving:
         with start_program(command, serving, given) as program:
             connected, is_over = 0.0, False
@@ -214,7 +221,7 @@ def _run(
                     connected = monotonic()
                 # The last words of a program that has ended may still be in its socket.
                 is_over = (program.status is not None and not has_peers) or (is_told and is_still)
-            server.status, server.output = program.status, program.output()
+            server.status, server.output, server.is_whole = program.status, program.output(), is_over
         if traces is not None:
             from qflow.trace.files import write_trace
 
@@ -228,12 +235,13 @@ def _account(server: _FaultyServer, given: Conditions) -> Ledger:
     ledger, expected = server.ledger, server.ledger.expected
     assert expected is not None
     back = [strike.back and round(strike.back - strike.time, 3) for strike in server.struck]
+    total = expected.total if expected.is_whole else ledger.messages
     return Ledger(
         server.fault,
-        expected.total,
+        total,
         ledger.stored,
-        max(0, expected.total - ledger.arrived),
-        max(0, expected.total - ledger.messages),
+        max(0, total - ledger.arrived),
+        max(0, total - ledger.messages),
         ledger.repeated,
         ledger.count_disorder(),
         server.strikes[: len(server.struck)],
@@ -241,6 +249,7 @@ def _account(server: _FaultyServer, given: Conditions) -> Ledger:
         server.status,
         server.output,
         given.timeout,
+        expected.is_whole,
     )
 
 
@@ -303,6 +312,8 @@ class _FaultyServer(Server):
         # Connections of the undisturbed run at a time, and of this one.
         self.connections, self.most_connected = connections, 0
         self.status: int | None = None
+        # Whether the program had ended, or was done, before its time was over.
+        self.is_whole = False
         # The fault, and when its end comes.
         self._course: _Course | None = None
         self._lasts_until = 0.0
