@@ -360,7 +360,9 @@ class ClientCard:
             if name == "never-locks" and settling.is_slow:
                 return f"nothing was settled within {given.timeout:g} s; {longer}"
             if name == "never-locks" and self._is_partial(settling) and not settling.is_locked:
-                kept = f"{settling.unsettled:,} of {settling.fed:,} not settled within {settling.waited:.0f} s"
+                kept = (
+                    f"{settling.unsettled:,} of {settling.fed:,} not settled within {settling.waited:.0f} s"
+                )
                 return f"not with window {given.window}, but {kept}; {longer}"
         return ""
 
