@@ -287,8 +287,10 @@ class _ServedLedger(MessageLedger):
 
     def discharged(self, session: Any, is_committed: bool) -> None:
         """Note the end of a transaction, whose messages come onto the queue together."""
+        stored = self.stored
         super().discharged(session, is_committed)
-        if is_committed:
+        # A transaction without a message that was taken is no sign of life on the queue.
+        if self.stored > stored:
             self._server.note_stored(session.peer)
 
 

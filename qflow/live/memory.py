@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MESSAGE_OVERHEAD: Final = 1_536
 QUEUE_OVERHEAD: Final = 8 << 10
 """Bytes that a message on a queue and a queue weigh beside what they hold (measured, not compiled)."""
-MOST_UNFINISHED: Final = 96 << 20
+MOST_UNFINISHED: Final = 72 << 20
 """Bytes of unfinished messages of all clients together, if the whole memory is not less."""
 LEAST_UNFINISHED: Final = 64 << 10
 """A client with less of that is not closed."""

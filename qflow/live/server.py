@@ -9,9 +9,9 @@ them may use together (:mod:`qflow.live.memory`); what it does wrong closes its 
 protocol's words; what goes wrong in qflow closes the connection it went wrong for, and is counted in
 ``failures``.  A client that does not read gets no more messages than its socket can take.
 
-Turns are fair: when many sockets are ready each is read for less; each is written to once, and receivers are
-fed for a while only, and next those who have waited.  What one command costs is not divided: a selector that
-no message matches looks at its whole queue.
+Turns are fair: when many sockets are ready each is read for less, for a while only, and next those who have
+waited longest; each is written to once, and receivers are fed in the same way.  What one command costs is not
+divided: a selector that no message matches looks at its whole queue.
 
 All access to the broker is made by one thread at a time: the loop, or a thread that holds ``lock``.
 """
@@ -27,7 +27,7 @@ from contextlib import suppress
 from itertools import chain, count
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector, SelectSelector
 from threading import RLock
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Any
 from uuid import uuid4
 
@@ -67,9 +67,9 @@ _UNSENT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _MOST_UNSENT = 1 << 16
 # Clients ready at a time up to which each is read for a full turn, and the least bytes of a shorter one.
 _FEW, _LEAST_READ = 8, 1 << 12
-# Seconds for which the server feeds receivers before it reads again, and after which it counts its memory, if
-# it has not read as many bytes before.
-_FEEDING, _COUNTING, _MOST_UNCOUNTED = 0.05, 0.1, 8 << 20
+# Seconds for which the server reads, and then feeds receivers, before it does the other; and after which it
+# counts its memory, if it has not read as many bytes before.
+_READING, _FEEDING, _COUNTING, _MOST_UNCOUNTED = 0.05, 0.05, 0.1, 8 << 20
 
 
 SELECT_HOLDS = 512
@@ -191,7 +191,13 @@ class Server:
             else:
                 clients.append((key.data, mask))
         size = max(self.read_size * _FEW // max(len(clients), _FEW), min(self.read_size, _LEAST_READ))
+        # The selector names sockets in any order; who is not served now is named again, and is older then.
+        clients.sort(key=lambda client: client[0].received)
+        # In time of this thread: on a busy machine others use most of the clock's.
+        end = thread_time() + _READING
         for peer, mask in clients:
+            if thread_time() > end:
+                break
             self._serve(peer, mask, size)
         self._tick()
         self._count_memory()
@@ -263,6 +269,7 @@ class Server:
             return
         connected.setblocking(False)
         peer = Peer(self, address, connected)
+        peer.received = self.broker.now
         self._connected[peer] = None
         self.ticking[peer] = monotonic() + self.limits.handshake
         self._selector.register(connected, EVENT_READ, peer)
@@ -359,8 +366,8 @@ class Server:
         for peer in dirty:
             if peer in self._connected:
                 self._write(peer)
-        end = monotonic() + _FEEDING
-        while self._hungry and monotonic() < end:
+        end = thread_time() + _FEEDING
+        while self._hungry and thread_time() < end:
             peer = next(iter(self._hungry))
             del self._hungry[peer]
             if peer in self._connected and not peer.is_over:

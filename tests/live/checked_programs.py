@@ -192,6 +192,12 @@ class Windowed(MessagingHandler):
         event.connection.close()
 
 
+class Large(Windowed):
+    def send(self, number):
+        delivery = self.link.send(Message(body=body(number) + "x" * 70_000))
+        self.unsettled[delivery] = number
+
+
 class Later(MessagingHandler):
     def __init__(self, sender, number):
         super().__init__()
@@ -374,6 +380,124 @@ class Receives(MessagingHandler):
             self.settle(deliveries)
 
 
+def tries_four_times():
+    """Wait a second for each outcome, else send again on a new connection; give up the fourth time."""
+    connection = None
+    for number in range(COUNT):
+        for _ in range(4):
+            try:
+                if connection is None:
+                    connection, sender = blocking(timeout=1)
+                sender.send(Message(body=body(number)), timeout=1)
+                break
+            except Exception as error:
+                print(type(error).__name__, file=sys.stderr, flush=True)
+                connection = None
+                time.sleep(0.2)
+        else:
+            raise SystemExit(5)
+    connection.close()
+
+
+class Halts(Windowed):
+    """Work for four seconds on something else when half of the messages are sent."""
+
+    has_halted = False
+
+    def fill(self):
+        while not self.waiting and self.link.credit and len(self.unsettled) < self.window:
+            if self.number == COUNT // 2 and not self.has_halted:
+                self.has_halted, self.waiting = True, 1
+                self.container.schedule(4, self)
+            elif self.number < COUNT:
+                self.send(self.number)
+                self.number += 1
+            else:
+                break
+        if self.number >= COUNT and not self.unsettled:
+            self.connection.close()
+
+    def on_timer_task(self, event):
+        self.waiting = 0
+        self.fill()
+
+
+class Alike(MessagingHandler):
+    """One body for all messages, on three links of two sessions, each with a window of five."""
+
+    def __init__(self):
+        super().__init__()
+        self.number = self.settled = 0
+        self.open = {}
+
+    def on_start(self, event):
+        self.connection = event.container.connect(URL, reconnect=False)
+        first, second = self.connection.session(), self.connection.session()
+        for session in (first, second):
+            session.open()
+        for session, name in ((first, "a"), (second, "b"), (second, "c")):
+            link = session.sender(name)
+            link.target.address = QUEUE
+            link.open()
+            self.open[link] = 0
+
+    def on_sendable(self, event):
+        for link in self.open:
+            while link.credit and self.open[link] < 5 and self.number < COUNT:
+                link.send(Message(body="tick"))
+                self.open[link] += 1
+                self.number += 1
+        if self.settled == COUNT:
+            self.connection.close()
+
+    def on_settled(self, event):
+        self.open[event.link] -= 1
+        self.settled += 1
+        self.on_sendable(event)
+
+
+class Paced(MessagingHandler):
+    """One message each 20 ms, whatever became of the others."""
+
+    def __init__(self):
+        super().__init__()
+        self.number, self.link = 0, None
+
+    def on_start(self, event):
+        self.container = event.container
+        self.connection = event.container.connect(URL, reconnect=False)
+        self.link = event.container.create_sender(self.connection, QUEUE)
+        event.container.schedule(0.1, self)
+
+    def on_timer_task(self, event):
+        if self.link.credit and self.number < COUNT:
+            self.link.send(Message(body=body(self.number)))
+            self.number += 1
+        if self.number == COUNT and not self.link.unsettled:
+            self.connection.close()
+        else:
+            self.container.schedule(0.02, self)
+
+
+class ReleasesSome(Receives):
+    """Release each third delivery, and accept the others."""
+
+    seen = 0
+
+    def on_message(self, event):
+        self.seen += 1
+        event.delivery.update(Delivery.RELEASED if self.seen % 3 == 0 else Delivery.ACCEPTED)
+        event.delivery.settle()
+
+
+class HalfDead(Receives):
+    """Two links, of which one settles nothing."""
+
+    def on_message(self, event):
+        if event.link.name != "link 1":
+            super().on_message(event)
+
+
 def run(handler):
     return lambda: Container(handler()).run()
 
@@ -399,6 +523,11 @@ PROGRAMS = {
     "transactions": run(Transacted),
     "dies": run(lambda: Dies(20)),
     "raw": raw,
+    "tries four times": tries_four_times,
+    "halts": run(lambda: Halts(12)),
+    "alike": run(Alike),
+    "paced": run(Paced),
+    "large": run(lambda: Large(4, resends=True, pause=0.1)),
     "receives one by one": run(Receives),
     "receives slowly": run(lambda: Receives(pause=1.0)),
     "receives by time": run(lambda: Receives(prefetch=100, every=1.5)),
@@ -408,6 +537,8 @@ PROGRAMS = {
     "settles nothing": run(lambda: Receives(drops=True)),
     "receives and releases": run(lambda: Receives(releases=True)),
     "prefetch 1": run(lambda: Receives(prefetch=1)),
+    "receives and releases some": run(ReleasesSome),
+    "receives on one of two links": run(lambda: HalfDead(prefetch=4, links=2)),
 }
 
 if __name__ == "__main__":

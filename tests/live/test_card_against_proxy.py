@@ -43,7 +43,13 @@ def proxied(folder, name):
 
 def counts(folder):
     """Return the proxy's counts, run by run."""
-    return [Counted(json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
+    runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    are_alike = {one["body"] for one in runs[0]["transfers"]} == {repr("tick")} if runs else False
+    for run in runs if are_alike else ():
+        # This program sends nothing again, so each transfer is a message of its own.
+        for number, one in enumerate(run["transfers"]):
+            one["body"] = number
+    return [Counted(run) for run in runs]
 
 
 class Counted:
@@ -106,7 +112,8 @@ def compare_sender(card, runs, brake, is_transactional):
     if told.startswith("no") and "ends with status" not in told and "resends" not in told:
         assert len(stopped.bodies) == total
     if (window := number(r"^([\d,]+) without", words["its window"])) is not None:
-        assert window == stopped.open
+        # What is sent again on a new connection has lost the old one.
+        assert window == stopped.open - (stopped.sent - len(stopped.bodies))
     if words["its window"].startswith("none: it waits"):
         assert free.is_presettled
     if "waits for each commit" in words["its window"]:
@@ -163,6 +170,10 @@ def compare_receiver(card, runs):
         assert settling.is_browser or free.settled > settling.fed
         return
     assert free.delivered - free.settled == settling.unsettled
+    if (kept := number(r"([\d,]+) of [\d,]+ not settled", words["does it settle"])) is not None:
+        assert kept == free.delivered - free.settled
+    if "releases some" in words["does it settle"]:
+        assert free.settled > settling.fed
     if words["does it settle"].startswith("yes"):
         assert free.settled > 0
     if (batch := number(r"in batches of ([\d,]+)", words["does it settle"])) is not None:
