@@ -340,7 +340,7 @@ def reliability(pairs: Sequence[Pair]) -> Any:
     claims = (
         f"Intervals for {asked:.0f} of 100 cases hold {held:.0f} of 100 recorded values "
         f"(of {len(telling)} pairs of a queue and a measure).",
-        "On the diagonal intervals hold what they promise; above it they are wider than they need be, below "
+        "On the diagonal, intervals hold the promised share; above it they are wider than necessary, below "
         "it too narrow.",
     )
     title = "How often intervals hold what was recorded"
