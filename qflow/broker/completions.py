@@ -135,7 +135,7 @@ class RangeSet(Restorable):
                 run = _count_ones(bits >> zeros)
                 first, number = number + zeros, number + zeros + run
                 if ranges and ranges[-1][1] == first - 1:
-                    # A range that goes on from one block to the next.
+                    # A range that continues from one block to the next.
                     first = ranges.pop()[0]
                 ranges.append((first, number - 1))
                 bits >>= zeros + run

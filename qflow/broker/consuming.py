@@ -323,7 +323,7 @@ class DeliveryRecord(Dependent):
         self.message = message
         self.queue = queue
         self.tag = tag
-        # As it was at the delivery. The count of the message goes on changing with later deliveries.
+        # As it was at the delivery. The count of the message keeps changing with later deliveries.
         self.redelivered = message.delivery_count > 0
         # Whether the message belongs to the subscription; a browser's does not, unless it acquires it.
         self.is_acquired = is_acquired

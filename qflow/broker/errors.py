@@ -147,7 +147,7 @@ class InvalidConversion(InvalidArgumentException):
 class BrokerFailure(NotImplementedException):
     """540: a command that hangs or crashes the real broker, and is refused here."""
 
-    # Where the model goes on instead it warns.  Both are an event of a trace, broker_failure, and the page
+    # Where the model continues instead, it warns.  Both are an event of a trace, broker_failure, and the page
     # broker-failures.md lists all that is known.
 
     def __init__(self, text: str, how: str = "hang") -> None:

@@ -80,7 +80,7 @@ class Exchange(Router):
         # By key and queue's name: the other brokers for which it was bound.  They outlive the binding itself
         # while another queue keeps the key (RF-49), and so are not its own.
         self.origins: dict[str, dict[str, set[str]]] = {}
-        # Bindings that an exclusive one replaced: management goes on counting them (RF-39).
+        # Bindings that an exclusive one replaced: management keeps counting them (RF-39).
         self.replaced = 0
         self.alternate: Exchange | None = None
         self.references = 0

@@ -20,7 +20,7 @@ On AMQP 1.0 a client sends and receives over *links*, which it attaches to nodes
   another link holds, and that message is delivered twice (RF-51).
 
 A refused command ends at most its link, which the caller closes, with the words of :func:`condition_of`; its
-session goes on.  Client hooks (``on_outcome``, ``on_link_closed``, ``consuming.on_delivery``) are called in
+session continues.  Client hooks (``on_outcome``, ``on_link_closed``, ``consuming.on_delivery``) are called in
 the middle of a command, of any client, and so must not raise or give commands.
 """
 
@@ -273,7 +273,7 @@ class _LinkDeliveries(SemanticState):
             if record.is_acquired:
                 record.release(set_redelivered=True)
             else:
-                # Whoever holds it by now goes on holding it, and another link gets it as well (RF-51).
+                # Whoever holds it by now keeps holding it, and another link gets it as well (RF-51).
                 record.queue.release(record.message, set_redelivered=True)
         self.unacked_messages = len(self.records)
 

@@ -5,7 +5,7 @@ it: lines and continuations, comments, quotes, variables and functions of the sc
 words.  All else that a shell can do is left out; a note names such lines, and nothing is guessed.
 
 A step is tried on a broker in its turn, as the tool would call its management methods (CF-07).  The tool
-goes on after a refusal, and so does a script, unless it has ``set -e``.
+continues after a refusal, and so does a script, unless it has ``set -e``.
 """
 
 from __future__ import annotations

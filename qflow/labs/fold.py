@@ -694,7 +694,7 @@ class Fold:
         for queue in self._queues.values():
             for start in queue.stays.values():
                 row = self._stays[start : start + _STAY_WIDTH]
-                # The broker goes on holding them. Nobody will hear of these completions, and a picture that
+                # The broker keeps holding them. Nobody will hear of these completions, and a picture that
                 # counted them would show held completions beside a producer that has none.
                 is_held = row[_STAY_HELD_START] != NEVER and row[_STAY_HELD_END] == NEVER
                 if (

@@ -47,7 +47,7 @@ class Picture:
         frames: The frame of each step.
         claims: The picture's content, in sentences.
         lanes, samples: The data drawn beside the depth.
-        room: How far the time axis of a run that goes on reaches, in microseconds; 0 of a whole run.
+        room: How far the time axis of a growing run reaches, in microseconds; 0 of a whole run.
         messages: The most that a simulated run sent; 0 of one that was recorded or done by hand.
         drawing: Further values of another form of drawing, its ``form`` first; empty for tanks and gates.
 

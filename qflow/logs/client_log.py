@@ -16,7 +16,7 @@ real broker did, or later, or never.  Two rules keep the two together:
 - When a consumer settles a message that the engine has not delivered, its oldest delivery which the log has
   not shown leaves its window: the real consumer had another message in that place.
 
-A client whose log says that its session ended, and that goes on, has begun a new one: so does the player, at
+A client that continues after its log says that its session ended has begun a new one: so does the player, at
 the first transfer or delivery after that.
 
 The player never looks ahead: a stream has no "ahead", and a batch, a checkpoint and a whole file must give

@@ -399,7 +399,7 @@ class Columns:
             self.words.get(str(event), event),
             _name(self.value(row, "queue")),
             _name(self.value(row, "label")),
-            # A size that is no whole number goes on as it is: the check of the row refuses it, with the
+            # A size that is no whole number passes as it is: the check of the row refuses it, with the
             # file's own text.
             size if number is None or isinstance(number, Decimal) else number,
             _name(self.value(row, "group")),

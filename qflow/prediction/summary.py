@@ -21,7 +21,7 @@ makes such a prediction much better, because so little decides.  :func:`_why_nea
 Where a session ends in some replays and lives in others, one interval over both says little: a queue whose
 producer died early is empty half of the time.  So replays are split into **branches**, by the sessions that
 ended, and by when.  A session dies in a few instants only, those at which arrivals bring the queue near its
-limit, and its queue goes on as before until then: over the whole time a measure is nearly a straight line of
+limit, and until then its queue is as before: over the whole time a measure is nearly a straight line of
 the time of death.  That line is fitted to all replays in which the same sessions ended; their residuals, and
 the instant, give the interval of a branch, even of a rare one.
 

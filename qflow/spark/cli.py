@@ -150,7 +150,7 @@ def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="audit a folder of events that grows",
         description="Audit a folder of Parquet files with a lake's columns, as they come; or, with --source, "
-        "events of any columns. Killed at any moment, the same command goes on where it was.",
+        "events of any columns. Killed at any moment, the same command continues where it stopped.",
     )
     stream.add_argument("incoming", nargs="?", default="", metavar="DIR", help="where files appear")
     stream.add_argument("--source", metavar="NAME", help="a source of Spark's: kafka, parquet, json")

@@ -384,7 +384,7 @@ def report_day(
     report = report_on(rows.where(rows.day == day).select(*RESULTS), day)
     if day not in {of for of, _ in unfinished}:
         return report
-    words = "The audit has not ended: parts are missing; the command that makes it goes on where it was."
+    words = "The audit has not ended: parts are missing; the command that makes it continues with them."
     return replace(report, claims=(words, *report.claims))
 
 

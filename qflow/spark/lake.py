@@ -58,7 +58,8 @@ def require_lake(table: GrowingTable) -> DataFrame:
         return frame
     runs = {digest for _, digest in table.done_runs()}
     if not runs:
-        raise RefusalError(f"{table.place}: parts are missing; the command that made it goes on where it was")
+        words = "parts are missing; the command that made it continues where it stopped"
+        raise RefusalError(f"{table.place}: {words}")
     # Quarantined rows lie beside those of the lake, and have no component.
     is_done = sf.substring_index("part", "-", 1).isin(sorted(runs))
     return frame.where(is_done & frame.component.isNotNull())

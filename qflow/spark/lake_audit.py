@@ -3,7 +3,7 @@
 A component is one task, and the largest decides how long all of them take.  It can be cut in two ways, with
 the result of the whole.  A *checkpoint* is the auditor's state at a row, recorded in one pass over the
 component; each piece then begins with the state that the row before it left (:func:`audit_from_checkpoint`).
-A *cut* needs no pass before: where every message sent has been accepted, a fresh engine goes on as the old
+A *cut* needs no pass before: where every message sent has been accepted, a fresh engine continues as the old
 one would. The log alone shows such places (:func:`rest_places`), so each piece begins with a fresh state.
 Whether that state was right shows afterwards (:func:`_follow`): what decides the future
 (:meth:`Auditor.rest_key`) has to be equal; what only counts (results, times ON) is added. Where it is not,

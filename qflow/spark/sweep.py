@@ -1,11 +1,11 @@
 """Sweep: each component of a fleet under other settings; and advice, which settings are safe.
 
-The workload behind a component's log is extracted (:mod:`qflow.prediction.extraction`), changed by a
-:class:`FleetSettings` (patterns of queue names, with what is changed for each) and simulated. A *what-if*
+The workload behind a component's log is estimated (:mod:`qflow.prediction.client_model`), changed by a
+:class:`FleetSettings` (patterns of queue names, with the changes to each) and simulated. A *what-if*
 is a sweep with one setting. Each pair of a part of the lake and a setting is a cell, a part of a table
-(:mod:`qflow.spark.tables`), so that a sweep that was killed goes on where it was. A measure that a demand
-decides which the log does not show is a bound, and its note says so. Advice
-(:mod:`qflow.design`) asks for each queue which thresholds cannot overflow.
+(:mod:`qflow.spark.tables`), so that a killed sweep continues where it stopped. A measure that depends on a
+demand which the log does not show is a bound, and its note says so. Advice
+(:mod:`qflow.design`) finds thresholds for each queue that cannot overflow.
 """
 
 from __future__ import annotations

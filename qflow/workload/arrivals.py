@@ -84,7 +84,7 @@ class Arrivals:
             chance = self._draw() ** self._skew
             self.group = f"g{min(self._groups, int(self._groups**chance))}"
         if self._is_short and fine:
-            # Time goes on only while a spell lasts; what falls on its end belongs to it.
+            # Time passes only while a spell lasts; what falls on its end belongs to it.
             fine = (fine - 1) // self._on * self._period + (fine - 1) % self._on + 1
         self.due = (fine + _FINE // 2) // _FINE
 

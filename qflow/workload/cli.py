@@ -104,7 +104,7 @@ def _simulate(workload: Workload) -> tuple[Run, bool]:
     shown = ProgressLine("running", ceil(workload.duration), unit="s")
 
     def report(time: int, count: int) -> None:
-        # A run goes on after its duration, until what was sent has been consumed.
+        # A run continues after its duration, until what was sent has been consumed.
         shown.remark = f", {count} events"
         shown(time // 1_000_000)
 

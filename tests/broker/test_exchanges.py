@@ -527,7 +527,7 @@ def test_routes_count_copies():
 
 
 def test_statistics_of_bindings_in_odd_cases():
-    """RF-39: fanout bindings have no key; an exchange goes on counting what an exclusive binding replaced."""
+    """RF-39: fanout bindings have no key; an exchange keeps counting what an exclusive binding replaced."""
     bench = bench_with_queues("a", "b")
     bench.bind("a", "amq.fanout", "k")
     (binding,) = bench.broker.exchanges.get("amq.fanout").binding_statistics()

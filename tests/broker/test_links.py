@@ -536,7 +536,7 @@ def test_a_connection_that_is_read_is_served_last():
 
 
 def test_sessions_that_have_ended_are_forgotten_and_states_come_back(bench):
-    """Clients of a server come and go; a restored broker goes on as if nothing had happened."""
+    """Clients of a server come and go; a restored broker continues as if nothing had happened."""
     bench.send(2)
     for number in range(20):
         bench.receiver(f"r{number}", credit=1).close()

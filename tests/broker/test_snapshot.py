@@ -1,4 +1,4 @@
-"""Snapshot, restore and state hash: a restored broker goes on as if nothing had happened."""
+"""Snapshot, restore and state hash: a restored broker continues as if nothing had happened."""
 
 import json
 import os
@@ -38,7 +38,7 @@ RECORDED = ["hand", "random-groups-flow", "random-tx", "random-exchanges", "rand
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_recordings_go_on_after_a_restore(root, name):
-    """Every so many steps the broker is written to JSON and read back; all goes on as recorded."""
+    """Every few steps the broker is written to JSON and read back; all continues as recorded."""
     path = root / "data" / "recordings" / "scenarios" / f"{name}.jsonl"
     exchanged = 0
     for scenario in list(load_scenarios(path))[::4]:

@@ -7,7 +7,7 @@ of :class:`ledger.Ledger`:
 * an illegal command raises TypeError or ValueError, changes nothing and shows nothing;
 * a command that the broker refuses ends its session and nothing else: as if the session had been closed;
 * no other exception comes out, and neither of these two out of a command that is legal;
-* a broker restored from a snapshot goes on like the one it was taken of, event by event;
+* a broker restored from a snapshot continues like the one it was taken of, event by event;
 * the same commands give a new broker the same state, whether anything observes it or not.
 """
 

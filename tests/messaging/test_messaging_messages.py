@@ -248,7 +248,7 @@ def circle() -> dict[str, object]:
     ],
 )  # fmt: skip
 def test_cannot_be_encoded(bench: Bench, attributes: dict[str, object], text: str) -> None:
-    """DQ-07: the call fails, nothing is sent, and everything else goes on."""
+    """DQ-07: the call fails, nothing is sent, and everything else continues."""
     sender = bench.sender(address("q"), capacity=1)
     with pytest.raises(EncodeError, match=text):
         sender.send(Message(**attributes))  # type: ignore[arg-type]

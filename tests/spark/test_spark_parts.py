@@ -60,7 +60,7 @@ def test_an_interrupted_fleet_goes_on_and_is_no_lake_before(spark, tmp_path, two
 
     with pytest.raises(KeyboardInterrupt):
         write_fleet(spark, 3, 900, tmp_path, stop_after_the_first)
-    with pytest.raises(RefusalError, match="parts are missing; the command that made it goes on"):
+    with pytest.raises(RefusalError, match="parts are missing; the command that made it continues"):
         read_lake(spark, tmp_path)
     with pytest.raises(RefusalError, match="a synthetic fleet needs a new folder, and this one holds other"):
         write_fleet(spark, 4, 900, tmp_path)
@@ -93,7 +93,7 @@ def test_a_run_that_was_killed_counts_for_nothing_until_it_is_repeated(spark, ma
     # A run writes its last part when all others are there.
     shutil.rmtree(next(lake.glob("day=*/part=*-done")))
     shutil.rmtree(next(lake.glob("day=*/part=*")))
-    with pytest.raises(RefusalError, match="parts are missing; the command that made it goes on"):
+    with pytest.raises(RefusalError, match="parts are missing; the command that made it continues"):
         read_lake(spark, lake)
     day = next(lake.glob("day=*")).name.removeprefix("day=")
     assert make_lake(spark, [log], lake, buckets=5, day=day).events == report.events

@@ -49,7 +49,7 @@ def timeline(trace):
 @quick
 @given(all_commands, st.data())
 def test_the_state_at_any_instant_is_that_of_the_uninterrupted_run(commands, data):
-    """However one gets there, and it goes on exactly as if nothing had happened, restored by either codec."""
+    """Reached in any way, and restored by either codec, the run continues as if nothing had happened."""
     recorded = fresh()
     trace = record(recorded)
     Cast(recorded).play(commands)
