@@ -115,7 +115,7 @@ qf.fanout_lab()
 # ## Is that true?
 #
 # Everything in this book comes from a model, checked step by step against a real Apache Qpid C++ broker in
-# hundreds of recorded scenarios. Here is one of them: what the real broker did, beside what the model does.
+# hundreds of recorded scenarios. Here is one of them: the real broker's behaviour, beside the model's.
 # If they differed anywhere, the table would say so.
 
 # %% id="real"

@@ -22,8 +22,8 @@ lab = qf.flow_lab()
 predictions.ask("on", "off", lab=lab)
 
 # %% [markdown] id="lab-text"
-# Now drag the **stop** line on the tank, or a number in this sentence; point at a word, and what it names
-# lights up. (A producer's **window** has a place for each message that it may send before it hears that the
+# Now drag the **stop** line on the tank, or a number in this sentence; point at a word, and its subject lights
+# up. (A producer's **window** has a place for each message that it may send before it hears that the
 # first is processed.)
 
 # %% id="lab-prose" jupyter={"source_hidden": true}
@@ -258,9 +258,9 @@ print("\nCapacity 1:", *qf.flow_run(capacity=1).claims, sep="\n- ")
 # ## What the real broker did
 #
 # So far you have seen a model. On 21 November 2026 the same set-up ran on a real Apache Qpid C++ broker:
-# stop 900, resume 500, one producer twice as fast as its consumer, for 30 seconds. The clients wrote down
-# what they sent, received and accepted, and when. Every 50 milliseconds or so the broker was asked for its
-# own statistics.
+# stop 900, resume 500, one producer twice as fast as its consumer, for 30 seconds. The clients logged each
+# message that they sent, received and accepted, with its time. About every 50 milliseconds the recorder asked
+# the broker for its own statistics.
 #
 # The next lab feeds the recorded sends and accepts to the engine at their recorded times, and **nothing
 # else**. When flow control turned ON and OFF is worked out by the engine. The broker's own answers are
@@ -301,7 +301,7 @@ predictions.compare(on=on, off=off, at_most=at_most)
 # - While it is ON, the queue **holds the completions** of the messages that arrive. The messages are on the
 #   queue and can be read. *(FC-15, CM-01)*
 # - A producer stops by itself, when its **capacity** of outstanding transfers is used up. Until then it
-#   goes on sending, above the stop threshold. *(CAP-01)*
+#   keeps sending, above the stop threshold. *(CAP-01)*
 # - When flow control turns OFF, **all** held completions are released at once. *(FC-17)*
 # - Without flow control, or with too little room above the stop threshold, the limit is enforced the hard
 #   way: the session ends with `506 resource-limit-exceeded`. *(LP-05, FC-24)*

@@ -104,8 +104,8 @@ assert (complete, len(old.completed)) == (4, 1)
 #
 # ### Complete, and reported as complete
 #
-# The broker does not send a completion for each transfer; that would double the traffic. It reports when it
-# is asked: by a flag on the transfer, by `session.flush`, or by `execution.sync`. *(CM-05)* The lab above has
+# The broker does not send a completion for each transfer; that would double the traffic. It reports on
+# request: by a flag on the transfer, by `session.flush`, or by `execution.sync`. *(CM-05)* The lab above has
 # a bar for each: *complete* grows by itself, *reported* only when you press one of the buttons.
 
 # %% id="told-check" jupyter={"source_hidden": true}
@@ -146,7 +146,7 @@ print("sync answered:", answered, " complete:", producer.completed)
 assert not answered
 
 # %% [markdown] id="hol-text"
-# This is **head-of-line blocking**: what goes to `idle` waits for what went to `busy`. The designers knew
+# This is **head-of-line blocking**: transfers to `idle` wait for earlier ones to `busy`. The designers knew
 # it. "This appears to be unavoidable given the 0.10 model", says the proposal of 2010, as its second known
 # issue. Chapter 8 measures what it costs, and shows the cure: one session for each destination.
 
@@ -296,7 +296,7 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 #   *(CAP-12)*
 # - A held completion is released when its message leaves the queue, or when the queue turns OFF.
 #   *(FC-17)*
-# - The broker reports what is complete when it is asked to. *(CM-05)*
+# - The broker reports completions on request. *(CM-05)*
 #
 # ## Where next
 #

@@ -219,8 +219,8 @@ display(lab.map(), lab)
 # ## The surprise: real clients often stop earlier
 #
 # Try the example with a freshly started C++ client, and you will see many numbers, but seldom 165. Real
-# clients do not know at every moment what is complete. They ask now and then, and count as outstanding
-# whatever they have not *heard* is complete. So their windows are partly filled with messages that completed
+# clients do not know at every moment which transfers are complete. They ask now and then, and count each as
+# outstanding until they *hear* of its completion. So windows are partly filled with messages that completed
 # long ago. *(CAP-02, CAP-07)*
 #
 # The engine has models of three windows: the ideal one of this chapter, that of the C++ client `qpid-cpp`,
@@ -276,7 +276,7 @@ qf.beside("cap-doc-165-at-100", depth="queues.q.depth", ON="queues.q.flow", turn
 
 # %% [markdown] id="clients-text"
 # And in time, with real clients: C1 and C2 start at 0, a consumer arrives after eight seconds. The engine was
-# given the recorded sends and accepts; the dotted line is what the real broker reported of itself.
+# given the recorded sends and accepts; the dotted line is the real broker's own report.
 
 # %% id="clients"
 clients = qf.recorded_picture("capacity-165")

@@ -36,7 +36,7 @@ predictions.ask("next", lab=qf.group_lab())
 # - keep related messages in order, although several consumers share the queue;
 # - say who owns a group, since when, and what ends it;
 # - predict what a consumer gets, and what it is refused;
-# - say what a message without a group belongs to.
+# - name the group of a message without the group header.
 
 # %% [markdown] id="naive-text"
 # ## The naive way: a queue keeps the order, so all is well

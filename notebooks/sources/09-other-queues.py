@@ -36,7 +36,7 @@ qf.policy_lab().play()
 # %% [markdown] id="naive-text"
 # ## The naive way: a full queue is a full queue
 #
-# It is, for the default policy, *reject*: the message is refused and its session ends. But there are four
+# The default policy is *reject*: the message is refused and its session ends. But there are four
 # other kinds, and no two behave alike. The lab puts the same 150 messages into each of them.
 
 # %% [markdown] id="naive-chart-text"

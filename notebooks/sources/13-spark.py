@@ -123,8 +123,8 @@ if spark:
 report
 
 # %% [markdown] id="yesterday-then"
-# Read it from the top. First comes what makes the page uncertain: rows that made no sense, spans of time of
-# which rows are missing, components that cannot be judged. Then the two logs, with the clock at which each
+# Read it from the top. First come the doubts about the page: rows that made no sense, spans of time with
+# missing rows, components that cannot be judged. Then the two logs, with the clock at which each
 # begins, and the queues that let producers wait. No row of the table says "ON", or "held": the engine has
 # worked that out.
 #
@@ -133,7 +133,7 @@ report
 # | step | what one worker does with one site's rows |
 # |---|---|
 # | *gather* | Spark brings the rows of a site together, in one exchange, sorted by time |
-# | *clean* | drops what is there twice, compares clocks, finds gaps, puts nonsense into a **quarantine** |
+# | *clean* | drops duplicates, compares clocks, finds gaps, puts nonsense into a **quarantine** |
 # | *split* | who touches what: the **components**; the events of each get numbers |
 # | *audit* | the engine over each component: what was ON, held, blocked and owned |
 #
@@ -315,8 +315,8 @@ if spark:
 # %% [markdown] id="picture-text"
 # ### What the broker said of itself
 #
-# Several times a second a real broker was asked which of its 27 queues was ON. This is its answer for the
-# whole recording, of which you have seen twenty seconds of five components.
+# Several times a second the recorder asked a real broker which of its 27 queues were ON. Here are its answers
+# for the whole recording; you have seen twenty seconds of five components.
 
 # %% id="picture" jupyter={"source_hidden": true}
 picture = None

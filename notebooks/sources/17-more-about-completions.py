@@ -79,7 +79,7 @@ assert diary.column("complete")[3:] == ["0-1", "0-2"] and still_held == ["m-3"]
 # **two** reasons to wait, the disk and the stopped queue, and a transfer completes when the last reason is
 # gone. A message that is not durable, or a broker without a store, does not wait for a disk at all.
 #
-# A client that waits for its sync tells the broker to hurry: a sync flushes what is still to be written, if
+# A client that waits for its sync tells the broker to hurry: a sync flushes pending writes, if
 # the store can do that.
 
 # %% id="store-sync"
@@ -164,7 +164,7 @@ assert (depth, unsettled, returns, sender.unsettled()) == (0, 9, "no", 0)
 # it includes everything that is complete. In a program with several threads the waiting call cannot know
 # that its answer is lost; here it warns after a second.
 #
-# The same in the lab of chapter 3, with four messages, of which the last one asks. Look at the two bars:
+# Here is the same in the lab of chapter 3, with four messages; only the last one asks. Look at the two bars:
 # *complete* is whole, *reported* has a hole that nothing closes. Then press `execution.sync`.
 
 # %% id="lost-lab" jupyter={"source_hidden": true}
@@ -203,7 +203,7 @@ predictions.compare(returns=returns, written=at_first)
 # - A durable transfer completes when it is **written** and no stopped queue holds it: **asynchronous
 #   enqueueing**. Its message is on the queue all the time. *(CM-12)*
 # - Transfers in a transaction are never held. *(CM-10)*
-# - The broker reports what it is asked to report: end a batch with `sync=True`. *(CM-05, CM-14)*
+# - The broker reports completions only on request: end a batch with `sync=True`. *(CM-05, CM-14)*
 #
 # ## Where next
 #
