@@ -22,7 +22,7 @@ lab = qf.flow_lab()
 predictions.ask("on", "off", lab=lab)
 
 # %% [markdown] id="lab-text"
-# Now drag the **stop** line on the tank, or a number in this sentence; point at a word, and its subject lights
+# Now drag the **stop** line on the tank, or a number in this sentence; point at a word, and its mark lights
 # up. (A producer's **window** has a place for each message that it may send before it hears that the
 # first is processed.)
 
