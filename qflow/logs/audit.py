@@ -41,7 +41,7 @@ _NEVER = 1 << 62
 
 
 class _On(NamedTuple):
-    """A queue that is ON: its start, the message that turned it ON, its depth and bytes then."""
+    """A queue that is ON: the start, the message that turned it ON, and the queue's depth and bytes then."""
 
     since: int
     message: str
@@ -50,7 +50,7 @@ class _On(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A transfer that a queue holds: its start, the queue's times ON, its bytes on the queue, its label."""
+    """A held transfer: the start, the queue's count of stops, the queue's bytes, and the label."""
 
     since: int
     stops: int
@@ -75,7 +75,7 @@ class _Blocked(NamedTuple):
 
 @dataclass(slots=True)
 class _Reports:
-    """The broker's reports of a queue beside the engine: how many, and the differences."""
+    """The broker's reports of a queue compared with the engine: their number, and the differences."""
 
     number: int = 0
     agreeing: int = 0
@@ -217,7 +217,7 @@ class Intervals:
     # The end
 
     def finish(self, time: int) -> None:
-        """Add the intervals that last to the end, without an end, and the counts."""
+        """Close the intervals that are still open, without an end, and add the counts."""
         for queue in sorted(self._flow):
             self._end_flow(queue, None)
         for session in sorted(self._held):
@@ -299,7 +299,7 @@ class Intervals:
         return not any(going_on) and not any(self._depth.values())
 
     def join(self, before: Intervals) -> None:
-        """Add the counts of the intervals before these, which began at rest."""
+        """Add an earlier piece's counts to these intervals, which began at rest."""
         self.number += before.number
         for counts, had in ((self._drops, before._drops), (self._differs, before._differs)):
             for queue, names in had.items():
@@ -324,7 +324,7 @@ class Intervals:
             self._flowStoppedCount[queue] = self._flowStoppedCount.get(queue, 0) + times
 
     def state(self) -> dict[str, Any]:
-        """Return the state as a plain value that JSON can hold; results must have been taken away."""
+        """Return the state as a JSON value; take the results first."""
         names = ("sender", "flow", "flowStoppedCount", "held", "groups", "blocked", "depth", "max_depth",
                  "max_bytes", "drops", "differs", "samples")  # fmt: skip
         state = {name: getattr(self, f"_{name}") for name in names}
@@ -393,7 +393,7 @@ class Auditor:
             self._continue(json.loads(state))
 
     def feed(self, rows: Iterable[LakeRow]) -> list[Result]:
-        """Take the next rows and return the results that are certain now."""
+        """Audit the next rows and return the results that are now certain."""
         with pause_collector():
             self._feed(rows)
         return self._take_results()
@@ -481,13 +481,13 @@ class Auditor:
             self.intervals.find(Finding(0, self._time, "no-begin"))
 
     def skip_to(self, seq: int, time: int) -> None:
-        """Begin with a later event, without those before: for pieces of a component."""
+        """Skip to a later event: the start of a piece of a component."""
         self.next_seq, self._time = seq, time
         if self.player is not None:
             self.player.pass_time(time)
 
     def cut_off(self) -> list[Result]:
-        """Return the results of a component whose end never came."""
+        """Return the results of a component without an end."""
         if self.is_finished:
             return []
         self.intervals.find(Finding(0, self._time, "cut-off", seen=self.next_seq - 1))
@@ -501,18 +501,18 @@ class Auditor:
     # Pieces
 
     def rest_key(self) -> str:
-        """Return the state that decides the rest of the audit, as text; empty if something is under way."""
+        """Return the state that determines the rest of the audit, as text; empty with something under way."""
         if self.player is None or self._checks is None or not self._is_whole:
             return ""
         is_at_rest = self._checks.is_at_rest() and self.intervals.is_at_rest()
         return self.player.rest_key() if is_at_rest else ""
 
     def counts(self) -> tuple[int, dict[str, int]]:
-        """Return the number of results up to now, and each queue's times ON."""
+        """Return the number of results until now, and each queue's count of stops."""
         return self.intervals.number, self.intervals.state()["flowStoppedCount"]
 
     def join(self, before: Auditor) -> bool:
-        """Add the audit before this one, which began at rest; return whether no message is in both."""
+        """Add an earlier piece's audit to this one, begun at rest; return whether no message is in both."""
         assert self._checks is not None and before._checks is not None
         if not self._checks.join(before._checks):
             return False
@@ -638,12 +638,12 @@ _TRIAL_ROWS = 20_000
 
 
 def is_about_clocks(findings: Iterable[Finding]) -> bool:
-    """Return whether findings are of a kind that a clock ahead of the others brings about."""
+    """Return whether findings are of a kind that a clock ahead of the others can cause."""
     return any(found.kind in _OF_CLOCKS for found in findings)
 
 
 def correct_clocks(clean: CleanLog, workload: Workload, most: int = _TRIAL_ROWS) -> CleanLog:
-    """Return a log with the clocks corrected that may be ahead, if that takes nine of ten findings away."""
+    """Return the log with suspect clocks corrected, if that removes nine of ten findings."""
     # A queue that is never empty and a clock that is ahead look the same: no message arrives at once.  But
     # only the clock makes the broker break its rules.
     # most: Rows of the log's beginning that are audited for that.

@@ -51,12 +51,12 @@ Ending = Literal["OFF", "broker stopped", "queue replaced", "not logged", "log e
 _SHOWN = 3
 """The number of dead sessions of one queue that get a sentence each."""
 
-SHOWS_FLOW = "--log-enable info+ --log-hires-timestamp yes"
+_SHOWS_FLOW = "--log-enable info+ --log-hires-timestamp yes"
 """The options of qpidd with which its log shows flow control."""
 
 
 class FlowSpell(NamedTuple):
-    """One time that a queue was ON.
+    """An interval in which a queue was ON.
 
     Fields:
         queue: Its name.
@@ -137,17 +137,17 @@ class LoggedQueue:
 
     @property
     def stops(self) -> int:
-        """How often it turned ON while the log was written."""
+        """The number of times that it turned ON while the log was written."""
         return sum(spell.stop is not None for spell in self.spells)
 
     @property
     def is_on(self) -> bool:
-        """Whether it was still ON when the log ended, or the broker stopped for good."""
+        """Whether it was still ON at the end of the log, or when the broker stopped for good."""
         return bool(self.spells) and self.spells[-1].ending == "log ends"
 
     @property
     def deaths(self) -> list[Overflow]:
-        """Those overflows that ended a session."""
+        """The overflows that ended a session."""
         return [overflow for overflow in self.overflows if overflow.session_died]
 
 
@@ -273,7 +273,7 @@ class BrokerLog(Tabular):
 
     @property
     def spells(self) -> list[FlowSpell]:
-        """All spells, in order of time."""
+        """All intervals ON, in order of time."""
         found = [spell for queue in self.queues.values() for spell in queue.spells]
         return sorted(found, key=lambda spell: (spell.begin_us, spell.queue))
 
@@ -298,7 +298,7 @@ class BrokerLog(Tabular):
         return self.on_us(queue) / self.observed_us if self.observed_us else 0.0
 
     def weigh_findings(self, findings: Iterable[Finding], start_us: int) -> list[Finding]:
-        """Return an audit's findings, without those about flow control that this log refutes.
+        """Return an audit's findings without those on flow control that this log refutes.
 
         An audit works out when a queue was ON from the thresholds of the workload; this log says when it was.
         Completions that were late while the queue was ON, or came while it was OFF, are no client's fault:
@@ -326,7 +326,7 @@ class BrokerLog(Tabular):
         return sorted(kept, key=lambda finding: finding.time)
 
     def _refutes(self, finding: Finding, start_us: int) -> str:
-        """Return the state in this log that refutes a finding, or ""."""
+        """Return the state in this log that refutes a finding, or an empty text."""
         # Times in whole seconds are cut off, so that a spell may have begun or ended up to a second later.
         slack = _HIRES_SLACK if self.is_hires else SECOND
         begin = end = finding.time + start_us
@@ -426,14 +426,14 @@ info+ --log-hires-timestamp yes; a running one takes levels by QMF's setLogLevel
         if self.shows_flow is False:
             said.append(
                 "This log does not show flow control: it has no line of level info. Start qpidd with "
-                f"{SHOWS_FLOW}; a running one takes levels by QMF's setLogLevel (CF-11)."
+                f"{_SHOWS_FLOW}; a running one takes levels by QMF's setLogLevel (CF-11)."
             )
         elif not self.spells:
             said.append(
                 "No queue turned ON."
                 if self.shows_flow
                 else f"No line says that a queue turned ON; whether this log would show one cannot be told. "
-                f"With {SHOWS_FLOW} it does."
+                f"With {_SHOWS_FLOW} it does."
             )
         for queue in self.queues.values():
             said += self._sentences_of(queue)
@@ -505,7 +505,7 @@ def _in_words(count: int | None, size: int | None) -> str:
 
 
 class _Stamp(NamedTuple):
-    """A time as a line has it: microseconds in local time, the offset of its zone if it says one."""
+    """A parsed time: microseconds in local time, and the UTC offset if the line names one."""
 
     local_us: int
     offset_us: int | None
@@ -530,7 +530,7 @@ _HOUR_US = 3600 * SECOND
 
 
 class _Clock:
-    """Reads the times of lines in the order of the log, and makes instants of them."""
+    """A parser of the lines' times, which turns them into instants."""
 
     def __init__(self, zone: tzinfo | None, year: int | None) -> None:
         self.zone, self.year = zone, year
@@ -541,7 +541,7 @@ class _Clock:
         self._fold = 0
 
     def stamp(self, head: bytes) -> _Stamp | None:
-        """Return the time in the text before a message, or None."""
+        """Return the time before a line's message, or None."""
         found = list(_OWN.finditer(head))
         if found:
             try:
@@ -642,7 +642,7 @@ _DAMAGE = (*DAMAGE, lzma.LZMAError, OSError)
 
 
 class _Head(NamedTuple):
-    """How a file begins."""
+    """The beginning of a file: its first lines."""
 
     begin_us: int
     path: Path
@@ -650,7 +650,7 @@ class _Head(NamedTuple):
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Open a file raw and unpacked; its first two bytes name the packer."""
+    """Open a file, unpacked if its first two bytes are a packer's."""
     with path.open("rb") as raw:
         unpack = _PACKED.get(raw.read(2))
         raw.seek(0)
@@ -658,7 +658,7 @@ def _open(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 def _read(file: IO[bytes], size: int) -> tuple[bytes, Exception | None]:
-    """Return the next bytes; of a packed file that is damaged those before the damage, and the error."""
+    """Return the next bytes; a damaged packed file gives the bytes before the damage, and the error."""
     parts, missing = list[bytes](), size
     while missing > 0:
         try:
@@ -681,7 +681,7 @@ def _head(path: Path) -> list[bytes]:
 
 
 def _blocks(path: Path, notes: list[str]) -> Iterator[tuple[bytes, int]]:
-    """Yield whole lines, some millions of bytes at a time, and how far into the file that is."""
+    """Yield blocks of whole lines, a few million bytes each, with the position in the file."""
     rest, error = b"", None
     with _open(path) as (raw, unpacked):
         while error is None:
@@ -793,7 +793,7 @@ class _LogReader:
                 break
 
     def _places(self, block: bytes) -> list[tuple[int, int]]:
-        """Return the offsets of the lines with one of the phrases, in order, each with its rule's number."""
+        """Return the offset of each line that holds a known phrase, in order, with the phrase's number."""
         found: dict[int, int] = {}
         # One search for each phrase, which runs in C: a debug log of 100 MB takes about a second.
         for kind, (phrase, *_) in enumerate(self._rules):
@@ -930,7 +930,7 @@ class _LogReader:
         self._stopped = time
 
     def finish(self, name: str) -> BrokerLog:
-        """Return the log; queues that are ON now are ON at its end."""
+        """Return the log; a queue that is still ON stays ON until the end."""
         begin = self._begin or 0
         # Lines after the shut-down, of tools that share the file, are no time of the broker's.
         self._observed += max(0, (self._stopped or self._end) - (self._since or begin))

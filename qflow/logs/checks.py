@@ -70,7 +70,7 @@ _KEEPING = ("accept", "acquire", "reject")
 
 
 class _LabelSet:
-    """Labels ``<producer>-<n>`` as ranges of numbers, so that a million of them in a row need no memory."""
+    """Labels ``<producer>-<n>`` stored as ranges of numbers: a million consecutive ones need no memory."""
 
     __slots__ = ("_ranges", "_odd")
 
@@ -106,7 +106,7 @@ class _LabelSet:
         return len(self._odd) + sum(map(len, self._ranges.values()))
 
     def join(self, other: _LabelSet) -> bool:
-        """Add another set's labels; return whether no label is in both."""
+        """Join with another set of labels; return whether no label is in both."""
         are_new = self._odd.keys().isdisjoint(other._odd)
         self._odd |= other._odd
         for name, ranges in other._ranges.items():
@@ -121,12 +121,12 @@ class _LabelSet:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a number is written as clients write it, so that no other label has the same one."""
+    """Return whether a number is in canonical form, so that only one label can have it."""
     return text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= _MOST_DIGITS
 
 
 class _QueueCourse:
-    """One queue as the engine ran it, and how far that may be from the real one's course."""
+    """The course of one queue in the engine, with its uncertainty against the real queue."""
 
     # What consumers may hold, the slack, may have been settled earlier or later than the engine thought.  The
     # queue was certainly ON from when it had been well above a stop level for a while, for as long as it did
@@ -162,7 +162,7 @@ class _QueueCourse:
             self.high_since = time
 
     def is_high(self, others: int) -> bool:
-        """Return whether the queue is well above a stop level, though others' messages may come later."""
+        """Return whether the queue is well above a stop level, even if other messages arrive later."""
         if self.levels is None:
             return False
         less = self.slack + others
@@ -193,14 +193,14 @@ class _QueueCourse:
 
 
 class _Hold(NamedTuple):
-    """How a queue was when it held a message: times that it had been low, and whether it was well above."""
+    """A queue's state when it held a message: its times below resume, and whether it was well above."""
 
     lows: int
     is_high: bool
 
 
 class _Holder(NamedTuple):
-    """The consumer that has a message, the message's group, and the consumer's settlements before."""
+    """The consumer that holds a message, the message's group, and the consumer's settlements until now."""
 
     client: str
     group: str
@@ -208,7 +208,7 @@ class _Holder(NamedTuple):
 
 
 class _Newest(NamedTuple):
-    """The delivered message that was sent last, by one producer to one consumer or in one group."""
+    """The latest sent among the delivered messages, from one producer to one consumer or in one group."""
 
     place: int
     label: str
@@ -228,7 +228,7 @@ class _At(NamedTuple):
 
 
 class _Pending(NamedTuple):
-    """A completion of a message that the engine holds, which is decided when its time is due."""
+    """A completion of a message that the engine still holds; it is judged at its due time."""
 
     due: int
     at: _At
@@ -238,7 +238,7 @@ class _Pending(NamedTuple):
 
 @dataclass(slots=True)
 class _LeftOut:
-    """A producer's first transfer on a session that the engine has ended; how many followed, for how long."""
+    """A producer's first transfer after the engine ended its session; the number and time of later ones."""
 
     at: _At
     number: int = 0
@@ -247,7 +247,7 @@ class _LeftOut:
 
 @dataclass(slots=True)
 class _Slow:
-    """Completions that did not come at once, by queue: those the engine held, and the others."""
+    """Completions of a queue that came late: those that the engine held, and the others."""
 
     # at: The first of the others; then their number and the longest time.
 
@@ -259,7 +259,7 @@ class _Slow:
 
 @dataclass(slots=True)
 class _Unfinished:
-    """A producer's incomplete transfers in order, those that later ones passed, and its last row's time."""
+    """A producer's incomplete transfers in order, those overtaken by later ones, and its last row's time."""
 
     outstanding: dict[str, None] = field(default_factory=dict)
     passed: dict[str, int] = field(default_factory=dict)
@@ -269,7 +269,7 @@ class _Unfinished:
 
 @dataclass(slots=True)
 class _Sent:
-    """A message under way: the number of queues it is open on, and those of them that hold it."""
+    """A message under way: the number of its queues that are open, and of those that hold it."""
 
     row: int
     time: int
@@ -296,7 +296,7 @@ class _Sent:
 
 
 class _Queue:
-    """What a log has shown of one queue: nested maps of names, so that they are plain values."""
+    """The log's view of one queue: nested maps of names, which are plain values."""
 
     __slots__ = ("is_known", "is_fifo", "is_grouped", "policy", "course", "gone", "windows", "evicts",
                  "holders", "returned", "newest", "owners", "pending", "waiting", "overtaken")  # fmt: skip
@@ -351,7 +351,7 @@ class _Queue:
         self.overtaken = {label: _At(*at) for label, at in self.overtaken.items()}
 
     def forget(self) -> None:
-        """Forget all messages, as after a gap nobody knows where they are; and when the queue is ON."""
+        """Forget all messages and the flow state, which are unknown after a gap."""
         self.holders, self.newest, self.owners, self.pending = {}, {}, {}, {}
         self.waiting, self.overtaken = {}, {}
         self.is_known, self.course.levels = False, None
@@ -429,7 +429,7 @@ class RuleChecks:
         self._find(Finding(at.row, at.time, kind, at.client, at.queue, at.label, **more))
 
     def _is_excused(self, label: str) -> bool:
-        """Return whether a missing row explains that a message's rows do not fit; it is judged no more."""
+        """Return whether a missing row explains a message's odd rows; the message is not judged again."""
         if label in self._unsure:
             return True
         if self._is_after_gap and label not in self._sent_labels:
@@ -445,7 +445,7 @@ class RuleChecks:
     # Who a row is of
 
     def is_known(self, row: LakeRow) -> bool:
-        """Return whether a row is an event of one of the workload's clients; if not, that is a finding."""
+        """Return whether a row is an event of one of the workload's clients; report it if not."""
         client, event, early = row.client, row.event, 0
         if event in OF_PRODUCERS:
             kind, is_known = "unknown producer", client in self._capacity
@@ -516,7 +516,7 @@ class RuleChecks:
             self._odd.pop(label, None)
 
     def _note_complete(self, label: str, sent: _Sent, time: int) -> int | None:
-        """Note that earlier transfers are passed; return since when this one is, if it is."""
+        """Mark earlier transfers as overtaken; return the time since which this one is, or None."""
         unfinished = self._unfinished[sent.client]
         unfinished.has_completed, unfinished.last = True, time
         outstanding = unfinished.outstanding
@@ -541,7 +541,7 @@ class RuleChecks:
             self._find_at(at, "withheld without cause", gap=at.time - free)
 
     def _note_slow(self, at: _At, sent: _Sent) -> None:
-        """Count a completion that did not come at once: did the engine hold it, too?"""
+        """Count a completion that came late, and whether the engine held it too."""
         is_held = bool(sent.holds) or sent.freed > sent.time
         for name in sent.queues:
             slow = self._slow[name]
@@ -589,7 +589,7 @@ class RuleChecks:
             unfinished.passed.pop(label, None)
 
     def due(self, time: int) -> None:
-        """Judge the completions that are due before an instant."""
+        """Judge the completions that are due before `time`."""
         while self.pending and self.pending[0].due < time:
             _, at, since, hold = heapq.heappop(self.pending)
             course = self._queues[at.queue].course
@@ -611,7 +611,7 @@ class RuleChecks:
         return self._gaps[0].begin if self._gaps else _NEVER
 
     def pass_gap(self) -> None:
-        """Report a gap, and forget all that was under way, as the log does not show its end."""
+        """Report a gap, and forget all messages under way, as the log does not show their end."""
         gap = self._gaps.pop(0)
         if self._is_reported:
             self._told(Finding(0, gap.begin, "rows missing", gap=gap.end - gap.begin, number=gap.rows))
@@ -666,7 +666,7 @@ class RuleChecks:
             self._order(row, state, sent)
 
     def _forget_stale(self, client: str, state: _Queue) -> bool:
-        """Forget a delivery that many later ones were settled before: its settlement is not in the log."""
+        """Forget a delivery after many later ones were settled: its settlement is missing from the log."""
         label, holder = next((label, one) for label, one in state.holders.items() if one.client == client)
         is_stale = self._settled[client] - holder.settled > _STALE * self._readers[client].prefetch
         if is_stale:
@@ -743,7 +743,7 @@ class RuleChecks:
                 self._find_at(at, "group owned by another", name=at.owner, gap=gap)
 
     def _error(self, row: LakeRow) -> None:
-        """Note the end of a session: its messages are released (MG-16), its transfers stay incomplete."""
+        """Process the end of a session: its messages are released (MG-16), its transfers stay incomplete."""
         client = row.client
         self._left_out.pop(client, None)
         if client in self._unfinished:
@@ -828,7 +828,7 @@ class RuleChecks:
             self._forget(forgotten)
 
     def _note_arrival(self, state: _Queue, label: str, sent: _Sent) -> None:
-        """Note that a message was delivered: those sent before it that were not are overtaken."""
+        """Record a delivery; undelivered messages that were sent earlier are overtaken."""
         groups = state.waiting.get(sent.client)
         labels = groups.get(sent.group) if groups is not None else None
         if groups is None or not labels or label not in labels:
@@ -847,7 +847,7 @@ class RuleChecks:
     # The end
 
     def finish(self, end: int, dead: Iterable[str]) -> None:
-        """Decide what only the end of the log decides."""
+        """Judge what the end of the log makes certain."""
         self.due(end + 10 * SECOND)
         for label in list(self._suspects):
             self._accuse(label, end + SECOND)
@@ -900,7 +900,7 @@ class RuleChecks:
     # State
 
     def state(self) -> dict[str, Any]:
-        """Return the state as a plain value that JSON can hold; take it between rows."""
+        """Return the state as a JSON value; take it between rows."""
         return {
             "place": self._place,
             "held": self._held,
@@ -919,11 +919,11 @@ class RuleChecks:
         }
 
     def is_at_rest(self) -> bool:
-        """Return whether no message is under way, and nothing waits to be decided."""
+        """Return whether no message is under way and no judgement is pending."""
         return not (self._sent or self._ahead or self.pending or self._suspects)
 
     def join(self, before: RuleChecks) -> bool:
-        """Add the messages of the checks before these, which began at rest; return whether all are new."""
+        """Add an earlier piece's checks to these, begun at rest; return whether no message is in both."""
         if before._off or before._is_after_gap:
             return False
         are_new = [self._queues[name].join(queue) for name, queue in before._queues.items()]

@@ -47,7 +47,7 @@ _MUCH = 0.05
 
 
 class _Sorter:
-    """Gives rows out in order of time, each once, as soon as none that is earlier can come.
+    """A buffer that yields rows in order of time, each as soon as no earlier row can come.
 
     >>> sorter = _Sorter(window=5)
     >>> late = [LogRow(time, "p", "block", "", "", 0, "") for time in (3, 1, 9, 9)]
@@ -80,7 +80,7 @@ class _Sorter:
         self._latest = 0
 
     def take(self, rows: Sequence[LogRow]) -> list[LogRow]:
-        """Take rows in the file's order; return those that are certain to be the next ones."""
+        """Take rows in the file's order; return those that are certain to come next."""
         if not rows:
             return []
         if self._offsets or self._shift:
@@ -101,12 +101,12 @@ class _Sorter:
         return self._arrange(waiting)
 
     def finish(self) -> list[LogRow]:
-        """Return the rows that still waited."""
+        """Return the remaining rows."""
         rows, self._waiting = self._waiting, []
         return self._arrange(rows)
 
     def _arrange(self, rows: list[LogRow]) -> list[LogRow]:
-        """Return rows in order of time with each instant in order of cause and effect."""
+        """Return rows sorted by time, and within one instant causes before effects."""
         instants = [place for place, (row, after) in enumerate(pairwise(rows)) if row.ts_us == after.ts_us]
         if not instants:
             return rows
@@ -179,7 +179,7 @@ def _by_cause(instant: Sequence[LogRow]) -> list[LogRow]:
 
 @dataclass
 class Order:
-    """How far the rows of a log are from order: in pass, for rows in the file's order."""
+    """The disorder of a log, measured in one pass over rows in the file's order."""
 
     rows: int = 0
     late: int = 0
@@ -227,7 +227,7 @@ _FEW_JUMPS = 20
 
 
 class _Window(NamedTuple):
-    """A span of time in which a row of a client must have been, which the log has not."""
+    """A span of time in which a client's row must have been, though the log lacks it."""
 
     begin: int
     end: int
@@ -241,7 +241,7 @@ _STOPPED = ("incomplete", "undelivered", "unsettled")
 
 
 class _Waiting:
-    """The messages of a client that wait for one step: to be complete, delivered or settled."""
+    """A client's messages that wait for one step: completion, delivery or settlement."""
 
     # Later messages pass one that lacks the step for good; one that takes it late is passed for a while.
 
@@ -254,13 +254,13 @@ class _Waiting:
         self._waiting: dict[str, int] = {}
 
     def begin(self, label: str, time: int) -> None:
-        """Note that a message now waits for its step."""
+        """Note that a message begins to wait for its step."""
         self.number += 1
         self._waiting[label] = time
         forget_oldest(self._waiting, MOST_UNDER_WAY)
 
     def end(self, label: str, time: int) -> int | None:
-        """Note that a message takes its step; return since when it waited, None if it did not."""
+        """Note that a message takes its step; return the start of its wait, or None."""
         begun = self._waiting.pop(label, None)
         if begun is None:
             passed = self.passed.pop(label, None)
@@ -281,7 +281,7 @@ class _Waiting:
         self.passed.clear()
 
     def windows(self, kind: str) -> list[_Window]:
-        """Return the windows in which steps are missing; none where it is usual that messages lack them."""
+        """Return the windows with missing steps; none if messages usually lack this step."""
         if len(self.passed) * _FEW_JUMPS > self.number:
             return []
         return [_Window(begin, end, label, kind) for label, (begin, end) in self.passed.items()]
@@ -289,7 +289,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Client:
-    """A client's rows so far: the start of the wait of the latest message to take each step."""
+    """A client's rows until now, with the instants at which the latest messages began to wait for each step."""
 
     number: int = 0
     prefix: str = ""
@@ -305,7 +305,7 @@ class _Client:
 
 
 class _GapFinder:
-    """Finds spans of a log from which rows are missing; takes the rows in order of time."""
+    """A search for time spans with missing rows; takes the rows in order of time."""
 
     # A completion or delivery of a message that no row sends, a settlement of a message that no row delivers,
     # and a number that a producer left out are each a window in which a row is missing.  So is the time from
@@ -398,7 +398,7 @@ class _GapFinder:
             self._shortest = self._silences[0][0]
 
     def doubt(self, quarantined: Collection[str], unknown: int) -> Doubt:
-        """Return the spans of missing rows and the messages they concern, beside the quarantined rows."""
+        """Return the time spans with missing rows and the affected messages, beside the quarantined rows."""
         first = self._first or 0
         windows = [window for window in self._all_windows() if window.label not in quarantined]
         found, windows = self._find_gaps(windows[:_MOST_WINDOWS], unknown)
@@ -429,7 +429,7 @@ class _GapFinder:
         return Doubt(tuple(gaps), tuple(sorted(labels)), unknown)
 
     def _all_windows(self) -> list[_Window]:
-        """Return the windows of all clients, but for habits, which are no sign of a missing row."""
+        """Return the windows of all clients, except habitual ones, which indicate no missing row."""
         windows = [*self._windows, *self._ahead.values()]
         for client in self._clients.values():
             if len(client.jumps) * _FEW_JUMPS <= client.sent:
@@ -441,7 +441,7 @@ class _GapFinder:
     def _find_gaps(
         self, windows: list[_Window], unknown: int
     ) -> tuple[dict[tuple[int, int], list[_Window]], list[_Window]]:
-        """Return the silences that are gaps, each with the windows around it, and the windows left."""
+        """Return the silences that are gaps, each with the windows around it, and the remaining windows."""
         silences = sorted((begin, end) for _, begin, end in self._silences)
         longest = max(silences, key=_length, default=None)
         usual = sorted(map(_length, silences), reverse=True)[_FEW_RARE : _FEW_RARE + 1]
@@ -519,7 +519,7 @@ class Cleaning:
     doubt: Doubt = field(default_factory=Doubt)
 
     def sentences(self) -> list[str]:
-        """Return one sentence for each thing that a reader of the log has to know."""
+        """Return one sentence for each repair and each doubt."""
         said = []
         if self.late:
             rows = "1 row came late" if self.late == 1 else f"{self.late} rows came late"
@@ -555,14 +555,14 @@ def _in_ms(time: int) -> str:
 
 
 class _Taker(Protocol):
-    """Takes the rows of a log one by one, in order."""
+    """A receiver of a log's rows, one by one, in order."""
 
     def take(self, row: LogRow, /) -> None:
         """Take a row."""
 
 
 class CleanLog:
-    """A log that is read again and again, and each time gives clean rows."""
+    """A log that can be read many times, each time as clean rows."""
 
     # bits: Returns the rows as the files have them, from the first one on.
     # skew: How the clocks are set; a number of microseconds is tolerated, and no clock is set.
@@ -590,7 +590,7 @@ class CleanLog:
         self._duplicates = 0
 
     def look(self, make: Callable[[], T], tell: Callable[[int], None] | None = None) -> T:
-        """Look through the log; return what `make` returned and what then took each clean row."""
+        """Analyse the log; return the receiver from `make`, and the one that then took each clean row."""
         # tell: Gets the number of rows that were read, now and then.
         quarantine, unread, order = Quarantine(), list[str](), Order()
 
@@ -644,13 +644,13 @@ class CleanLog:
         return taker
 
     def with_clocks(self, offsets: Mapping[str, int]) -> CleanLog:
-        """Return the same log with further clocks corrected, looked through."""
+        """Return the log with further clocks corrected, and analysed again."""
         corrected = CleanLog(self._bits, {**self._offsets, **offsets}, has_order=self._has_order)
         corrected.look(Nobody)
         return corrected
 
     def _plan_order(self, order: Order) -> bool:
-        """Set the window of late rows and the start; return whether another look is needed."""
+        """Set the window of late rows and the start; return whether another pass is needed."""
         self.order = order
         if self._is_numbered:
             return self._renumbered is not None
@@ -674,7 +674,7 @@ class CleanLog:
 
     @property
     def start_us(self) -> int | None:
-        """Microseconds from 1970 to the time 0 of the clean rows; None if the log has no date."""
+        """The instant of the clean rows' time 0, in microseconds since 1970; None for a log without dates."""
         clock = self.recognised and self.recognised.clock
         return clock.start + self._shift if clock and clock.is_epoch else None
 
@@ -709,7 +709,7 @@ class CleanLog:
 
 
 def clean_rows(rows: Sequence[LogRow], skew: Skew = AUTO, *, has_order: bool = True) -> CleanLog:
-    """Return rows in memory as a clean log, looked through: of a whole log or of one component.
+    """Return rows in memory as a clean log, already analysed; of a whole log or one component.
 
     >>> late = [LogRow(time, "p", "transfer", "q", f"p-{time}", 1, "") for time in (1, 3, 2)]
     >>> clean = clean_rows(late)
@@ -723,7 +723,7 @@ def clean_rows(rows: Sequence[LogRow], skew: Skew = AUTO, *, has_order: bool = T
 
 
 class Nobody:
-    """Takes rows and keeps nothing."""
+    """A receiver that keeps nothing."""
 
     def take(self, row: LogRow, /) -> None:
         """Take a row."""

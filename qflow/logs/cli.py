@@ -154,7 +154,7 @@ _FAILURES = ("findings", "rows", "many-rows")
 
 
 def _failures_of(text: str) -> list[str]:
-    """Return the conditions of status 1 that ``--fail-on`` names; RefusalError for others."""
+    """Return the conditions that ``--fail-on`` names; RefusalError for unknown ones."""
     fails = [word.strip() for word in text.split(",") if word.strip()]
     for word in fails:
         if word not in _FAILURES:
@@ -176,7 +176,7 @@ def _weigh(namespace: argparse.Namespace, clean: CleanLog, audited: Audit) -> Au
 
 
 class _Seen(NamedTuple):
-    """A log that was looked through before it is played: its clean rows, and the guess of its workload."""
+    """A log before it is replayed: its clean rows, and the guess of its workload."""
 
     clean: CleanLog
     guess: Guess
@@ -262,7 +262,7 @@ def _workload(logs: list[str], path: str | Path | None, seen: _Seen) -> tuple[Wo
 
 
 def _find_workload(given: list[str]) -> tuple[list[str], str | Path | None]:
-    """Return the logs, and the workload file: a last one that holds a workload, or the one beside the log."""
+    """Return the logs and the workload file: a last argument that is one, or the one beside the log."""
     from qflow.logs.log_file import source_of
 
     if len(given) > 1 and given[-1].endswith(".json") and _is_workload(Path(given[-1])):
@@ -274,7 +274,7 @@ def _find_workload(given: list[str]) -> tuple[list[str], str | Path | None]:
 
 
 def _is_workload(path: Path) -> bool:
-    """Return whether a .json file is no log: it holds one object without a time."""
+    """Return whether a .json file is a workload: one object without a time."""
     try:
         held = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
@@ -286,7 +286,7 @@ def _is_workload(path: Path) -> bool:
 def _audit_log(
     namespace: argparse.Namespace, logs: list[str], seen: _Seen, workload: Workload
 ) -> tuple[CleanLog, Audit, int, dict[str, Any]]:
-    """Audit the log and write the trace; return also the log, the number of events, derived depths."""
+    """Audit the log and write the trace; return also the log, the number of events, the derived depths."""
     from qflow.logs.audit import correct_clocks, is_about_clocks
     from qflow.trace.files import write_trace
 
@@ -311,7 +311,7 @@ def _audit_log(
 
 
 class _Played(NamedTuple):
-    """A log's audit, and the engine's events: their number, their trace if asked for, and their meters."""
+    """A log's audit, and the engine's events: their number, their trace if requested, and their meters."""
 
     audited: Audit
     events: int
@@ -355,7 +355,7 @@ def _play(
 
 
 def _thresholds(clean: CleanLog, audited: Audit, workload: Workload) -> list[str]:
-    """Return the thresholds that the log shows, where those of the workload are disproved or unknown."""
+    """Return the thresholds that the log shows, if the workload's are disproved or unknown."""
     from qflow.logs.client_log import ClientLog
     from qflow.logs.inferred_thresholds import contradiction_of, infer_thresholds
     from qflow.logs.log_file import LogError

@@ -131,7 +131,7 @@ class ClientLog(Tabular):
         zone: str = "",
         skew: Skew = AUTO,
     ) -> tuple[ClientLog, Quarantine]:
-        """Read a log from anywhere: good rows are kept, bad ones quarantined with the reason.
+        """Read a log from any source: keep good rows, quarantine bad ones with the reason.
 
         Parameters:
             path, columns, separator, zone, skew: As :meth:`load` takes them.
@@ -227,7 +227,7 @@ _MOST_EARLY = 10_000
 
 @dataclass(slots=True)
 class _Holder:
-    """A delivery of the engine: its consumer, its number, and whether the log has shown it."""
+    """A delivery by the engine: its consumer, its number, and whether the log has shown it."""
 
     consumer: str
     number: int
@@ -235,7 +235,7 @@ class _Holder:
 
 
 class LogPlayer:
-    """Sends what recorded clients did to an engine, each command at its recorded time."""
+    """A player that sends the recorded clients' commands to an engine, each at its recorded time."""
 
     __slots__ = (
         "workload", "broker", "errors", "rows", "_stage", "_observer", "_addresses", "_senders", "_sessions",
@@ -354,7 +354,7 @@ class LogPlayer:
             broker.advance(until)
 
     def finish(self, end: int) -> None:
-        """Pass the time until the end of the log, and note which sessions the engine ended."""
+        """Pass the time until the end of the log, and note the sessions that the engine ended."""
         self.pass_time(end)
         for session in self.broker.sessions.values():
             if session.error is not None:
@@ -365,7 +365,7 @@ class LogPlayer:
             self.errors.setdefault(name, error)
 
     def dissolve(self) -> None:
-        """Let engine and clients know each other no more, so that nothing of them stays in memory."""
+        """Drop the references between engine and clients, so that memory is freed."""
         self._stage.dissolve()
         self.rows.clear()
 
@@ -380,7 +380,7 @@ class LogPlayer:
     # Consumers
 
     def _join_again(self, name: str) -> None:
-        """Subscribe again; earlier deliveries are the consumer's no longer (MG-16)."""
+        """Subscribe again; earlier deliveries no longer belong to the consumer (MG-16)."""
         del self._ended[name]
         self._owned[name].clear()
         for key in [key for key, holder in self._holders.items() if holder.consumer == name]:
@@ -469,7 +469,7 @@ class LogPlayer:
     # State
 
     def state(self) -> dict[str, Any]:
-        """Return the state as a plain value that JSON can hold; take it between rows."""
+        """Return the state as a JSON value; take it between rows."""
         return {
             "broker": self.broker.snapshot(),
             "errors": {name: error_text(error) for name, error in self.errors.items()},
@@ -484,7 +484,7 @@ class LogPlayer:
         }
 
     def rest_key(self) -> str:
-        """Return the state that decides the engine's future, as text; empty if a delivery is under way."""
+        """Return the state that determines the engine's future, as text; empty if a delivery is under way."""
         if self._holders or self._early or self._shown or any(self._owned.values()):
             return ""
         state = self.state()
@@ -514,12 +514,12 @@ class LogPlayer:
 
 
 def error_text(error: AmqpException) -> str:
-    """Return an exception as a log's ``error`` row has it."""
+    """Return an exception as the text of a log's ``error`` row."""
     return f"{error.code} {error.name}: {error.text}"
 
 
 def _error_of(text: str) -> AmqpException:
-    """Return the exception that the text of an ``error`` row means."""
+    """Return the exception that an ``error`` row's text names."""
     title, _, words = text.partition(": ")
     for kind in vars(errors).values():
         is_refusal = isinstance(kind, type) and issubclass(kind, AmqpException)
@@ -590,7 +590,7 @@ def _require_known(log: ClientLog, workload: Workload) -> None:
 
 
 class ClientSide:
-    """Takes a run's events one by one, and keeps the rows that its clients would log."""
+    """An observer that keeps the rows which a run's clients would log."""
 
     def __init__(self, producers: Iterable[Producer] = ()) -> None:
         self.rows: list[LogRow] = []

@@ -62,7 +62,7 @@ def routes_of(workload: Workload) -> set[tuple[str, str]]:
 
 
 def _shared_sessions(workload: Workload, pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Producers on one session share its fate and its window (CAP-09)."""
+    """Return each session's producers paired with all its queues: they share its window and fate (CAP-09)."""
     by_session: dict[str, set[str]] = {}
     for producer in workload.producers:
         if producer.session:
@@ -76,7 +76,7 @@ def _shared_sessions(workload: Workload, pairs: set[tuple[str, str]]) -> set[tup
 
 
 def components_of(touches: Iterable[_Touch]) -> dict[tuple[str, str, str], str]:
-    """Return the component of each client and each queue: connected parts of what touches what."""
+    """Return the component of each client and queue: the connected parts of the graph of their contacts."""
     import networkx
 
     graph = networkx.Graph()
@@ -92,7 +92,7 @@ def components_of(touches: Iterable[_Touch]) -> dict[tuple[str, str, str], str]:
 
 
 def parts_of(workload: Workload, components: Mapping[tuple[str, str, str], str]) -> dict[str, Workload]:
-    """Return the part of a workload that belongs to each component, which has its name."""
+    """Return the part of a workload that belongs to each component, by the component's name."""
     members: dict[str, dict[str, set[str]]] = {}
     for (_, role, member), component in components.items():
         members.setdefault(component, {"client": set(), "queue": set()})[role].add(member)
@@ -109,7 +109,7 @@ def parts_of(workload: Workload, components: Mapping[tuple[str, str, str], str])
 
 
 class Splitter:
-    """Splits a log by components and numbers the events of each, without gaps, from its begin to its end."""
+    """Splits a log by components, and numbers the events of each without gaps, from begin to end."""
 
     # What is shown: which clients the log itself has at which queues, besides what the workload says.
     def __init__(
@@ -137,12 +137,12 @@ class Splitter:
         self._next = dict.fromkeys(self._begins, 1)
 
     def begin(self) -> Iterator[tuple[str, LakeRow]]:
-        """Yield the begin of all components, once."""
+        """Yield the begin of each component, once."""
         begins, self._begins = self._begins, {}
         yield from begins.items()
 
     def place(self, row: LogRow) -> tuple[str, LakeRow] | None:
-        """Return a row with its component; None for a client or queue that the workload has not."""
+        """Return a row with its component; None for a client or queue outside the workload."""
         self._time = max(0, row.ts_us)
         component = self.component_of(row.client, row.event, row.queue)
         if component is None:
@@ -157,12 +157,12 @@ class Splitter:
         return self._components.get((self._source, role, member))
 
     def split(self, rows: Iterable[LogRow]) -> Iterator[tuple[str, LakeRow]]:
-        """Yield the rows that have a component, the begin of all components first."""
+        """Yield the rows that have a component, after the begin of each component."""
         yield from self.begin()
         yield from filter(None, map(self.place, rows))
 
     def end(self) -> Iterator[tuple[str, LakeRow]]:
-        """Yield the end of all components: the end of each is the end of the log."""
+        """Yield the end of each component, at the end of the log."""
         for name, seq in self._next.items():
             yield name, LakeRow.end(seq, self._time)
 
@@ -189,7 +189,7 @@ def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[Result]:
 
 
 def result_hash(results: Iterable[Sequence[object]]) -> str:
-    """Return a hash of results in any order: equal for equal results, however they came about."""
+    """Return a hash of results that does not depend on their order."""
     digest = hashlib.sha256()
     for line in sorted(json.dumps(list(row), separators=(",", ":")) for row in results):
         digest.update(line.encode() + b"\n")

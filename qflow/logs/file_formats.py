@@ -47,12 +47,12 @@ MOST_ROWS = 10_000
 """Rows that are read at once."""
 
 
-ChooseColumns = Callable[[Sequence[str]], Sequence[str] | None]
+_ChooseColumns = Callable[[Sequence[str]], Sequence[str] | None]
 """Returns the columns of JSON objects from the first one's keys; None where objects may differ in keys."""
 
 
 class BadRowError(Exception):
-    """A row that makes no sense: its column, empty for the whole row, and the reason."""
+    """A row that makes no sense: the column, empty for the whole row, and the reason."""
 
 
 @dataclass
@@ -99,7 +99,7 @@ def _is_part(path: Path, folder: Path) -> bool:
 
 
 @contextmanager
-def open_table(path: Path, choose_columns: ChooseColumns, separator: str = "") -> Iterator[RawTable]:
+def open_table(path: Path, choose_columns: _ChooseColumns, separator: str = "") -> Iterator[RawTable]:
     """Open one file as a table."""
     # separator: The character between the values of text; empty to see it in the header.
     # BadRowError: If it is a Parquet file that cannot be opened, or pyarrow is missing.
@@ -151,7 +151,7 @@ def _until_damage(rows: Iterator[Any], damage: list[str]) -> Iterator[Any]:
 
 
 def _rows_of_text(
-    text: io.TextIOWrapper, head: bytes, name: str, separator: str, choose_columns: ChooseColumns
+    text: io.TextIOWrapper, head: bytes, name: str, separator: str, choose_columns: _ChooseColumns
 ) -> Iterator[Sequence[object] | BadRowError]:
     # Nulls and marks are of UTF-16 and of no interest here.
     start = head.translate(None, _MARKS).lstrip()
@@ -167,7 +167,7 @@ def _rows_of_text(
 
 
 def _csv_rows(text: io.TextIOWrapper, separator: str) -> Iterator[Sequence[str] | BadRowError]:
-    """Yield the rows; an unreadable row gives up its first line, and its other lines are read again."""
+    """Yield the rows; an unreadable row loses its first line, and its other lines are read again."""
     # The lines of the row that is read, and those to be read before the file's next.
     taken: list[str] = []
     again: deque[str] = deque()
@@ -214,7 +214,7 @@ def _csv_rows(text: io.TextIOWrapper, separator: str) -> Iterator[Sequence[str] 
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether UTF-8 can hold a text."""
+    """Return whether UTF-8 can encode a text."""
     return text.isascii() or is_text(text, sys.maxsize)
 
 
@@ -249,7 +249,7 @@ def _array_items(text: io.TextIOWrapper) -> Iterator[Any]:
 
 
 def _json_rows(
-    given: Iterator[Any], choose_columns: ChooseColumns
+    given: Iterator[Any], choose_columns: _ChooseColumns
 ) -> Iterator[Sequence[object] | BadRowError]:
     """Yield the columns, then the rows; a foreign log has the columns of its first objects."""
     first = list(islice(given, 1))
@@ -322,7 +322,7 @@ def _no_parquet(error: Exception) -> str:
 
 
 def _rows_of_batch(batch: Any) -> list[tuple[object, ...]]:
-    """Return the rows of an Arrow batch; its instants, of whatever unit, as microseconds since 1970."""
+    """Return the rows of an Arrow batch, with instants of any unit as microseconds since 1970."""
     import pyarrow
 
     columns = [

@@ -14,12 +14,12 @@ from qflow.workload.agenda import SECOND
 
 
 class Finding(NamedTuple):
-    """One contradiction between a log and the rules, in columns of which its sentence is made.
+    """One contradiction between a log and the rules, as the columns from which its sentence is made.
 
     Fields:
         row: The row of the log, from 1 without the header; 0 for none.
         time: Microseconds since the start.
-        kind: A key of :data:`SENTENCES`, such as ``completed while held``.
+        kind: A key of :data:`_SENTENCES`, such as ``completed while held``.
         client, queue, message: The names in the row; empty for none.
         name: Another name that belongs to it: the holder, the group's owner, the row's event, the policy.
         seen, expected: The count, and the count that the rules allow.
@@ -51,16 +51,16 @@ class Finding(NamedTuple):
     @property
     def rule(self) -> str:
         """The rule that it breaks, such as ``FC-15``; empty if it breaks none."""
-        return SENTENCES[self.kind][0]
+        return _SENTENCES[self.kind][0]
 
     @property
     def needs_reader(self) -> bool:
-        """Whether a reader of the audit has to see it: it breaks a rule, or rows of the log are missing."""
+        """Whether a reader of the audit should see it: it breaks a rule, or rows of the log are missing."""
         return bool(self.rule) or self.kind == "rows missing"
 
     def sentence(self) -> str:
-        """Return the observation in words, and if it breaks a rule, the allowed one."""
-        words = SENTENCES[self.kind][1]
+        """Return the observation as a sentence, with the allowed one if it breaks a rule."""
+        words = _SENTENCES[self.kind][1]
         gap = Gap(self.time, self.time + self.gap, self.number).text() if "{missing}" in words else ""
         late = f"{self.gap / SECOND:.3g}"
         return words.format(**self._asdict(), mean=self._mean_off(), missing=gap, late=late)
@@ -81,7 +81,7 @@ class Finding(NamedTuple):
         return f"{mean // 100}.{mean % 100:02d}"
 
 
-SENTENCES: dict[str, tuple[str, str]] = {
+_SENTENCES: dict[str, tuple[str, str]] = {
     # What the rules do not allow.
     "unknown producer": ("CAP-01", "{name}; allowed: a producer of the workload"),
     "not subscribed": ("CN-03", "{name}; allowed: a consumer of this queue, from when it subscribes on"),
@@ -153,7 +153,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
 
 
 class Result(NamedTuple):
-    """A result of an audit; a column that is not of its kind is None.
+    """A result of an audit; columns that its kind does not use are None.
 
     Fields:
         component, number: Its key: the component, and which of its results it is, from 0.
@@ -219,7 +219,7 @@ def result_of(found: Finding, component: str, number: int) -> Result:
 
 
 def finding_of(result: Sequence[Any]) -> Finding:
-    """Return the finding that a result holds, whose sentence can then be made.
+    """Return the finding that a result holds.
 
     Parameters:
         result: A :class:`Result`, or a row of its table.

@@ -70,7 +70,7 @@ _EVENT_COLUMN = re.compile(r"(.+?)(?::\{(.*)\})?")
 
 
 def _number(value: object) -> int | Decimal | None:
-    """Return the exact number that a value is; None for other values."""
+    """Return a value's exact number, or None."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = Decimal(value.strip())
     elif isinstance(value, float) and abs(value) < float("inf"):
@@ -82,14 +82,14 @@ def _number(value: object) -> int | Decimal | None:
 
 
 def _unit_of(number: int | Decimal) -> str:
-    """Return the unit in which a number is a time from 2000 to 2100; "" if it is in none."""
+    """Return the unit in which a number is a time between 2000 and 2100; "" for none."""
     fitting = (unit for unit, many in _A_SECOND.items() if _SINCE * many <= number < _UNTIL * many)
     return next(fitting, "")
 
 
 @lru_cache(16)
 def _zone_of(name: str) -> tzinfo:
-    """Return a time zone by its name; ValueError if the machine has none of that name."""
+    """Return a time zone by its name; ValueError if the machine has no zone of that name."""
     if not name:
         return UTC
     try:
@@ -99,7 +99,7 @@ def _zone_of(name: str) -> tzinfo:
 
 
 def _time_of(value: object, zone: str = "", fold: int = 0) -> tuple[str, int | Decimal] | None:
-    """Return a time's unit and its number, "" for a number without a unit; None for other values."""
+    """Return a time's unit and number, with "" for an unknown unit; None for other values."""
     number = _number(value)
     if number is not None:
         return _unit_of(number), number
@@ -193,7 +193,7 @@ class Clock:
         return words.replace("UTC", self.zone or "UTC")
 
     def start_text(self) -> str:
-        """Return the instant that became 0: a date if it is known, else the number of microseconds."""
+        """Return the instant of time 0: a date if it is known, else the number of microseconds."""
         if not self.is_epoch:
             return f"{self.start} us"
         return (_EPOCH + timedelta(microseconds=self.start)).isoformat()
@@ -223,7 +223,7 @@ class Clock:
 
 
 def _offset_of(values: Iterable[object]) -> str:
-    """Return the offset of the first time that has a zone, such as ``+01:00``; empty for UTC."""
+    """Return the UTC offset of the first time with a zone, such as ``+01:00``; empty for UTC."""
     for value in values:
         with suppress(ValueError):
             date = datetime.fromisoformat(str(value).strip())
@@ -237,7 +237,7 @@ OWN_CLOCK = Clock("us", 0, is_epoch=False, is_guess=False)
 
 
 def _rounded(value: object) -> str:
-    """Return a number with an exponent whose last digit is over a second, as spreadsheets round; or ""."""
+    """Return a number with an exponent if its last digit is over a second, as spreadsheets round; else ""."""
     text = str(value).strip() if isinstance(value, str) else ""
     if not _NUMBER.fullmatch(text) or "E" not in text.upper():
         return ""
@@ -250,7 +250,7 @@ def _rounded(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """The columns of a foreign log by their meaning, as far as the reader gave them.
+    """The columns of a foreign log by their meaning, as far as the reader named them.
 
     >>> made = ColumnMap.of("time=@timestamp:ms,event=action:{sent=transfer,acked=complete}")
     >>> made.columns, made.unit, made.words["acked"]
@@ -327,7 +327,7 @@ class ColumnMap:
 
 
 class _Place(NamedTuple):
-    """The columns that hold a value, and the keys that lead to it in a column of JSON text."""
+    """The columns that hold a value, with the path to it in a column of JSON text."""
 
     indexes: tuple[int, ...]
     path: tuple[str, ...] = ()
@@ -376,7 +376,7 @@ class Columns:
     words: Mapping[str, str]
 
     def times_of(self, rows: Sequence[Sequence[object]]) -> list[object]:
-        """Return the times of some rows, as they are in the file."""
+        """Return the times of some rows as in the file."""
         return [self.value(row, "time") for row in rows]
 
     def clock_of(self, rows: Sequence[Sequence[object]], unit: str, zone: str = "") -> Clock:
@@ -389,7 +389,7 @@ class Columns:
             raise ValueError(f"column {self.names['time']}: times {error}") from None
 
     def values(self, row: Sequence[object], read: Callable[[object], int]) -> list[object]:
-        """Return a row's values in the order of ``LogRow``, numbers and names as a log has them."""
+        """Return a row's values in the order of ``LogRow``, with a log's numbers and names."""
         event = self.value(row, "event")
         size = self.value(row, "size")
         number = 0 if size in (None, "") else _number(size)
@@ -406,7 +406,7 @@ class Columns:
         ]
 
     def value(self, row: Sequence[object], meaning: str) -> object:
-        """Return a row's value by its meaning, as it is in the file; None if no column has it."""
+        """Return a row's value by its meaning, as in the file; None without such a column."""
         place = self.places.get(meaning)
         if place is None:
             return None
@@ -432,13 +432,13 @@ class Columns:
 
 
 def _name(value: object) -> object:
-    """Return a name; one that is a number is its digits."""
+    """Return a name; a number becomes its digits."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """The columns and the clock of a log that has not the kit's own ones."""
+    """The recognised columns and clock of a foreign log."""
 
     columns: Columns | None
     clock: Clock
@@ -449,7 +449,7 @@ class Recognised:
         return [*columns, self.clock.sentence(last)]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the same for programs."""
+        """Return the recognised columns and times as JSON."""
         columns = self.columns
         return {
             "columns": dict(columns.names) if columns else None,

@@ -69,7 +69,7 @@ class _DepthChange(NamedTuple):
 
 
 class _FittedQueue(NamedTuple):
-    """The best levels of a queue; the least of several is the one that explains most."""
+    """The best levels of a queue; queues compare by misfit, the best explained first."""
 
     misfit: int
     queue: str
@@ -77,7 +77,7 @@ class _FittedQueue(NamedTuple):
 
 
 def contradiction_of(findings: Iterable[Finding]) -> str:
-    """Return the completions that a workload's thresholds do not allow, in words; empty if they allow all."""
+    """Return the completions that a workload's thresholds contradict, in words; empty if there are none."""
     kinds = [finding.kind for finding in findings]
     asked = ("withheld without cause", "completed while held", "thresholds differ")
     parts = [f"{kinds.count(kind):,} {kind}" for kind in asked if kind in kinds]
@@ -86,7 +86,7 @@ def contradiction_of(findings: Iterable[Finding]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """A workload with the thresholds of its log, and the findings of audits without and with them."""
+    """A workload with inferred thresholds, and the audit's findings without and with them."""
 
     workload: Workload
     # Levels of the queues that held completions, and by how many messages they may be off; the greatest depth
@@ -135,7 +135,7 @@ def _arguments(levels: Levels) -> dict[str, Any]:
 
 
 def infer_thresholds(log: ClientLog, workload: Workload, progress: Progress | None = None) -> Inferred:
-    """Return the workload with the thresholds by which its log's completions came when they did."""
+    """Return the workload with the thresholds that best explain the times of its log's completions."""
     fit = _Fit(log, workload, progress)
     levels = fit.levels()
     inferred = fit.workload_with(levels)
@@ -153,7 +153,7 @@ def infer_thresholds(log: ClientLog, workload: Workload, progress: Progress | No
 
 
 class _Fit:
-    """Seeks the levels of each queue by which completions come when they did."""
+    """A search for the levels of each queue that best explain the times of completions."""
 
     def __init__(self, log: ClientLog, workload: Workload, progress: Progress | None) -> None:
         self._workload, self._tell = workload, progress
@@ -187,11 +187,11 @@ class _Fit:
                 )
 
     def slack(self, queue: str) -> int:
-        """Return the number of messages that may have been on their way from a queue or to it."""
+        """Return the number of messages that may have been under way to or from a queue."""
         return 1 + sum(own.prefetch for own in self._workload.consumers if own.queue == queue)
 
     def workload_with(self, levels: Mapping[str, Levels]) -> Workload:
-        """Return the workload with levels; without its own that would turn ON a queue that was OFF."""
+        """Return the workload with levels; its own that would turn ON a queue that was OFF are dropped."""
         workload = self._workload
         for queue, most in self.most.items():
             settings = QueueSettings.from_arguments(workload.queues[queue])
@@ -209,7 +209,7 @@ class _Fit:
         return workload
 
     def holds(self, queue: str, levels: FlowThresholds) -> dict[str, int]:
-        """Return the times until which completions would be held, by message."""
+        """Return the time until which each held message's completion would be held."""
         is_on = False
         held: dict[str, None] = {}
         found: dict[str, int] = {}
@@ -229,7 +229,7 @@ class _Fit:
         return {**found, **dict.fromkeys(held, self._end)}
 
     def levels(self) -> dict[str, Levels]:
-        """Return the levels of the queues that held completions: the one that explains most, first."""
+        """Return the levels of the queues that held completions, the best explained first."""
         found: dict[str, Levels] = {}
         while left := [queue for queue in self.courses if queue not in found]:
             others = self._learn_times(found)
@@ -248,7 +248,7 @@ class _Fit:
         return found
 
     def _learn_times(self, levels: Mapping[str, Levels]) -> dict[str, int]:
-        """Return the times at which producers would learn of completions, if some queues have levels."""
+        """Return the times at which producers would learn of completions, given the levels of some queues."""
         # Without a hold a completion is due when its message was sent. The round trip is left in the misfit,
         # where it is the same for all candidates.
         learned = dict(self._sent)
@@ -259,7 +259,7 @@ class _Fit:
         return learned
 
     def _misfit(self, learned: Mapping[str, int], holds: Mapping[str, int]) -> int:
-        """Return the sum of differences between completions and the recorded ones."""
+        """Return the sum of the differences between expected and recorded completions."""
         done = self._done
         return sum(abs(done[message] - max(time, holds.get(message, 0))) for message, time in learned.items())
 
@@ -296,7 +296,7 @@ class _Fit:
 
 
 def _with_pair(levels: Levels, unit: int, pair: tuple[int, int]) -> Levels:
-    """Return levels with another stop and resume of a unit, 0: messages, 1: bytes."""
+    """Return levels with the stop and resume of one unit replaced; 0: messages, 1: bytes."""
     return Levels(*pair, *levels[2:]) if unit == 0 else Levels(*levels[:2], *pair)
 
 
@@ -323,7 +323,7 @@ _MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1))
 
 
 def _rounder(levels: Levels, unit: int, near: int) -> Iterator[Levels]:
-    """Yield levels near some whose stop and resume of a unit are rounder, the roundest first.
+    """Yield nearby levels with rounder stop and resume in one unit, the roundest first.
 
     >>> next(_rounder(Levels(898, 497), 0, 5))
     Levels(stop_count=900, resume_count=500, stop_size=0, resume_size=0)

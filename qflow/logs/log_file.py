@@ -33,7 +33,7 @@ from qflow.workload.attributes import LARGEST_NUMBER, LONGEST_NAME, is_text
 OF_PRODUCERS = ("transfer", "complete", "block", "unblock", "refused")
 SETTLEMENTS = ("accept", "release", "reject")
 OF_CONSUMERS = ("deliver", *SETTLEMENTS)
-LOG_EVENTS = (*OF_PRODUCERS, "error", *OF_CONSUMERS, "stats")
+_LOG_EVENTS = (*OF_PRODUCERS, "error", *OF_CONSUMERS, "stats")
 """The events of a client log's rows."""
 
 PART = "part-{:05d}.parquet"
@@ -59,7 +59,7 @@ class LogRow(NamedTuple):
     Fields:
         ts_us: Microseconds since the start of the workload; negative before it.
         client: A producer, a consumer, or ``broker`` for statistics.
-        event: One of :data:`LOG_EVENTS`.
+        event: One of :data:`_LOG_EVENTS`.
         queue: Consumers and statistics: the queue; producers: the routing key, or the exchange if the key is
             empty.
         label: The message, ``<producer>-<n>``; for ``error`` its text; for ``stats`` a JSON list of
@@ -103,7 +103,7 @@ class LakeRow(NamedTuple):
 
     @classmethod
     def of(cls, seq: int, row: LogRow) -> LakeRow:
-        """Return a log's row; a report from before the start holds at the start."""
+        """Return a log's row in a component; a report from before the start applies at the start."""
         return cls(seq, max(0, row.ts_us), *row[1:])
 
     @classmethod
@@ -154,7 +154,7 @@ class Bit(NamedTuple):
 
 
 def forget_oldest(memory: dict[Any, Any], most: int) -> Any:
-    """Drop the oldest entry of a memory that holds too many, the same in every run; return its key."""
+    """Drop the oldest entry of a memory that is too large; deterministic; return its key."""
     if len(memory) <= most:
         return None
     oldest = next(iter(memory))
@@ -207,7 +207,7 @@ def read_log(
 def read_table(
     table: RawTable, columns: str | Mapping[str, str] | None = None, zone: str = ""
 ) -> Iterator[Bit]:
-    """Yield the rows of a table that is open already, as :func:`read_log` yields those of a file."""
+    """Yield the rows of an open table, as :func:`read_log` does for a file."""
     try:
         reader = _Reader(None if columns is None else ColumnMap.of(columns), zone)
     except ValueError as error:
@@ -243,12 +243,12 @@ _NAMED = {"client", "event", "queue", "label"}
 
 
 def _names_own_columns(header: Sequence[str]) -> bool:
-    """Return whether a header names a log's own columns, in any order, with others or without some."""
+    """Return whether a header holds a log's own columns, in any order, possibly with others."""
     return set(header) >= _NAMED and not {"ts_us", "time"}.isdisjoint(header)
 
 
 class _Reader:
-    """Checks rows in the file's order, and remembers where in the file it is."""
+    """A reader that checks rows in the file's order, and keeps its position in the file."""
 
     def __init__(self, map_: ColumnMap | None = None, zone: str = "") -> None:
         self.number = 0
@@ -270,7 +270,7 @@ class _Reader:
         return None if is_foreign else own
 
     def begin(self, table: RawTable, first: Sequence[Any], file: str = "") -> None:
-        """Look at the names of the columns, and at the first rows for how their times are to be read."""
+        """Read the header, and choose the format of the times from the first rows."""
         header = [str(name).strip() for name in table.header]
         self._wanted = len(header)
         self._file, self._before = file, self.number
@@ -308,7 +308,7 @@ class _Reader:
             raise LogError(f"the columns must be {', '.join(COLUMNS)}, got {got}{hint}{what}")
 
     def cut_off(self, reason: str) -> Bit:
-        """Return the problem of a file that ends early."""
+        """Return the error for a file that ends early."""
         problem = QuarantinedRow(self.number + 1, "", reason)
         return Bit([], [], [problem], self.recognised, (), self._is_numbered)
 
@@ -336,7 +336,7 @@ class _Reader:
         return bit
 
     def _note_high(self, time: int) -> None:
-        """Note the latest time, and whether it is out of all proportion to the earlier times."""
+        """Keep the latest time, and whether it is out of all proportion to the earlier times."""
         span = max(SECOND, 10 * (self._high - self._low))
         self._is_far = self.number > _ENOUGH and time - self._high > span
         if self.number == 1:
@@ -344,7 +344,7 @@ class _Reader:
         self._high_before, self._high = self._high, time
 
     def _take_back(self, bit: Bit, time: int) -> list[str]:
-        """Quarantine the last row, whose time is far ahead of all before it and of the next one."""
+        """Quarantine the last row if its time is far ahead of the rows before and after it."""
         # A late row is sorted in; but a time with a damaged digit would make minutes of a log of seconds.
         far, number = bit.rows.pop(), bit.numbers.pop() + 1
         self._high = self._high_before
@@ -408,7 +408,7 @@ class _Reader:
         return QuarantinedRow(number, self._name(column), reason, shown[:500])
 
     def _labels_of(self, values: Sequence[object] | BadRowError, bad: BadRowError) -> list[str]:
-        """Return the label of a quarantined row, empty if it cannot be read; none if it is of no message."""
+        """Return the label of a quarantined row, empty if unreadable; no label if the row has no message."""
         if isinstance(values, BadRowError) or len(values) != self._wanted:
             return [""]
         columns = self.recognised and self.recognised.columns
@@ -434,8 +434,8 @@ _OF_NO_MESSAGE = ("block", "unblock", "error", "stats")
 
 def _check_row(values: Sequence[object], is_relative: bool = False) -> LogRow:
     ts_us, client, event, queue, label, size, group = values
-    if event not in LOG_EVENTS:
-        raise BadRowError("event", f"must be one of {', '.join(LOG_EVENTS)}, got {event!r}")
+    if event not in _LOG_EVENTS:
+        raise BadRowError("event", f"must be one of {', '.join(_LOG_EVENTS)}, got {event!r}")
     if not client or not isinstance(client, str):
         raise BadRowError("client", f"must be a name, got {client!r}")
     for column, name in (("client", client), ("queue", queue)):

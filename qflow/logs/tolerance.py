@@ -35,7 +35,7 @@ MOST_WAYS = 1_000_000
 
 
 class Gap(NamedTuple):
-    """A span of time of which rows are missing: after one row, before the next, and about how many."""
+    """A time span with missing rows: the row before it, the row after it, and the estimated number."""
 
     begin: int
     end: int
@@ -75,14 +75,14 @@ class Doubt:
         return bool(self.gaps or self.labels or self.unread)
 
     def plain(self) -> list[Any]:
-        """Return the same as a plain value."""
+        """Return the doubt as a plain value."""
         labels = self.labels if len(self.labels) <= _MOST_LABELS else ()
         unread = self.unread + len(self.labels) - len(labels)
         return [[list(gap) for gap in self.gaps], list(labels), unread, self.is_reported]
 
     @classmethod
     def of_plain(cls, value: list[Any]) -> Doubt:
-        """Return the doubt of a plain value."""
+        """Return the doubt from a plain value."""
         gaps, labels, unread, is_reported = value
         return cls(tuple(Gap(*gap) for gap in gaps), tuple(labels), unread, is_reported)
 
@@ -99,7 +99,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What is no finding, in microseconds.
+    """The largest differences that are no finding, in microseconds.
 
     Parameters:
         skew: By how much the clients' clocks may differ.
@@ -116,27 +116,27 @@ class Tolerance:
 
     @classmethod
     def estimate(cls, rows: Sequence[LogRow]) -> Tolerance:
-        """Estimate both from a whole log; a stream, whose end is not known, tolerates a second of each."""
+        """Estimate skew and lag from a whole log; a stream, whose end is unknown, tolerates a second each."""
         seen = Ways()
         for row in rows:
             seen.take(row)
         return seen.tolerance()
 
     def plain(self) -> list[Any]:
-        """Return the same as a plain value."""
+        """Return the tolerance as a plain value."""
         return [self.skew, self.lag, *([self.doubt.plain()] if self.doubt else [])]
 
     def text(self) -> str:
-        """Return the same as the label of a component's ``begin`` has it."""
+        """Return the tolerance as the label of a component's ``begin``."""
         return json.dumps(self.plain(), separators=(",", ":"))
 
     def unreported(self) -> Tolerance:
-        """Return the same for a component that does not report the gaps, as another one does."""
+        """Return the tolerance for a component whose gaps another component reports."""
         return replace(self, doubt=replace(self.doubt, is_reported=False))
 
     @classmethod
     def of_plain(cls, value: Any) -> Tolerance:
-        """Return the tolerance of a plain value; ValueError for any other value."""
+        """Return the tolerance from a plain value; ValueError for any other value."""
         is_one = isinstance(value, list) and [type(one) for one in value[:2]] == [int, int]
         if not is_one or min(value[:2]) < 0 or len(value) > 3:
             allowed = "a list of skew and lag in microseconds, whole numbers from 0"
@@ -148,13 +148,13 @@ class Tolerance:
 
     @classmethod
     def of_text(cls, text: str) -> Tolerance:
-        """Return the tolerance of a text that :meth:`text` wrote; ValueError for any other text."""
+        """Return the tolerance from :meth:`text`; ValueError for any other text."""
         return cls.of_plain(json.loads(text))
 
 
 @dataclass(slots=True)
 class _Client:
-    """A client's transfers that are not complete, and the one that is alone on its way."""
+    """A client's incomplete transfers, and the one that is alone on its way."""
 
     outstanding: int = 0
     alone: str = ""
@@ -162,7 +162,7 @@ class _Client:
 
 
 class Ways:
-    """Measures how long messages and completions were on their way in a log: for a Tolerance."""
+    """A measurement of transit times of messages and completions, for a Tolerance."""
 
     def __init__(self) -> None:
         self._sent: dict[str, tuple[int, str]] = {}
@@ -208,7 +208,7 @@ class Ways:
         sample.add(way)
 
     def tolerance(self) -> Tolerance:
-        """Return the tolerance that these times explain."""
+        """Return the tolerance that fits the measured times."""
         # If more than one in a hundred messages seems to arrive before it is sent, the clocks differ by that
         # much; if fewer do, these are findings.
         trips = sorted(self._trips.values)
@@ -217,7 +217,7 @@ class Ways:
         return Tolerance(max(0, -_at(ways, 1)), min(_LONGEST_LAG, max(_SHORTEST_LAG, lag)))
 
     def offsets(self, *, is_ahead: bool = False) -> dict[str, int]:
-        """Return the microseconds by which clients' clocks are ahead of the others, negative if behind."""
+        """Return the microseconds by which each client's clock is ahead of the others; negative if behind."""
         # Nothing is received before it was sent: if the fastest messages seem to arrive too early, the clocks
         # differ by that and by the time of the way, which is about that of a completion.
         # is_ahead: Whether also clocks are returned that *may* be ahead, by at most the fastest message's
@@ -248,7 +248,7 @@ class Ways:
 
 
 class _Sample:
-    """All values up to a number of them; of more, each second, each fourth, ..., the same in every run."""
+    """A sample of values: all up to a limit; above it each second, then each fourth, deterministically."""
 
     __slots__ = ("values", "_step", "_count", "_most")
 

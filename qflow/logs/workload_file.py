@@ -25,7 +25,7 @@ from qflow.writing import write_file
 
 @dataclass(slots=True)
 class _Client:
-    """What a client's rows have shown: the first one's queue and time; both ways, the most at once."""
+    """A client's observed values: first queue and time, messages in each direction, the most at once."""
 
     queue: str
     since: int
@@ -46,7 +46,7 @@ NOT_SEEN = "not seen"
 
 
 class Guess:
-    """Takes a log's rows one by one, and guesses the workload; its memory does not grow with the log."""
+    """A guess of the workload from a log's rows; its memory does not grow with the log."""
 
     def __init__(self) -> None:
         self._clients: dict[str, _Client] = {}
@@ -91,7 +91,7 @@ class Guess:
             client.unsettled -= 1
 
     def collect_inferred(self) -> dict[str, str]:
-        """Return the workload's values that no row shows, as ``inferred`` of a workload file has them."""
+        """Return the workload's unobserved values, for ``inferred`` of a workload file."""
         words = "no log says how it was declared; thresholds unknown, it is written without limits"
         inferred = {f"queues.{name}": f"{NOT_SEEN}: {words}" for name in self._all_queues()}
         for name, of in self._clients.items():
@@ -113,7 +113,7 @@ class Guess:
         return sorted(used | self._queues)
 
     def workload(self, name: str) -> Workload:
-        """Return queues without limits, and each client as its rows show it; LogError without any client."""
+        """Return a workload of queues without limits and the observed clients; LogError without clients."""
         if not self._clients:
             raise LogError("the log tells of no client, so there is no workload behind it")
         seconds = max(1.0, self._last / SECOND)
@@ -136,17 +136,17 @@ class Guess:
 
 
 def workload_json(workload: Workload) -> dict[str, Any]:
-    """Return a workload as :meth:`qflow.workload.Workload.from_json` reads it."""
+    """Return a workload as JSON for :meth:`qflow.workload.Workload.from_json`."""
     return dict(_as_json(workload))
 
 
 def workload_text(workload: Workload) -> str:
-    """Return the same as one line of text, the same for the same workload."""
+    """Return a workload as one line of JSON; equal workloads give equal text."""
     return json.dumps(workload_json(workload), separators=(",", ":"))
 
 
 def unseen_capacities(path: str | Path) -> dict[str, str]:
-    """Return the producers of a workload file whose capacity was not seen, with the file's words."""
+    """Return the producers of a workload file whose capacity was not seen, with the reason in the file."""
     stated = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     inferred = stated.get(INFERRED) if isinstance(stated, dict) else None
     words = inferred.items() if isinstance(inferred, dict) else ()
@@ -180,7 +180,7 @@ def _default(item: dataclasses.Field[Any]) -> Any:
 
 
 def workload_of(trace: Trace) -> Workload:
-    """Return the queues, bindings and clients that a trace's commands tell of."""
+    """Return the queues, bindings and clients in a trace's commands."""
     queues: dict[str, Any] = {}
     binds: list[tuple[str, str, str]] = []
     sends: dict[str, tuple[str, str]] = {}
