@@ -107,7 +107,7 @@ _CONTROLS |= {0x32: "discharge", "amqp:discharge:list": "discharge"}
 
 
 class _Frame(NamedTuple):
-    """One performative as it was on the wire."""
+    """A performative with its bytes on the wire."""
 
     channel: int
     performative: Any
@@ -117,13 +117,13 @@ class _Frame(NamedTuple):
 
 
 def descriptor_of(value: Any) -> int | None:
-    """Return the number that describes a decoded value; None if it is not described by one."""
+    """Return the numeric descriptor of a decoded value, or None."""
     descriptor = getattr(value, "descriptor", None)
     return int(descriptor) if isinstance(descriptor, int) else None
 
 
 def terminus_of(value: Any) -> Any:
-    """Return an attach's source or target, without fields if the attach has none."""
+    """Return an attach's source or target; an empty one if the attach has none."""
     code = descriptor_of(value)
     if code not in (_SOURCE, _TARGET) or not isinstance(value.value, list):
         return Terminus()
@@ -134,7 +134,7 @@ def terminus_of(value: Any) -> Any:
 
 
 def product_of(properties: Any) -> str:
-    """Return the product and the version in a peer's open, as far as it names them."""
+    """Return the product and version in a peer's open, if it names them."""
     known = properties if isinstance(properties, dict) else {}
     return " ".join(str(known[key]) for key in ("product", "version") if known.get(key))
 
@@ -145,7 +145,7 @@ def outcome_of(state: Any) -> str:
 
 
 class SectionPlaces(NamedTuple):
-    """Where a message's sections are; ``is_bare`` if nothing but a plain body says anything."""
+    """The places of a message's sections; ``is_bare`` for a message that consists of a plain body."""
 
     bare: int
     annotations: tuple[int, int]
@@ -249,7 +249,7 @@ _PLAIN_ALREADY = {type(None), bool, int, float, str, UUID}
 
 
 def plain(value: Any, keeps_descriptors: bool = False) -> Any:
-    """Return a value of Proton's as one that the engine and a trace can keep, copied.
+    """Return a copy of a Proton value that the engine and a trace can keep.
 
     >>> plain({"a": memoryview(b"x"), "b": Described("amqp:x", [None, True])})
     {'a': b'x', 'b': [None, True]}
@@ -291,7 +291,7 @@ class FrameReader:
         self._missing = 0
 
     def feed(self, data: bytes) -> Iterator[_Frame]:
-        """Yield the frames that are whole, and one that is too long to keep as soon as that is known."""
+        """Yield each frame once it is complete; one that is too long as soon as its length is known."""
         if self._missing:
             passed = min(self._missing, len(data))
             self._missing -= passed

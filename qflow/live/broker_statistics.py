@@ -66,7 +66,7 @@ class _StatisticsClient:
 
 
 def _read_sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Return a queue's report as a recording keeps it.
+    """Return a queue's report as a recording stores it.
 
     >>> _read_sample("q", {"msgDepth": 3, "flowStopped": False, "arguments": {"qpid.flow_stop_count": 9}})
     {'queue': 'q', 'values': [3, 0, False, 0, 0, 0, 0], 'arguments': {'qpid.flow_stop_count': 9}}
@@ -82,7 +82,7 @@ def _read_sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
 def _ask_for_reports(
     management: _StatisticsClient, names: list[str], ended: threading.Event
 ) -> Iterator[dict[str, Any]]:
-    """Yield a report of each queue, and again every 50 ms, until it is over; names may still be added."""
+    """Yield a report of each queue every 50 ms until the end; names may be added meanwhile."""
     exchanges = management.query(_schema_id={"_class_name": "exchange", "_package_name": _PACKAGE})
     yield {"exchanges": [str(each["name"]) for each in exchanges if each.get("name")]}
     while not ended.is_set():
@@ -95,7 +95,7 @@ def _ask_for_reports(
 
 
 def main(arguments: list[str]) -> int:
-    """Report until standard input ends."""
+    """Report until standard input closes."""
     names: list[str] = []
     ended = follow_recorder(names.append)
     pause, longest, known = _FIRST_PAUSE, _LONG_PAUSE, ""

@@ -11,7 +11,7 @@ from qflow.kit import RefusalError, explain_missing
 
 
 class Certificate(NamedTuple):
-    """Files of a listener: its certificate, the key, and the authority that vouches for it, if we made it."""
+    """The files of a listener: certificate and key, and the authority of a certificate that the kit made."""
 
     cert: str
     key: str
@@ -47,7 +47,7 @@ def given_certificate(cert: str | None, key: str | None) -> Certificate | None:
 
 
 def make_certificate(folder: Path) -> Certificate:
-    """Make a certificate for this machine, trusted by whoever has its authority's file."""
+    """Make a certificate for this machine; clients trust it by its authority's file."""
     try:
         import trustme
     except ImportError:

@@ -43,14 +43,14 @@ _SHORT = {"messages": 200, "still": 0.4, "timeout": 5.0}
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add the three commands to a parser; the engine is not loaded for that."""
+    """Add the three commands to a parser, without loading the engine."""
     _add_serve(rooms)
     _add_check_client(rooms)
     _add_record(rooms)
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Run the command that was chosen; return its status."""
+    """Run the chosen command; return its status."""
     command = {"serve": _serve, "check-client": _check_client, "record": _record}[namespace.command]
     return command(namespace)
 
@@ -182,7 +182,7 @@ def _run_server(server: Server, namespace: argparse.Namespace) -> int:
 
 
 def _start_metrics(server: Server, host: str, port: int) -> Callable[[], None]:
-    """Serve metrics beside the broker; return a function that ends it."""
+    """Serve metrics beside the broker; return a function that stops it."""
     if find_spec("prometheus_client") is None:
         raise RefusalError(explain_missing("serving metrics", "prometheus-client", "live"))
     from qflow.live.server_metrics import start_metrics
@@ -191,7 +191,7 @@ def _start_metrics(server: Server, host: str, port: int) -> Callable[[], None]:
 
 
 def _open_gate(server: Server, host: str, port: int) -> Callable[[], None]:
-    """Take WebSockets for a server; return a function that ends it."""
+    """Accept WebSockets for a server; return a function that stops it."""
     from qflow.live.web_socket_gate import WebSocketGate
 
     if find_spec("websockets") is None:
@@ -201,7 +201,7 @@ def _open_gate(server: Server, host: str, port: int) -> Callable[[], None]:
 
 @contextmanager
 def _keep_trace(server: Server, path: str) -> Iterator[None]:
-    """Write events as they happen, and at the end the trace file made of them."""
+    """Write events as they happen, and at the end the trace file."""
     from qflow.trace.files import TraceLines, write_trace
     from qflow.trace.schema import Trace
 
@@ -291,7 +291,7 @@ def _add_check_client(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def _add_report(add: Callable[..., Any]) -> None:
-    """Add the options of a build: required facts, and reports."""
+    """Add the options for a build: required facts and reports."""
     add("--require", type=words_of(FACTS), default=[], metavar="FACT,…", help=f"any of {', '.join(FACTS)}")
     add("--baseline", metavar="FILE", help="an earlier --json: status 1 if a line has got worse since")
     add("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
@@ -341,7 +341,7 @@ def _add_messages(add: Callable[..., Any]) -> None:
 
 
 def _check_client(namespace: argparse.Namespace) -> int:
-    """Check a program and print its card; return 1 if something that was required is not so."""
+    """Check a program and print its card; return 1 if a required fact does not hold."""
     from qflow.live.serving import require_proton
 
     require_proton()
@@ -391,7 +391,7 @@ def _check(namespace: argparse.Namespace) -> ClientReport:
 
 
 def _conditions(namespace: argparse.Namespace) -> Conditions:
-    """Return the conditions of the options, with the usual or the short defaults."""
+    """Return the conditions that the options set, over the usual or the short defaults."""
     names = [name for name in Conditions._fields if name not in ("brake", "certificate")]
     given = {name: getattr(namespace, name) for name in names if getattr(namespace, name) is not None}
     given = {**(_SHORT if namespace.short else {}), **given}
@@ -472,7 +472,7 @@ _UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
 
 
 def _bytes(text: str) -> int:
-    """Read a size in bytes, from 16 MiB, with which a message of any client still fits."""
+    """Parse a size in bytes, at least 16 MiB, so that a message of any client still fits."""
     digits, unit = text.rstrip("KMG"), text[len(text.rstrip("KMG")) :]
     number = read_digits(digits)
     if number and unit in _UNITS and _LEAST_MEMORY <= number << _UNITS[unit] <= _MOST_MEMORY:

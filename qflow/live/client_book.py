@@ -72,7 +72,7 @@ Mark = tuple[int, int]
 
 @dataclass(slots=True, eq=False)
 class SeenClient:
-    """One client of the log and its observations, in the report's order."""
+    """A client of the log, with its observations in the report's order."""
 
     name: str
     role: str
@@ -102,7 +102,7 @@ class SeenClient:
     settled_at: int = 0
 
     def take(self, size: int, is_settled: bool) -> None:
-        """Count a message that it sends, or is given."""
+        """Count a message that it sends or receives."""
         self.messages += 1
         self.bytes += size
         if is_settled:
@@ -112,20 +112,20 @@ class SeenClient:
             self.most_unsettled = max(self.most_unsettled, self.unsettled)
 
     def settle(self) -> None:
-        """Count that one message less waits for an outcome."""
+        """Count an outcome: one message less waits."""
         self.unsettled = max(0, self.unsettled - 1)
 
 
 @dataclass(slots=True)
 class _FindingCount:
-    """The time of a finding, in microseconds, and how often it was found."""
+    """The time of the first of equal findings, in microseconds, and their number."""
 
     first_us: int
     times: int = 1
 
 
 class _Sent(NamedTuple):
-    """A transfer: its number among all, the message's label and size; no size if it was not seen."""
+    """A transfer: its sequence number, the message's label and size; no size if it was not seen."""
 
     number: int
     label: str
@@ -133,7 +133,7 @@ class _Sent(NamedTuple):
 
 
 class SeenMessage(NamedTuple):
-    """What a client has sent or was given, and when."""
+    """A message that a client has sent or received, and the time."""
 
     client: SeenClient
     sent: _Sent
@@ -142,7 +142,7 @@ class SeenMessage(NamedTuple):
 
 
 def is_a_name(container: str) -> bool:
-    """Return whether a program chose this container-id; without one, libraries make up a UUID."""
+    """Return whether a program chose this container-id; libraries make up a UUID."""
     return bool(container) and not _UUID.fullmatch(container)
 
 
@@ -182,14 +182,14 @@ class ClientBook:
         self.rows.append((self.now, client, event, queue, label, size, group))
 
     def add_finding(self, words: str) -> None:
-        """Note a finding for readers of the log; equal ones are counted."""
+        """Add a finding for readers of the log; equal ones are counted."""
         if words in self.findings:
             self.findings[words].times += 1
         elif len(self.findings) < _MOST_FINDINGS:
             self.findings[words] = _FindingCount(self.now)
 
     def note_statistics(self, said: Mapping[str, Any]) -> None:
-        """Note the answer of the broker's management about its queues and exchanges, or its error."""
+        """Record the answer of the broker's management on its queues and exchanges, or its error."""
         if "queue" in said:
             self.queues.setdefault(said["queue"], {}).update(said["arguments"])
             self.declared.add(said["queue"])
@@ -207,14 +207,14 @@ class ClientBook:
 
     @property
     def is_qpid_cpp(self) -> bool | None:
-        """Whether the broker is Qpid's in C++, or this kit's engine; None if nothing has shown it."""
+        """Whether the broker is Qpid C++ or this kit's engine; None if unknown."""
         if self.statistics_since is not None:
             # No other broker has this management.
             return True
         return self.broker.startswith(_QPID_CPP) if self.broker else None
 
     def unknown_thresholds(self, queue: str) -> str:
-        """Return why the thresholds of a queue are unknown; empty if they are known."""
+        """Return the reason why a queue's thresholds are unknown, or ""."""
         if self.is_qpid_cpp is False:
             return f"the broker is {self.broker}, whose brake is not that of Qpid's C++ broker"
         if queue in self.declared or any("qpid.flow_stop" in key for key in self.queues.get(queue, {})):
@@ -226,7 +226,7 @@ class ClientBook:
     def add_client(
         self, container: str, role: str, queue: str, exchange: str = "", key: str = ""
     ) -> SeenClient:
-        """Return a new client, named after its container, and where that is taken, after its queue too."""
+        """Return a new client, named after its container, with its queue if that name is taken."""
         name = self._choose_name(container, queue)
         client = self.clients[name] = SeenClient(name, role, queue, exchange, key, self.now)
         if not exchange:
@@ -255,7 +255,7 @@ class ClientBook:
             self._leaving[client] = reason
 
     def _write_departures(self, queue: str, is_fanned: bool = False) -> None:
-        """Write that consumers have left, before something comes that they would have got."""
+        """Write the departures of consumers before any row of a message that they would have got."""
         for client, reason in list(self._leaving.items()):
             if is_fanned or client.queue == queue:
                 del self._leaving[client]
@@ -276,7 +276,7 @@ class ClientBook:
         return SeenMessage(client, sent, mark, self.now)
 
     def complete(self, message: SeenMessage) -> None:
-        """Note that a producer learns that the broker has a message."""
+        """Record that a producer learns of a completion."""
         message.client.settle()
         message.client.answered += 1
         self._add_row(message.client.name, "complete", "", message.sent.label)
@@ -286,7 +286,7 @@ class ClientBook:
         self._add_row(client.name, event, "", "")
 
     def refuse(self, message: SeenMessage) -> None:
-        """Note that the broker gives a message back."""
+        """Record that the broker returns a message."""
         client, label = message.client, message.sent.label
         client.settle()
         client.refused += 1
@@ -324,7 +324,7 @@ class ClientBook:
 
 
 class Labels:
-    """The messages under way, by their fingerprints."""
+    """The messages under way, indexed by fingerprint."""
 
     def __init__(self) -> None:
         # Deliveries for which more than one transfer could be meant; and of what no client sent through here.
@@ -391,7 +391,7 @@ class Labels:
         return None
 
     def put_back(self, message: SeenMessage) -> None:
-        """Note that a message that was delivered is back on its queue, at its old place."""
+        """Record that a delivered message is back on its queue, at its old place."""
         heappush(self._waiting.setdefault((message.client.queue, message.mark), []), message.sent)
 
 
@@ -399,7 +399,7 @@ class Labels:
 
 
 def _infer_workload(book: ClientBook, name: str) -> dict[str, Any]:
-    """Return a workload as JSON holds it; ``inferred`` says which values were not seen."""
+    """Return the workload as JSON; ``inferred`` names the values that were not seen."""
     inferred: dict[str, str] = {}
     producers, consumers = [], []
     seconds = max(1.0, book.last / SECOND)
@@ -491,7 +491,7 @@ class RecordingFolder:
         self._parts = 0
 
     def keep(self, book: ClientBook) -> None:
-        """Take a book's rows and write them as parts, and anew the report and the workload beside it."""
+        """Write a book's rows as parts, and rewrite the report and the workload beside it."""
         rows, book.rows = book.rows, []
         self.write(rows)
         name = self.path.name.split(".")[0]
@@ -501,7 +501,7 @@ class RecordingFolder:
             write_file(path, text)
 
     def write(self, rows: list[Row]) -> None:
-        """Write rows as parts; each is in its place when this returns."""
+        """Write rows as parts, each in its place on return."""
         import pyarrow
         from pyarrow import parquet
 

@@ -48,7 +48,7 @@ _ERROR = re.compile(r"^\s*[\w.]*(Error|Exception)\b|\bamqp:[a-z]")
 
 
 class Conditions(NamedTuple):
-    """Under which conditions a client is checked.
+    """The conditions of a client's check.
 
     Fields:
         stop, resume: Messages; the queue's thresholds.
@@ -132,23 +132,23 @@ class ClientRun:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended by itself with a status that says so."""
+        """Whether it ended by itself with a failing status."""
         return self.status not in (None, 0)
 
     @property
     def is_presettled(self) -> bool:
-        """Whether no message of it asked for an outcome."""
+        """Whether all its messages were settled when sent."""
         after = self.after
         return not (after.accepted or after.released or after.rejected or self.most_unsettled)
 
     @property
     def resends(self) -> bool:
-        """Whether a message was sent again."""
+        """Whether it sent a message again."""
         return self.after.sent > self.after.messages
 
     @property
     def missing(self) -> int:
-        """Messages that were sent and never came onto the queue, those of an open transaction excepted."""
+        """The messages that were sent and never reached the queue, except those of an open transaction."""
         pending = self.after.uncommitted if self.status is None else 0
         return max(0, self.after.messages - self.after.arrived - pending)
 
@@ -159,7 +159,7 @@ _NO_RUN = ClientRun("", Figures(), Figures(), pause=LATE)
 
 @dataclass(frozen=True)
 class Settling:
-    """How a receiver settles, all its links taken together."""
+    """A receiver's way of settling, over all its links."""
 
     # Messages that it was ready for; the server shows 1,000 at most.
     credit: int
@@ -190,12 +190,12 @@ class Settling:
 
     @property
     def is_starved(self) -> bool:
-        """Whether messages wait for credit though everything delivered is settled: it gives no more."""
+        """Whether messages wait for credit though all deliveries are settled: the receiver grants no more."""
         return self.undelivered > 0 and not self.unsettled
 
     @property
     def remainder(self) -> int:
-        """The most messages that its links can hold unsettled, each waiting for the rest of a batch."""
+        """The most messages that its links can hold unsettled, each link waiting for the rest of a batch."""
         return self.links * (self.batch - 1)
 
 
@@ -234,7 +234,7 @@ class ClientCard:
 
     @property
     def stops(self) -> bool:
-        """Whether it has something left to send when the queue has stopped it, and waits with that."""
+        """Whether it waits with messages left to send when the queue has stopped it."""
         run = self._run("stopped")
         if run.pause in (LATE, RESENDS):
             return False
@@ -247,23 +247,23 @@ class ClientCard:
 
     @property
     def client_window(self) -> int | None:
-        """The most transfers without an outcome of a client that silence stops; None of any other."""
+        """The most transfers without an outcome of a client that silence stops; None for other clients."""
         return self.runs["stopped"].most_unsettled if self.stops and self.given.brake == SILENCE else None
 
     @property
     def past_stop(self) -> int:
-        """Messages that came onto the queue after the one that reached the stop threshold."""
+        """The messages that reached the queue after the one that reached the stop threshold."""
         return max(0, self._run("stopped").before.depth - self.given.stop)
 
     @property
     def _is_window_unseen(self) -> bool:
-        """Whether a window of a usual size would have looked the same, as there were too few messages."""
+        """Whether there were too few messages to tell the result from that of a usual window."""
         run = self._run("stopped")
         waits = run.status is None and run.pause == STILL and run.after.unsettled > 0
         return waits and run.after.messages >= self.total and self.total - self.given.stop < _LARGEST_WINDOW
 
     def count_lost(self, case: str) -> int:
-        """Count messages that were sent and are on no queue, of a program that reports no failure.
+        """Count the messages that were sent and are on no queue, if the program reports no failure.
 
         A program that still sends again what was refused has lost nothing yet.
         """
@@ -272,13 +272,13 @@ class ClientCard:
         return 0 if run.has_failed or is_trying or self._is_unknown(run) else run.missing
 
     def count_unsent(self, case: str) -> int:
-        """Count messages of a run that were never sent, though the program ended and reports no failure."""
+        """Count the messages that were never sent, if the program ended without reporting a failure."""
         run = self._run(case)
         is_known = run.status == 0 and not self.is_endless
         return max(0, self.total - run.after.messages) if is_known else 0
 
     def _is_unknown(self, run: ClientRun) -> bool:
-        """Whether a message looks like another one when it is sent again, so that losses cannot be told."""
+        """Whether repeated messages look like new ones, so that losses cannot be counted."""
         is_new = not (run.is_told_apart or self.is_endless) and run.after.messages > self.total
         return is_new and run.missing > 0
 
@@ -291,7 +291,7 @@ class ClientCard:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it sends the rest when flow control is OFF again."""
+        """Whether it sends the rest once flow control is OFF again."""
         run = self._run("resumed")
         if run.has_failed:
             return False
@@ -315,7 +315,7 @@ class ClientCard:
 
     @property
     def _leaves_all(self) -> bool:
-        """Whether all that a receiver is given stays on the queue, or is on it again."""
+        """Whether all messages that a receiver gets stay on the queue, or return to it."""
         settling = self.settling
         if settling is None or settling.batch or settling.rejected:
             return False
@@ -383,19 +383,19 @@ class ClientCard:
         return not is_settled and settling.unsettled > 0 and settling.waited < _PATIENT
 
     def _is_partial(self, settling: Settling) -> bool:
-        """Whether some messages stay unsettled though others are settled one at a time: on one link, say."""
+        """Whether some messages stay unsettled although others are settled one at a time."""
         return settling.batch == 1 and settling.unsettled > 0 and settling.waited >= self.given.timeout / 2
 
     # Words
 
     def fact(self, name: str) -> bool | None:
-        """Return one of :data:`FACTS`; None if it is of the other role, or could not be told."""
+        """Return one of :data:`FACTS`; None for the other role's facts and for unknown ones."""
         if FACTS[name] != self.role or self.doubt(name):
             return None
         return bool(getattr(self, name.replace("-", "_")))
 
     def subject(self, of: str) -> str:
-        """Return the subject of the line that tells of a case, or of a fact; a key of :data:`SUBJECTS`."""
+        """Return the subject of a case's or a fact's line; a key of :data:`SUBJECTS`."""
         return SUBJECTS[of].format(limit=self.given.limit)
 
     def lines(self) -> list[tuple[str, str]]:
@@ -454,21 +454,21 @@ class ClientCard:
 
     @property
     def _is_one_by_one(self) -> bool:
-        """Whether it waits for each outcome; others send more before they learn of a refusal, by chance."""
+        """Whether it waits for each outcome; other clients send more before a refusal arrives, by chance."""
         return not self._run("free").is_pipelined and not self._run("stopped").is_presettled
 
     def _describe_depth(self, run: ClientRun, past: str = "") -> str:
-        """Count the messages on the queue, except where links share its room by chance."""
+        """Return the number of messages on the queue, unless links share its room by chance."""
         if self.given.brake == CREDIT and run.links > 1:
             return f"more than {self.given.stop:,} on the queue, as each link has a credit of its own"
         return f"{run.before.depth:,} on the queue{past}"
 
     def _of_total(self, count: int) -> str:
-        """Count messages out of all, unless the bench ended the run that was to tell how many these are."""
+        """Return the number of messages out of all, unless the bench ended the run that counts them."""
         return f"{count:,} of {self.total:,}" if self.is_whole else f"{count:,}"
 
     def _describe_refused(self, run: ClientRun) -> str:
-        """Count the refused transfers, where their number is the same each time."""
+        """Return the number of refused transfers, if it is the same in each run."""
         word = "rejected" if run.before.rejected else "released"
         if self.is_endless and not run.is_told_apart:
             # One that is sent again looks like the next.
@@ -670,7 +670,7 @@ class ClientCard:
         )
 
     def table(self) -> Table:
-        """Return the figures of all runs; those of one that resends differ from time to time."""
+        """Return the figures of all runs; a program that resends has other figures each time."""
         after = ("sent", "accepted", "released", "rejected")
         fields = ("case", *(f"after.{name}" for name in after), "most_unsettled", "before.depth")
         counts, runs = attrgetter(*fields, "after.messages", "after.arrived"), self.runs.values()
@@ -679,7 +679,7 @@ class ClientCard:
         return Table(rows, names)
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything as plain values, the derived facts and the sentences included."""
+        """Return the card as plain values, with the derived facts and the sentences."""
         given, is_sender = self.given, self.role == SENDER
         cases = [case for case in self.runs if case in COUNTED]
         return {
@@ -748,7 +748,7 @@ FACTS |= dict.fromkeys(("settles", "never-locks"), RECEIVER)
 
 
 def name_end(status: int | None) -> str:
-    """Name the end of a program: by itself with a status, or by the bench."""
+    """Describe the end of a program: by itself with a status, or by the bench."""
     return "by the bench" if status is None else f"status {status}"
 
 
@@ -767,7 +767,7 @@ def _quote_after(output: str) -> str:
 
 
 class KnownClient(NamedTuple):
-    """One pattern of one library, measured: 6,000 messages to a queue with stop 10, resume 5."""
+    """A measured pattern of a library: 6,000 messages to a queue with stop 10, resume 5."""
 
     library: str
     version: str
@@ -792,7 +792,7 @@ class KnownClient(NamedTuple):
 
     @property
     def cures(self) -> tuple[Path, ...]:
-        """The programs that cure it."""
+        """The example programs with the cure."""
         names = self.cure.split("; ") if self.cure.endswith((".py", ".js")) else []
         return tuple(kit_path("data") / "clients" / name for name in names)
 

@@ -81,7 +81,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 class ClientFailedError(RefusalError):
-    """A program that cannot be measured; ``output`` is the end of its output."""
+    """A program that cannot be measured; ``output`` holds its last lines."""
 
     def __init__(self, sentence: str, output: str) -> None:
         super().__init__(sentence)
@@ -188,7 +188,7 @@ class _Bench:
             return watch.run(pause), settling
 
     def _learn(self, watch: _Watch, pause: str) -> ClientRun:
-        """Keep an undisturbed run's messages and pauses, which the others are compared with."""
+        """Keep an undisturbed run's messages and pauses, for comparison with the others."""
         self.is_endless = pause == LATE and watch.is_too_much()
         self.total = watch.ledger.transfers
         if self.total <= self.given.limit:
@@ -343,7 +343,7 @@ class Program:
 
 
 def start_program(command: Sequence[str], serving: Serving, given: Conditions) -> Program:
-    """Start a program beside a server, and let it know where that is and what to send."""
+    """Start a program beside a server, with the address and number of messages in its environment."""
     where = urlsplit(serving.url)
     values = {
         "url": serving.url,
@@ -386,7 +386,7 @@ class _Watch:
 
     @property
     def idle(self) -> float:
-        """Seconds since anything moved."""
+        """Seconds since the last movement."""
         return monotonic() - self.moved
 
     @property
@@ -396,13 +396,13 @@ class _Watch:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the program has sent to the queue, or has a link to receive from it."""
+        """Whether the program has sent to the queue, or has a link that receives from it."""
         return bool(self.ledger.transfers or self.receivers)
 
     # Looks
 
     def look(self) -> tuple[Any, ...]:
-        """Look at the server; return everything whose change is a movement of the program."""
+        """Look at the server; return all values whose change counts as a movement of the program."""
         serving, ledger, words = self.serving, self.ledger, self.ledger.words
         with serving.lock:
             self.connections = len(serving.server.peers())
@@ -434,7 +434,7 @@ class _Watch:
     def wait(
         self, act: Callable[[], object] = lambda: None, is_done: Callable[[], bool] | None = None
     ) -> str:
-        """Watch, and act at each look, until the program has ended, or is still and done; return the end."""
+        """Watch, and act at each look, until the program has ended, or is still and done; return its end."""
         # Without is_done stillness is enough, and half of the time at most: something comes after it.
         known, unchanged = self.look(), 0
         progress, stuck, sent = self._progress(), 0, self.figures.sent
@@ -475,18 +475,18 @@ class _Watch:
         return is_without_end and self.figures.sent > _ENDLESS * self.given.messages
 
     def has_sent_all(self) -> bool:
-        """Return whether each message was sent once at least."""
+        """Return whether each message was sent at least once."""
         return self.figures.messages >= self.bench.total
 
     def is_complete(self) -> bool:
-        """Return whether each message has its outcome, and came onto the queue if the program can tell."""
+        """Return whether each message has its outcome, and reached the queue if the program can tell."""
         figures, words = self.figures, self.ledger.words
         is_told = words["accepted"] or words["released"] or words["rejected"]
         has_come = figures.arrived >= figures.messages or not is_told
         return self.has_sent_all() and not figures.unsettled and has_come
 
     def run(self, pause: str, before: Figures | None = None, end: str = "", printed: int = 0) -> ClientRun:
-        """Return the run: how its parts ended, the figures and the printed lines before the second."""
+        """Return the run: the end of each part, the figures, and the lines printed before the second."""
         ledger, program, status = self.ledger, self.program, self.program.status
         output, reaction = self._words(program.output()), self._words(program.output(printed))
         waiting, end = self.most_unsettled, (end or pause) if status is None else ENDED
@@ -497,11 +497,11 @@ class _Watch:
         return replace(run, idle=round(self.idle, 1), elsewhere=dict(ledger.elsewhere))
 
     def _words(self, output: str) -> str:
-        """Return a program's output with the port as a name, since it is another one in each run."""
+        """Return a program's output with the port replaced by a name, as the port differs in each run."""
         return output.replace(f":{self.serving.server.address[1]}", ":PORT")
 
     def failure(self) -> ClientFailedError:
-        """Return the error for a program that has not used the queue, with the nodes that it asked for."""
+        """Return the error for a program that has not used the queue, with the nodes that it used."""
         url, queue, server = self.serving.url, self.given.queue, self.serving.server
         status = self.program.status
         end = f"ended with status {status}" if status is not None else f"ran for {self.given.timeout:g} s"
@@ -523,7 +523,7 @@ class _Watch:
         self._manage(lambda management: management.purge(self.given.queue))
 
     def keep_small(self) -> None:
-        """Empty a queue that a client without end would fill."""
+        """Empty a queue that a client without end would otherwise fill."""
         if self.figures.depth > self.given.messages:
             self.drain()
 
@@ -556,11 +556,11 @@ class _Feeder:
             self.session.link_attach(_FEEDER, "sender", self.queue)
 
     def has_sent_all(self, most: int) -> bool:
-        """Return whether everything is sent, and accepted."""
+        """Return whether all messages are sent and accepted."""
         return self.sent == most and not self.session.senders[_FEEDER].unsettled
 
     def send(self, most: int, window: int) -> None:
-        """Send with a window, until the total is reached."""
+        """Send with a window until the total is reached."""
         unsettled = self.session.senders[_FEEDER].unsettled
         with self.serving.lock:
             self.serving.server.advance_time()
@@ -573,7 +573,7 @@ class _Feeder:
 
 
 class _SettlingProbe:
-    """Finds out how a receiver settles, by single messages, several, and pauses."""
+    """A probe of a receiver's way of settling, with single messages, several, and pauses."""
 
     # Three messages that are each settled alone show a receiver that waits for no other.  Otherwise messages
     # follow each other until it settles some: a batch, by number or by time.  Then nothing is sent any more,
@@ -616,7 +616,7 @@ class _SettlingProbe:
         )
 
     def _settles_alone(self, patience: float, count: int = _ENOUGH) -> bool:
-        """Send messages, each when all before it are settled; return whether all were."""
+        """Send messages one by one, each once earlier ones are settled; return whether all were settled."""
         for _ in range(count):
             began = monotonic()
             if not self.watch.is_receiving:
@@ -628,7 +628,7 @@ class _SettlingProbe:
         return True
 
     def _feed_until_settled(self) -> None:
-        """Send one message after the other until some are settled, or credit or half of the time is over."""
+        """Send messages one by one until some are settled, or credit or half of the time is used up."""
         watch, consumed = self.watch, self.watch.consumed
         middle = watch.deadline - watch.given.timeout / 2
         while watch.consumed == consumed and monotonic() < middle and watch.is_receiving:
@@ -639,7 +639,7 @@ class _SettlingProbe:
             self._await(lambda: watch.consumed > consumed, 2 * _LOOK)
 
     def _await(self, is_so: Callable[[], bool], patience: float = inf) -> bool:
-        """Wait for a condition; return False when the receiver ends, or patience or time is used up."""
+        """Wait for a condition; return False if the receiver ends, or the time is used up."""
         watch, end = self.watch, monotonic() + patience
         while True:
             # The server has to have looked at what was sent.

@@ -98,11 +98,11 @@ class Ledger:
 
     @property
     def lost(self) -> int:
-        """Messages that the broker saw and did not keep, of a program that reports no failure."""
+        """The messages that the broker saw and did not keep, if the program reports no failure."""
         return self.missing - self.unseen if self.status == 0 else 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values, derived ones included."""
+        """Return the ledger as plain values, with the derived ones."""
         return {**asdict(self), "lost": self.lost}
 
     @property
@@ -160,7 +160,7 @@ def check_faults(
     traces: str | Path | None = None,
     progress: Progress = lambda done, total=None, case="": None,
 ) -> list[Ledger]:
-    """Run a sender once without a fault and once with each; return what became of its messages.
+    """Run a sender once without a fault and once with each; return a ledger of its messages for each.
 
     Parameters:
         command: As for :func:`~qflow.live.client_check.check_client`.
@@ -200,7 +200,7 @@ def _run(
     traces: str | Path | None,
     connections: int = 1,
 ) -> _FaultyServer:
-    """Run the program beside a server with a fault, until it has ended, is done, or its time is over."""
+    """Run the program beside a faulty server until it has ended, is done, or its time is over."""
     server = _FaultyServer(fault, strikes, given, expected, connections)
     asked: float = given.messages if expected is None else expected.total
     if expected is not None and not expected.is_whole:
@@ -231,7 +231,7 @@ def _run(
 
 
 def _account(server: _FaultyServer, given: Conditions) -> Ledger:
-    """Return the ledger of a run that is over."""
+    """Return the ledger of a finished run."""
     ledger, expected = server.ledger, server.ledger.expected
     assert expected is not None
     back = [strike.back and round(strike.back - strike.time, 3) for strike in server.struck]
@@ -262,7 +262,7 @@ _Course = Generator[float, None, None]
 
 @dataclass
 class _Strike:
-    """A fault that has happened, and when the program was back."""
+    """A fault that has happened, and the time at which the program was back."""
 
     time: float
     # Connections that it did not touch, and how many of these were not there yet.
@@ -272,14 +272,14 @@ class _Strike:
 
 
 class _ServedLedger(MessageLedger):
-    """A ledger that tells its server of each message that has come onto the queue."""
+    """A ledger that reports to its server each message that reaches the queue."""
 
     def __init__(self, server: _FaultyServer, queue: str, expected: Expected | None) -> None:
         super().__init__(queue, expected)
         self._server = server
 
     def transferred(self, transfer: SeenTransfer, word: str) -> None:
-        """Note a message; the fault may strike its connection now."""
+        """Record a message; the fault may strike its connection now."""
         stored = self.stored
         super().transferred(transfer, word)
         if self.stored > stored:
@@ -295,7 +295,7 @@ class _ServedLedger(MessageLedger):
 
 
 class _FaultyServer(Server):
-    """A server in which something goes wrong when a number of messages have been taken."""
+    """A server with a fault that strikes after a number of messages."""
 
     def __init__(
         self,
@@ -321,7 +321,7 @@ class _FaultyServer(Server):
         self._lasts_until = 0.0
 
     def note_stored(self, peer: Peer) -> None:
-        """Note that a message has come, and strike if it is time to."""
+        """Record that a message has reached the queue, and strike if it is time to."""
         now, here = monotonic(), set(self._connected)
         self.most_connected = max(self.most_connected, len(here))
         for strike in self.struck:

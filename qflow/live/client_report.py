@@ -44,7 +44,7 @@ _READ: Mapping[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class ClientReport:
-    """What was measured of one client: a card for each brake, and what faults did to its messages."""
+    """The measurements of one client: a card for each brake, and a ledger for each fault."""
 
     cards: Mapping[str, ClientCard]
     ledgers: Sequence[Ledger] = ()
@@ -55,7 +55,7 @@ class ClientReport:
         return next(iter(self.cards.values()))
 
     def find_missed(self, required: Sequence[str]) -> list[tuple[str, str]]:
-        """Return the facts that are required and do not hold, each with its brake."""
+        """Return the required facts that do not hold, each with its brake."""
         return [
             (brake, name)
             for brake, card in self.cards.items()
@@ -65,7 +65,7 @@ class ClientReport:
         ]
 
     def find_unknown(self, required: Sequence[str]) -> list[tuple[str, str, str]]:
-        """Return the facts that are required and could not be told: brake, name, and the reason."""
+        """Return the required facts that are unknown: brake, name, and the reason."""
         return [
             (brake, name, card.doubt(name))
             for brake, card in self.cards.items()
@@ -74,7 +74,7 @@ class ClientReport:
         ]
 
     def find_worse(self, baseline: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-        """Return the lines that got worse since an earlier report: brake, line, and the words of both."""
+        """Return the lines that are worse than in an earlier report: brake, line, and the words of both."""
         found = []
         for brake, card in self.cards.items():
             before = find_comparable(baseline, card.given)
@@ -88,7 +88,7 @@ class ClientReport:
     # Forms
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything as plain values: the card, or under ``brakes`` one for each."""
+        """Return the report as plain values: the card, or under ``brakes`` one for each."""
         if len(self.cards) == 1:
             found = self.first.as_json()
         else:
@@ -197,14 +197,14 @@ def find_comparable(baseline: Mapping[str, Any], given: Conditions) -> Mapping[s
 
 
 def _lines_of(fact: str, card: ClientCard) -> list[str]:
-    """Return the lines of a card that a fact is read off, and that speak against it."""
+    """Return the lines of a card that decide a fact, and contradict it."""
     if fact in SUBJECTS:
         return [card.subject(fact)]
     return [card.subject(case) for case in COUNTED if card.count_lost(case) or card.count_unsent(case)]
 
 
 def _worse_lines(before: Mapping[str, Any], card: ClientCard) -> list[str]:
-    """Return the lines of a card that are worse than in an earlier one, which is given as plain values."""
+    """Return the lines of a card that are worse than in an earlier one, given as plain values."""
     now, window = card.as_json(), before.get("client_window")
     worse = {
         card.subject(name)

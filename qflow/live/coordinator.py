@@ -46,7 +46,7 @@ class Coordinator:
         return error
 
     def _discharge(self, identity: Any, has_failed: bool) -> AmqpException | None:
-        """Roll the transaction back, or commit it; return the error for which it was not committed."""
+        """Roll back or commit the transaction; return the error of a failed commit."""
         asked, current = _bytes(identity), self._identity
         if not current or asked != current:
             known = f"current transaction is {current.decode()}" if current else "no current transaction"
@@ -71,7 +71,7 @@ class Coordinator:
             self._engine.tx_rollback()
 
     def includes(self, delivery: Any) -> bool:
-        """Return whether a delivery belongs to the transaction; an unknown id is passed over."""
+        """Return whether a delivery belongs to the transaction; an unknown id is ignored."""
         if not self._identity or lib.pn_delivery_remote_state(delivery) != TRANSACTIONAL:
             return False
         data = Delivery.wrap(delivery).remote.data

@@ -36,7 +36,7 @@ _ENVELOPE, _BARE, _ANNOTATIONS = "qflow.messaging", "amqp 1.0", "annotations"
 
 
 class Encoded(NamedTuple):
-    """A message as it came."""
+    """A message in the sender's encoding."""
 
     # In the engine it is a message's content, as the clients of qflow.messaging keep theirs.
     raw: bytes
@@ -58,7 +58,7 @@ class Encoded(NamedTuple):
 
 
 class Decoder:
-    """Decodes messages, one after the other, in one message of Proton's."""
+    """A decoder that reads messages one after the other with one Proton message."""
 
     def __init__(self) -> None:
         # Where Proton puts the bytes of a message that has come.
@@ -67,7 +67,7 @@ class Decoder:
         self._impl = self._message._msg
 
     def decode(self, raw: bytes) -> tuple[Message, Encoded]:
-        """Return a message for the engine, without a routing key yet.
+        """Return a message for the engine, still without a routing key.
 
         >>> raw = bytes(ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode())
         >>> message, encoded = Decoder().decode(raw)
@@ -161,7 +161,7 @@ def _read_text(pointer: Any) -> str | None:
 
 
 def encode_described(descriptor: int, value: object) -> bytes:
-    """Return the encoding of a value that a number describes, such as a section or a frame's body."""
+    """Return the encoding of a value with a numeric descriptor, such as a section or a frame's body."""
     data = Data()
     data.put_object(Described(ulong(descriptor), value))
     return bytes(data.encode())
@@ -177,7 +177,7 @@ _MOST_MILLISECONDS: Final = (1 << 32) - 1
 
 
 def encode_delivery(record: DeliveryRecord, now: int) -> tuple[bytes, memoryview]:
-    """Return a delivery at an instant: a new header and annotations, and a view of the bare message."""
+    """Return a delivery's new header and annotations, and a view of the bare message."""
     queued = record.message
     transfer = queued.transfer
     sent = transfer.message
@@ -214,7 +214,7 @@ def _merge(section: bytes, added: dict[str, HeaderValue]) -> bytes:
 
 
 def _translate(record: DeliveryRecord, now: int) -> Encoded:
-    """Return a message that came another way (management's answers, simulated clients) in this encoding."""
+    """Return a message of another origin (management's answers, simulated clients) in this encoding."""
     message = from_delivery(record, now)
     made = ProtonMessage(
         body=message.content,

@@ -47,7 +47,7 @@ class FramePadding:
         self._rest = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the padded frames that are whole by now; a header and heartbeats are as they were."""
+        """Return the complete padded frames; a header and heartbeats pass unchanged."""
         data, padded = self._rest + data, bytearray()
         while len(data) >= _HEADER:
             size = _HEADER if data.startswith(b"AMQP") else int.from_bytes(data[:4], "big")

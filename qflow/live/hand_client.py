@@ -22,7 +22,7 @@ _LISTENS = 0.2
 
 
 class HandClient:
-    """One connection and session of a client that does nothing by itself; its name is its container-id."""
+    """A client that acts only when called: one connection and session, named by its container-id."""
 
     def __init__(self, url: str, name: str) -> None:
         self.name = name
@@ -70,7 +70,7 @@ class HandClient:
         return link
 
     def round_trip(self) -> None:
-        """Begin and end a session of no use: all that the broker has said before is known then."""
+        """Begin and end an extra session: afterwards all earlier answers of the broker have arrived."""
         # The broker may have closed the connection meanwhile, which is an answer, too. AMQP has no ping, but
         # the broker answers a session's begin and end after all that it had to say before.
         with suppress(ProtonException):
@@ -88,7 +88,7 @@ class HandClient:
 
     @property
     def closed_for(self) -> str:
-        """Why the broker has closed the connection; "" if it has not."""
+        """The reason why the broker closed the connection; "" while it is open."""
         condition = self._io.conn.remote_condition
         return "" if condition is None else f"{condition.name}: {condition.description}"
 
@@ -116,7 +116,7 @@ class HandClient:
     # The end
 
     def drop(self) -> None:
-        """Lose the connection, without a word to the broker."""
+        """Break the connection without a word to the broker."""
         # Proton has no call for it; this is the socket of its reactor.
         self._io.conn.transport._selectable._delegate.close()
         self._is_lost = True
@@ -138,7 +138,7 @@ class HandSender:
 
     @property
     def credit(self) -> int:
-        """How many more transfers the broker allows."""
+        """The number of transfers that the broker still allows."""
         return int(self.link.credit)
 
     def send(self, body: object = "", **properties: Any) -> None:
@@ -199,12 +199,12 @@ class HandReceiver:
 
     @property
     def is_settled_already(self) -> bool:
-        """Whether the broker settles its deliveries when it sends them: at most once."""
+        """Whether the broker settles its deliveries as it sends them: at most once."""
         self.received()
         return all(delivery.settled for delivery in self.deliveries)
 
     def detach(self) -> None:
-        """Leave without an end, as a subscriber does that wants to come back."""
+        """Detach without closing, as a subscriber that means to return."""
         self.link.detach()
         self.client.round_trip()
 

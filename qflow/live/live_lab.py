@@ -60,7 +60,7 @@ _STOPPED = "The server has stopped. This is all that happened; broker.trace() ha
 
 
 class LiveLab(Lab):
-    """The picture of a broker that serves real clients, as it runs."""
+    """The live picture of a broker that serves real clients."""
 
     def __init__(self, serving: Any) -> None:
         if serving.server.events is None:
@@ -102,7 +102,7 @@ class LiveLab(Lab):
             self.scene.refusal = str(error)
 
     def pause(self) -> Self:
-        """Show a still of all that has happened, to step back through and to question; return the lab."""
+        """Show a still of the run until now, to step back through and to question; return the lab."""
         if not self._is_paused:
             still = self.follower.still()
             self._is_paused = True
@@ -124,7 +124,7 @@ class LiveLab(Lab):
         return self
 
     def _declare(self, queue: str, stop: int) -> None:
-        """Make a queue like another with a stop threshold of its own; what runs keeps its own (FC-12)."""
+        """Make a queue like another with its own stop threshold; a running queue keeps its own (FC-12)."""
         made = self.serving.declare_like(queue, stop)
         self.note = (
             f"A queue keeps its thresholds as long as it lives (FC-12), so {queue} stays as it is. Your "
@@ -192,7 +192,7 @@ class LiveLab(Lab):
 
 
 class _Follower:
-    """Polls a running broker and makes the browser's picture of it."""
+    """A poller of a running broker that makes the browser's picture of it."""
 
     def __init__(self, serving: Any) -> None:
         self.serving = serving
@@ -291,7 +291,7 @@ class _Follower:
         return Topology(producers, queues, consumers, (), now, group_key=group_key(arguments))
 
     def _queues(self, seen: Mapping[str, Any]) -> tuple[QueueSpot, ...]:
-        """Return the queues to show: those that clients use first, none that a client made for answers."""
+        """Return the queues to show, those used by clients first; without the clients' own reply queues."""
         found = self.serving.broker.queues.queues
         used = {link["node"] for client in seen["clients"] for link in client["links"]}
         lasting = [name for name, queue in found.items() if not queue.lifetime.owner]
@@ -302,7 +302,7 @@ class _Follower:
         )
 
     def _spots(self, queues: list[str]) -> tuple[tuple[ProducerSpot, ...], tuple[ConsumerSpot, ...]]:
-        """Return the clients that send and those that read, with the most that each had under way."""
+        """Return the senders and the readers, each with its most messages under way."""
         producers, consumers = {}, {}
         for client in self._clients.values():
             who = ", ".join(filter(None, (client["product"], client["address"])))
@@ -341,7 +341,7 @@ class _Follower:
 
 
 def _about(events: Iterable[tuple[Any, ...]], queues: set[str], base: int) -> list[Any]:
-    """Return the events' cells from an instant on; one of another queue keeps its place, without effect."""
+    """Return the events' cells from an instant on; cells of other queues stay, without effect."""
     cells: list[Any] = []
     for time, kind, queue, *rest in events:
         cells += (max(0, time - base), kind if not queue or queue in queues else "", queue, *rest)
@@ -349,7 +349,7 @@ def _about(events: Iterable[tuple[Any, ...]], queues: set[str], base: int) -> li
 
 
 def _thin(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:
-    """Return the rows that still last, thinned if there are too many, and the number left out."""
+    """Return the rows that still last, thinned if there are too many, and the number omitted."""
     most = max((len(table) for table in lasting.values()), default=0)
     every = -(-most // _MOST_ROWS)
     if every <= 1:

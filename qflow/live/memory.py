@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from qflow.broker.queue import Queue
     from qflow.live.peer import Peer
 
-MESSAGE_OVERHEAD: Final = 1_536
-QUEUE_OVERHEAD: Final = 8 << 10
+_MESSAGE_OVERHEAD: Final = 1_536
+_QUEUE_OVERHEAD: Final = 8 << 10
 """Bytes that a message on a queue and a queue weigh beside what they hold (measured, not compiled)."""
 MOST_UNFINISHED: Final = 72 << 20
 """Bytes of unfinished messages of all clients together, if the whole memory is not less."""
@@ -63,7 +63,7 @@ def default_memory() -> int:
 
 
 def return_large_blocks() -> None:
-    """Have the C library return large blocks to the system when they are freed, where it can be told so."""
+    """Have the C library return large freed blocks to the system, where it has such a setting."""
     # glibc raises the size from which it does that with each such block: a hundred megabytes of unfinished
     # messages, which grow by doubling, then leave holes of another hundred and fifty (measured).
     with suppress(AttributeError, OSError, TypeError):
@@ -75,7 +75,7 @@ def queued_size(queues: Collection[Queue]) -> int:
     # A message on three queues counts thrice, although its bytes are there once: an upper bound.
     messages = sum(queue.message_depth for queue in queues)
     content = sum(queue.byte_depth for queue in queues)
-    return content + MESSAGE_OVERHEAD * messages + QUEUE_OVERHEAD * len(queues)
+    return content + _MESSAGE_OVERHEAD * messages + _QUEUE_OVERHEAD * len(queues)
 
 
 def find_largest(

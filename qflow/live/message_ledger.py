@@ -34,7 +34,7 @@ _REFUSED = ("released", "rejected", "lost", "no queue")
 
 @dataclass(slots=True)
 class _Fate:
-    """What became of one message, or of all that are alike."""
+    """The fate of one message, or of all identical ones."""
 
     sent: int = 0
     stored: int = 0
@@ -42,7 +42,7 @@ class _Fate:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The identities of an undisturbed run of the program, which other runs are compared with."""
+    """The identities of an undisturbed run of the program, for comparison with other runs."""
 
     # Identity to the number of messages that have it, and to its link and its position among all.
     counts: Counter[Hashable]
@@ -59,7 +59,7 @@ class Expected:
 
     @property
     def has_twins(self) -> bool:
-        """Whether some messages cannot be told apart."""
+        """Whether some messages cannot be distinguished."""
         return len(self.counts) < self.total
 
 
@@ -101,7 +101,7 @@ class MessageLedger:
         self.asked.append((role, node, refusal))
 
     def transferred(self, transfer: SeenTransfer, word: str) -> None:
-        """Note a message with its outcome, "" while that is withheld."""
+        """Record a message with its outcome, "" while the outcome is withheld."""
         if transfer.node != self.queue:
             # The name of a dynamic node is new in each run.
             is_dynamic = transfer.sending.wrapper.remote_target.dynamic
@@ -137,14 +137,14 @@ class MessageLedger:
             self._arrive(identity, link)
 
     def settled(self, sending: Any, number: int, word: str) -> None:
-        """Note an outcome that was withheld before."""
+        """Record a withheld outcome."""
         if (sending, number) in self._unsettled:
             self._unsettled.remove((sending, number))
             self.unsettled -= 1
             self.words[word] += 1
 
     def discharged(self, session: Any, is_committed: bool) -> None:
-        """Note the end of a transaction: only now its messages are on the queue, or are not."""
+        """Record the end of a transaction: only now its messages are on the queue, or lost."""
         pending = self._pending.pop(session, [])
         self.uncommitted -= len(pending)
         for identity in pending if is_committed else ():
@@ -154,24 +154,24 @@ class MessageLedger:
 
     @property
     def repeated(self) -> int:
-        """Messages that came onto the queue once more."""
+        """The messages that reached the queue more than once."""
         return self.stored - self.arrived
 
     @property
     def missing(self) -> int:
-        """Messages that were sent, and have not come onto the queue; those of open transactions included."""
+        """The messages that were sent and have not reached the queue, those of open transactions included."""
         return self.messages - self.arrived
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether the identities hold: no two messages are alike, and none is new each time it is sent."""
+        """Whether the identities hold: no two messages are alike, and a resent one keeps its identity."""
         expected = self.expected
         if expected is None:
             return True
         return not expected.has_twins and (self.messages <= expected.total or not expected.is_whole)
 
     def expect(self, is_whole: bool = True) -> Expected:
-        """Return the identities of this run, for others to be compared with it.
+        """Return the identities of this run, for comparison with other runs.
 
         >>> ledger = MessageLedger("orders")
         >>> ledger._seen = [(b"a", 0), (b"b", 0), (b"b", 0)]
@@ -188,7 +188,7 @@ class MessageLedger:
         return Expected(Counter(keys), places, by_body, is_whole)
 
     def count_disorder(self) -> int | None:
-        """Count messages that first came onto the queue after a later one of their link; None if unknown."""
+        """Count the messages that reached the queue after a later one of their link; None if unknown."""
         places = self.expected.places if self.expected is not None else {}
         if not self.is_told_apart or not set(self._arrivals) <= set(places):
             return None
@@ -212,7 +212,7 @@ class MessageLedger:
         return None if expected.has_twins and key not in expected.counts else key
 
     def _most(self, identity: Hashable) -> int:
-        """Count the messages with an identity; in an undisturbed run nothing is sent twice."""
+        """Count the messages with an identity; an undisturbed run sends none twice."""
         if self.expected is None:
             return self.transfers
         if identity is None:
@@ -228,6 +228,6 @@ class MessageLedger:
 
 
 def _key(bare: bytes, by_body: bool) -> Hashable:
-    """Return a body or a bare message, or a digest of one that is long."""
+    """Return a body or a bare message, or a digest of a long one."""
     told = body_of(bare) if by_body else bare
     return told if len(told) <= _SHORT else blake2b(told, digest_size=16).digest()

@@ -93,7 +93,7 @@ _DELIVERY, _FLOW = int(lib.PN_DELIVERY), int(lib.PN_LINK_FLOW)
 
 
 class ClientLimits(NamedTuple):
-    """What one server gives away at most; more closes a link or a connection.
+    """The limits of one server for each client; a client above them loses a link or its connection.
 
     Fields:
         connections: Clients at a time; a further one is closed without a word.
@@ -116,25 +116,25 @@ class ClientLimits(NamedTuple):
 
 
 class TransferObserver(Protocol):
-    """Sees each link that a client asks for, each message that it sends, and the outcomes."""
+    """An observer of each link, message and outcome of the clients."""
 
     # A word is one of OUTCOMES, "" for an outcome that is withheld, or NO_QUEUE.
 
     def attached(self, peer: Peer, role: str, node: str, refusal: str) -> None:
-        """Note a link, and the condition and description with which it was refused, or ""."""
+        """Record a link, with the condition and description of its refusal, or ""."""
 
     def transferred(self, transfer: SeenTransfer, word: str) -> None:
         """Note a message."""
 
     def settled(self, sending: Sending, number: int, word: str) -> None:
-        """Note the outcome of an earlier message, or that there will be none."""
+        """Record the outcome of an earlier message, or its final absence."""
 
     def discharged(self, session: _LiveSession, is_committed: bool) -> None:
         """Note the end of a transaction."""
 
 
 class SeenTransfer(NamedTuple):
-    """One message of a client, as it came."""
+    """One message of a client as it arrived."""
 
     sending: Sending
     # The queue or exchange that it was sent to; of an anonymous relay, its address.
@@ -149,7 +149,7 @@ class SeenTransfer(NamedTuple):
 
 
 class _PeerServer(Protocol):
-    """What a client's connection asks of the server; :class:`~qflow.live.server.Server` is one."""
+    """A client connection's view of the server; :class:`~qflow.live.server.Server` implements it."""
 
     broker: Broker
     decoder: Decoder
@@ -258,7 +258,7 @@ class Sending:
         self.impl, self.name = self.wrapper._impl, self.wrapper.name or ""
 
     def end(self) -> None:
-        """End it in the broker; a coordinator takes its transaction with it."""
+        """End it in the broker, with its transaction if it is a coordinator."""
         # What is withheld is settled without a state: neither yes nor no (LNK-07).
         for delivery in self.held.values():
             lib.pn_delivery_settle(delivery)
@@ -300,14 +300,14 @@ class Sending:
         self.last = word
 
     def note_settled(self, number: int, word: str) -> None:
-        """Tell the server's observer about the outcome of an earlier transfer."""
+        """Pass the outcome of an earlier transfer to the server's observer."""
         observer = self.session.peer.server.observer
         if observer is not None:
             observer.settled(self, number, word)
 
 
 class _Unsettled(NamedTuple):
-    """A delivery without an outcome yet: its number in the engine, and its weight in bytes."""
+    """A delivery without an outcome yet: its number in the engine, and its size in bytes."""
 
     number: int
     size: int
@@ -411,7 +411,7 @@ class Peer:
     # Bytes
 
     def receive(self, data: bytes) -> None:
-        """Process bytes from the socket, all at one time of the broker."""
+        """Process bytes from the socket, all at one instant of the broker."""
         self._has_acted = False
         self.server.advance_time()
         self.received = self.server.broker.now
@@ -437,7 +437,7 @@ class Peer:
             self.fail(error)
 
     def _count_unframed(self, size: int) -> None:
-        """Refuse a client whose frame does not end: no size of frames is announced (LNK-27)."""
+        """Refuse a client whose frame never ends: no maximum frame size is announced (LNK-27)."""
         frames = lib.pn_transport_get_frames_input(self._transport)
         self._unframed = self._unframed + size if frames == self._frames else size
         self._frames = frames
@@ -451,7 +451,7 @@ class Peer:
             batch.__exit__(None, None, None)
 
     def _begin_batch(self, engine: LinkSession) -> None:
-        """Keep the effects of a session's commands until all of this read is done (RF-52)."""
+        """Defer the effects of a session's commands until all of this read is processed (RF-52)."""
         if not engine.is_pipelining:
             self._batches.append(engine.pipeline())
             self._batches[-1].__enter__()
@@ -483,20 +483,20 @@ class Peer:
             self.server.dirty[self] = None
 
     def fill_credit(self) -> None:
-        """Grant each link the credit that its queue has room for."""
+        """Grant each link credit for the room in its queue."""
         for link in self.links.values():
             if isinstance(link, Sending):
                 self._fill_credit(link)
 
     def touch(self) -> None:
-        """Serve the links of the connection: something moved on it (LNK-15)."""
+        """Serve the links of the connection after an event on it (LNK-15)."""
         for session in self.sessions.values():
             if session is not None and session.engine.is_attached and session.engine.has_waiting:
                 session.engine.link_dispatch()
                 return
 
     def end_of_stream(self) -> None:
-        """Note that the client has closed its side of the socket."""
+        """Record that the client has closed its side of the socket."""
         if self.name and not self.is_over:
             self.incident = "its socket was closed while its connection was open"
         self.end()
@@ -504,7 +504,7 @@ class Peer:
         self._handle_events()
 
     def output(self, room: memoryview) -> int:
-        """Fill a buffer with bytes for the client; return how many, or -1 when there will be no more."""
+        """Fill a buffer with bytes for the client; return their number, or -1 at the end."""
         if self.sasl.output:
             size = min(len(room), len(self.sasl.output))
             room[:size] = self.sasl.output[:size]
@@ -535,7 +535,7 @@ class Peer:
 
     @property
     def unfinished(self) -> int:
-        """The bytes of frames and messages whose end has not come."""
+        """The bytes of incomplete frames and messages."""
         unfinished: int = sum(map(lib.pn_session_incoming_bytes, self.sessions))
         return self._unframed + unfinished
 
@@ -552,7 +552,7 @@ class Peer:
         return bool(self._to_feed)
 
     def feed(self) -> None:
-        """Pass credit on that waited for the client to read."""
+        """Pass on the credit that waited for the client to read."""
         waiting, self._to_feed = self._to_feed, {}
         for receiving in waiting:
             if self.links.get(receiving.impl) is not receiving:
@@ -565,7 +565,7 @@ class Peer:
                 self.send_piece(receiving)
 
     def tick(self, now: float) -> float:
-        """Let time pass for heartbeats and time-outs; return when to come back, in seconds, or 0."""
+        """Let time pass for heartbeats and time-outs; return the seconds until the next call, or 0."""
         due: float = self.transport.tick(now)
         self._handle_events()
         # Whether there is a heartbeat to send is looked at every half of the time, and to look is traffic.
@@ -595,7 +595,7 @@ class Peer:
             pop(events)
 
     def fail(self, error: Exception) -> None:
-        """Close the connection because of an error that is no refusal of one link."""
+        """Close the connection for an error that concerns more than one link."""
         text = str(error) or type(error).__name__
         if isinstance(error, AmqpException):
             self.refuse("amqp:internal-error", condition_of(error)[1])
@@ -640,7 +640,7 @@ class Peer:
             known.clear()
 
     def release(self) -> None:
-        """Free Proton's objects, with all bytes they keep; nothing is read or written any more."""
+        """Free Proton's objects and their bytes; nothing is read or written any more."""
         self._services = ServiceNodes()
         del self.transport, self._transport, self.connection, self.collector, self._events
 
@@ -704,7 +704,7 @@ class Peer:
         session.free()
 
     def _session_of(self, link: Link) -> _LiveSession:
-        """Return the session of a link; the engine gets to know it with its first link."""
+        """Return the session of a link; it joins the engine with its first link."""
         impl = link.session._impl
         known = self.sessions.get(impl)
         if known is None:
@@ -868,7 +868,7 @@ class Peer:
             self._end_sending(sending, error)
 
     def _on_late_transfer(self, delivery: Any) -> None:
-        """Show the observer a message that came on a link after the broker has closed it."""
+        """Show the observer a message that arrived after the broker closed its link."""
         sending = self._closed.get(lib.pn_delivery_link(delivery))
         observer = self.server.observer
         is_whole = lib.pn_delivery_readable(delivery) and not lib.pn_delivery_partial(delivery)
@@ -882,7 +882,7 @@ class Peer:
             lib.pn_delivery_settle(delivery)
 
     def _read_message(self, sending: Sending, delivery: Any) -> bytes:
-        """Return the bytes of a message that has come whole; nothing of one that is too large is read."""
+        """Return the bytes of a complete message; a message that is too large is not read."""
         self._to_credit[sending] = None
         room, portion = self.server.decoder.room, self._portion
         size = lib.pn_link_recv(sending.impl, room, portion)
@@ -899,7 +899,7 @@ class Peer:
         return raw
 
     def _check_parts(self, sending: Sending, delivery: Any) -> None:
-        """Refuse a message whose rest has not come, if it is too large by now."""
+        """Refuse an incomplete message that is already too large."""
         self._require_size(lib.pn_delivery_pending(delivery))
         most, waiting = self.server.limits.queued_bytes, self.unfinished
         if waiting > most:
@@ -907,13 +907,13 @@ class Peer:
             self.refuse("amqp:resource-limit-exceeded", text)
 
     def _require_size(self, size: int) -> None:
-        """Refuse a message that is larger than is taken: its link is closed then."""
+        """Refuse a message above the size limit, and close its link."""
         most = self.server.limits.message_size
         if size > most:
             raise LinkException(f"a message has at most {most} bytes", "amqp:link:message-size-exceeded")
 
     def _publish(self, sending: Sending, link: IncomingLink, delivery: Any, raw: bytes) -> None:
-        """Give a message to the broker, and show it to the observer with what became of it."""
+        """Publish a message in the broker, and show it to the observer with its outcome."""
         self._act()
         message, encoded = self.server.decoder.decode(raw)
         observer, session = self.server.observer, sending.session
@@ -979,7 +979,7 @@ class Peer:
         lib.pn_delivery_settle(delivery)
 
     def _turn_away(self, sending: Sending, delivery: Any, text: str, is_settled: bool) -> None:
-        """Refuse a message for want of room: Qpid's broker releases it, others reject it (LNK-05)."""
+        """Refuse a message for lack of room: Qpid's broker releases it, other brokers reject it (LNK-05)."""
         if self.server.brake == brakes.REJECT and sending.link is not None and sending.link.queue is not None:
             self._reject(sending, delivery, text, is_settled)
         else:
@@ -1040,7 +1040,7 @@ class Peer:
             engine.message_modify([number], bool(remote.failed), bool(remote.undeliverable), annotations)
 
     def _flush_accepts(self, is_last: bool = False) -> None:
-        """Give the accepts that have come one after the other as one command."""
+        """Perform the collected accepts as one command."""
         if not self._accepted:
             return
         session, numbers = self._accepted_of, self._accepted
@@ -1052,7 +1052,7 @@ class Peer:
             session.engine.message_accept(numbers)
 
     def _act(self) -> None:
-        """Note a command, after the accepts that came before it."""
+        """Record a command, after the accepts before it."""
         self._flush_accepts()
         self._has_acted = True
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Bench:
-    """Brokers for one test; a call starts one, as :func:`qflow.live.serve`, which `closing` closes."""
+    """Brokers for one test: a call starts one, as :func:`qflow.live.serve` does, and `closing` closes it."""
 
     def __init__(self, closing: ExitStack) -> None:
         self._closing = closing

@@ -90,7 +90,7 @@ class Recorder:
     path: Path
 
     def stop(self) -> None:
-        """End the recording; everything is written when this returns.  Later calls do nothing."""
+        """Stop the recording; all rows are written on return. Later calls do nothing."""
         raise NotImplementedError
 
     def __enter__(self) -> Recorder:
@@ -182,7 +182,7 @@ class _MessagingRecorder(Recorder):
 
     @contextmanager
     def open_book(self) -> Iterator[ClientBook]:
-        """Yield the book at the present moment, to one thread at a time."""
+        """Yield the book at the present instant, to one thread at a time."""
         with self._lock:
             self.book.now = self._now()
             yield self.book
@@ -349,7 +349,7 @@ class _Sender:
 
 
 class _Receiver:
-    """A receiver whose messages are written down when they are fetched."""
+    """A receiver that records its messages when they are fetched."""
 
     def __init__(self, session: _Session, receiver: Any) -> None:
         self.session, self.receiver = session, receiver
@@ -379,7 +379,7 @@ class _Receiver:
 
 
 def _ask_number(ask: Callable[[], Any]) -> int | None:
-    """Return a sender's counter, or None once the sender has none."""
+    """Return a sender's counter, or None for a sender without one."""
     try:
         answer = ask()
     except Exception:
@@ -388,7 +388,7 @@ def _ask_number(ask: Callable[[], Any]) -> int | None:
 
 
 def _parse_node(address: str) -> tuple[str, str, dict[str, Any]]:
-    """Return an address's name, its subject, and the arguments that it declares its queue with."""
+    """Return an address's name, its subject, and the arguments of its queue's declaration."""
     try:
         parsed = parse(address)
     except ParseError:

@@ -60,7 +60,7 @@ _READ = 1 << 20
 
 
 class Recording:
-    """Records what passes between clients and a broker; the tap runs in a thread of its own."""
+    """A recording of the traffic between clients and a broker; the tap runs in its own thread."""
 
     def __init__(
         self, upstream: Upstream, out: Path, *, group_header: str = "", asks_statistics: bool = True
@@ -82,7 +82,7 @@ class Recording:
         self._listener.start()
 
     def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
-        """Begin to take clients, by TLS if it is given; raises OSError if the port is not free."""
+        """Start to accept clients, by TLS if given; raises OSError if the port is in use."""
         self._thread.start()
         try:
             self._wait(self.tap.listen(host, port, tls))
@@ -98,7 +98,7 @@ class Recording:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def stop(self) -> None:
-        """Take no more, and wait until all that was captured is read and written."""
+        """Accept no more, and wait until all captured bytes are read and written."""
         # In this order: no bytes come any more, no statistics, and then the reader's input ends, at which it
         # reads to the end of the capture.
         self._wait(self.tap.stop())
@@ -117,7 +117,7 @@ class Recording:
         self.problem = self.tap.capture.error or (words if status else "")
 
     def give_up(self) -> None:
-        """End at once, and keep the rows that are written."""
+        """End at once, and keep the written rows."""
         for process in (self._reader, self._statistics):
             if process is not None:
                 process.kill()
@@ -136,7 +136,7 @@ class Recording:
         return f"recording: {said['rows']} rows written, {connections}{found}{more}"
 
     def findings(self) -> list[str]:
-        """Return the findings, with the queues whose thresholds are unknown, as a report has them."""
+        """Return the findings, with the queues whose thresholds are unknown, as in a report."""
         try:
             report = json.loads((self.out / REPORT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -183,7 +183,7 @@ def _start_worker(module: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def follow_recorder(take: Callable[[str], object] = lambda line: None) -> threading.Event:
-    """Call `take` with each line from the recorder; return an event that is set at their end."""
+    """Call `take` with each line from the recorder; return an event that is set at the end."""
     # Ctrl-C is the recorder's, which closes our input when all is captured.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ended = threading.Event()
@@ -201,13 +201,13 @@ def follow_recorder(take: Callable[[str], object] = lambda line: None) -> thread
 
 
 def stopwatch(clock: Callable[[], int] = perf_counter_ns) -> Callable[[], int]:
-    """Return a function that returns the microseconds since now, by a clock in nanoseconds."""
+    """Return a function that returns the microseconds since now, from a nanosecond clock."""
     start = clock()
     return lambda: (clock() - start) // 1_000
 
 
 class Upstream:
-    """Where a broker is, and the PEM file of the authorities that vouch for it, if the system does not know.
+    """A broker's address, and the PEM file of its certificate's authorities if the system lacks them.
 
     >>> upstream = Upstream("amqps://broker.example")
     >>> upstream.host, upstream.port, upstream.tls is not None
@@ -233,7 +233,7 @@ class Upstream:
 
 
 class _RecordingTap:
-    """Listens for clients, connects each to the broker, and passes what either says."""
+    """A listener that connects each client to the broker, and passes on what either sends."""
 
     def __init__(self, upstream: Upstream, capture: _CaptureWriter) -> None:
         self.upstream, self.capture = upstream, capture
@@ -270,7 +270,7 @@ class _RecordingTap:
 
 
 class _Pair:
-    """A client's connection and the one that was made for it to the broker."""
+    """A client's connection and its counterpart to the broker."""
 
     def __init__(self, tap: _RecordingTap, number: int) -> None:
         self.tap, self.number = tap, number
@@ -281,7 +281,7 @@ class _Pair:
         self._connecting: asyncio.Task[None] | None = None
 
     def begin(self, transport: asyncio.Transport) -> None:
-        """Connect to the broker; until then nothing of the client is read."""
+        """Connect to the broker; until then no byte of the client is read."""
         transport.pause_reading()
         self.tap.connected += 1
         peer = transport.get_extra_info("peername") or ("a client", "")
@@ -369,7 +369,7 @@ class _Peer(asyncio.Protocol):
 
 
 class _CaptureWriter:
-    """Appends records; the disk's refusal is kept in :attr:`error`, and never reaches the caller."""
+    """A writer that appends records; a full disk is kept in :attr:`error`, and never reaches the caller."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.error, self.written = folder, "", 0
@@ -413,7 +413,7 @@ class CaptureReader:
         self._number, self._file, self._buffer = 0, -1, b""
 
     def records(self) -> Iterator[tuple[int, int, int, bytes]]:
-        """Yield time, connection, kind and bytes of each record that is whole; call again for later ones."""
+        """Yield time, connection, kind and bytes of each complete record; call again for later ones."""
         while more := self._read_more():
             place, buffer = 0, self._buffer + more
             while len(buffer) - place >= _RECORD.size:
@@ -446,14 +446,14 @@ class CaptureReader:
         return more
 
     def remove(self) -> None:
-        """Remove the file that is being read: everything has been."""
+        """Remove the file, once it is read."""
         if self._file >= 0:
             os.close(self._file)
             (self._folder / _NAME.format(self._number)).unlink(missing_ok=True)
 
 
 class _SaslHider:
-    """One direction's bytes as they are kept: the bodies of SASL frames are zeros, all else is as it was."""
+    """A filter of one direction's bytes that replaces the bodies of SASL frames by zeros."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -461,7 +461,7 @@ class _SaslHider:
         self._hidden = 0
 
     def hide(self, data: bytes) -> bytes:
-        """Return as many bytes as can be judged, the secret ones as zeros; the others come with the next."""
+        """Return the bytes that can be judged, with zeros for secrets; the rest comes with later ones."""
         data, kept = self._rest + data, bytearray()
         while data and (self._hidden or len(data) >= 8):
             size = 8

@@ -77,7 +77,7 @@ SELECT_HOLDS = 512
 
 
 class Server:
-    """A broker that clients of AMQP 1.0 can connect to; :meth:`run` is its loop."""
+    """A broker that AMQP 1.0 clients connect to; :meth:`run` is its loop."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Server:
     # The loop
 
     def run(self) -> None:
-        """Serve until :meth:`stop`; all connections are closed then."""
+        """Serve until :meth:`stop`, which closes all connections."""
         try:
             while not self._is_stopping:
                 ready = self._selector.select(self._wait())
@@ -257,7 +257,7 @@ class Server:
             self._admit(connected, f"{address[0]}:{address[1]}")
 
     def adopt(self, connected: socket.socket, address: str) -> None:
-        """Take a socket for a client's, from any thread; ``address`` is the client's own."""
+        """Adopt a socket as a client's, from any thread; ``address`` is the client's own."""
         with self.lock:
             self._admit(connected, address)
         self.wake()
@@ -275,7 +275,7 @@ class Server:
         self._selector.register(connected, EVENT_READ, peer)
 
     def _count_memory(self) -> None:
-        """Count the memory, and close the heaviest clients while it is too much."""
+        """Count the memory, and close the heaviest clients while it exceeds the limit."""
         now = monotonic()
         if now < self._counts_at and self._uncounted < _MOST_UNCOUNTED:
             return
@@ -295,7 +295,7 @@ class Server:
         self.is_full = surplus > 0
 
     def _close_largest(self, weights: dict[Peer, int], surplus: int, most: int, *least: int) -> int:
-        """Close clients while all together keep more than they may; return the surplus that is left."""
+        """Close clients while all together exceed the limit; return the remaining surplus."""
         for peer in find_largest(weights, surplus, self.broker.now, *least):
             surplus -= weights[peer]
             text = f"{weights[peer]} bytes are kept for this client, and no more than {most} for all"
@@ -359,7 +359,7 @@ class Server:
             return None
 
     def _write_all(self) -> None:
-        """Write the clients' output, then pass on the credit that this made room for."""
+        """Write the clients' output, then pass on the credit that waited for it."""
         # To each once, and feeding stops after a while: a client that reads as fast as it is written to would
         # keep all others waiting, and so would a hundred that browse a long queue.
         dirty, self.dirty = self.dirty, {}
@@ -405,7 +405,7 @@ class Server:
             self._selector.modify(peer.socket, mask, peer)
 
     def _leave(self, peer: Peer) -> None:
-        """Say that no more will come; the client closes, or it is dropped after a while."""
+        """Announce the end; a client that does not close is dropped after a while."""
         if peer.is_leaving:
             return
         peer.is_leaving = True
@@ -437,7 +437,7 @@ class Server:
         peer.socket.close()
 
     def _note_end(self, peer: Peer) -> None:
-        """Note the reason of a connection's end, as soon as it has ended."""
+        """Record the reason of a connection's end, at once."""
         if peer.incident:
             self.note_incident(peer.name or peer.address, peer.incident)
 
@@ -491,7 +491,7 @@ class Server:
         return True
 
     def note_failure(self, error: Exception) -> None:
-        """Keep what went wrong in qflow itself."""
+        """Keep an error in qflow itself."""
         self.failures.append("".join(traceback.format_exception(error)))
 
     def note_incident(self, who: str, text: str) -> None:
@@ -508,7 +508,7 @@ class Server:
         return [peer for peer in self._connected if peer.name]
 
     def outcomes(self) -> Counter[str]:
-        """Count the outcomes of all transfers, those of clients that have gone included."""
+        """Count the outcomes of all transfers, including those of departed clients."""
         found = self.departed.copy()
         for peer in self.peers():
             found.update(peer.outcomes)

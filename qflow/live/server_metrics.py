@@ -40,7 +40,7 @@ class _ServerMetrics:
         self._server = server
 
     def collect(self) -> Iterator[Any]:
-        """Yield the families of metrics, all of one moment."""
+        """Yield the metric families of one instant."""
         # A list, so that the lock is free again before the text is made and written.
         with self._server.lock:
             families = [*self._collect_queues(), *self._collect_server()]
@@ -66,7 +66,7 @@ class _ServerMetrics:
 
 
 def start_metrics(server: Server, host: str, port: int) -> Callable[[], None]:
-    """Serve the metrics of a server from now on; return a function that ends it."""
+    """Serve the metrics of a server; return a function that stops it."""
     # Not the library's default one, which also reports on this process and its garbage collector.
     registry = CollectorRegistry()
     registry.register(_ServerMetrics(server))

@@ -25,7 +25,7 @@ _OK, _ACCEPTED, _NOT_IMPLEMENTED = 200, 202, 501
 
 
 def node_of(address: str | None) -> str | None:
-    """Return the name of a node by its address, which may be a URL with the name as its path.
+    """Return the name of a node from its address, which may be a URL with the name as its path.
 
     >>> node_of("amqps://localhost:5672/orders/Partitions/0"), node_of("orders"), node_of("http://orders")
     ('orders', 'orders', 'http://orders')
@@ -38,14 +38,14 @@ def node_of(address: str | None) -> str | None:
 
 
 class ServiceNodes:
-    """The service nodes as one connection sees them: its links for answers, by node and target address."""
+    """The service nodes of one connection: its links for answers, by node and target address."""
 
     def __init__(self) -> None:
         self._replies: dict[tuple[str, str], Link] = {}
         self._tag = 0
 
     def attach(self, node: str, link: Link) -> None:
-        """Open a link for a node's answers, instead of an earlier one to the same target."""
+        """Open a link for a node's answers, in place of an earlier one to the same target."""
         link.source.address = node
         link.target.copy(link.remote_target)
         link.open()

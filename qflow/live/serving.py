@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def require_proton() -> None:
-    """Refuse what needs real clients where Proton is not installed."""
+    """Refuse work with real clients if Proton is not installed."""
     try:
         import_module("proton")
     except ModuleNotFoundError as error:
@@ -40,7 +40,7 @@ def require_proton() -> None:
 
 
 class Serving:
-    """A broker that serves clients in a thread of its own until :meth:`close`.
+    """A broker that serves clients in its own thread until :meth:`close`.
 
     Attributes:
         server (Server)
@@ -58,7 +58,7 @@ class Serving:
 
     @property
     def url(self) -> str:
-        """Where clients connect to."""
+        """The URL that clients connect to."""
         host, port = self.server.address
         if self.server.tls is not None:
             # Certificates are of names, and many clients check no address.
@@ -135,7 +135,7 @@ class Serving:
         return made
 
     def close(self) -> None:
-        """Stop: every client is sent the end of its connection; the trace stays."""
+        """Stop: each client gets a close from the broker; the trace stays."""
         self.server.stop()
         self._thread.join()
 

@@ -129,7 +129,7 @@ def _read_filters(data: Data) -> dict[str, _Filter]:
 
 
 def _filter_in_force(asked: _Filter | None, descriptor: str, value: Any) -> Any:
-    """Return a filter that is in force, as it came or as the broker made it (LNK-14)."""
+    """Return a filter in force, as the client sent it or as the broker made it (LNK-14)."""
     if asked is not None and asked.descriptor == descriptor:
         return asked.as_sent
     if asked is not None and not isinstance(asked.as_sent.descriptor, int):

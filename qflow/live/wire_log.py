@@ -94,7 +94,7 @@ _GARBAGE = 200_000
 
 
 class WireLog:
-    """Takes the bytes of any number of connections, and makes the rows of a client log of them.
+    """A reader that turns the bytes of any number of connections into the rows of a client log.
 
     >>> log = WireLog()
     >>> log.open_connection(1, "127.0.0.1:40000"); log.read(1, CLIENT, b"GET / HTTP/1.1")
@@ -116,14 +116,14 @@ got b'GET / HT'")
         self.book.connections += 1
 
     def read(self, number: int, side: int, data: bytes) -> None:
-        """Take bytes of one direction; what cannot be read is a finding, and the connection is left alone."""
+        """Read bytes of one direction; unreadable ones become a finding, and the connection is ignored."""
         connection = self.connections.get(number)
         if connection is not None and not connection.is_unreadable:
             self.book.last = self.book.now
             connection.read(side, data)
 
     def close_connection(self, number: int, reason: str) -> None:
-        """Note that a connection is gone; the reason is empty if a peer ended it."""
+        """Record the end of a connection; the reason is empty if a peer ended it."""
         connection = self.connections.pop(number, None)
         if connection is not None:
             self.book.last = self.book.now
@@ -136,14 +136,14 @@ got b'GET / HT'")
         return self._group_header or str(self.book.queues.get(queue, {}).get("qpid.group_header_key", ""))
 
     def is_exchange(self, address: str) -> bool:
-        """Return whether an address is an exchange's, as far as that was seen."""
+        """Return whether an address was seen to be an exchange's."""
         book = self.book
         return address not in book.queues and (address.startswith("amq.") or address in book.exchanges)
 
 
 @dataclass(slots=True)
 class _Link:
-    """A link, and the message that is on its way in pieces."""
+    """A link, and the pieces of its incomplete message."""
 
     name: str
     is_incoming: bool
@@ -165,7 +165,7 @@ class _Link:
     most_credit: int = 0
 
     def take(self, frame: Any) -> Any:
-        """Keep a piece of a message; return the first transfer of one that is whole now, or None."""
+        """Keep a piece of a message; return the first transfer of a complete one, or None."""
         transfer = frame.performative
         if self.first is None:
             self.first, self.length = transfer, 0
@@ -294,7 +294,7 @@ class _Connection:
             self._note_subscription(link, terminus)
 
     def _note_node(self, link: _Link, terminus: Any) -> None:
-        """Remember a new queue's properties: the broker's answer has them as text only."""
+        """Remember a new queue's properties, which the broker's answer has as text only."""
         properties, address = terminus.dynamic_node_properties, link.address
         if address is None or not isinstance(properties, dict):
             return
@@ -541,7 +541,7 @@ def _describe_error(error: Any) -> str:
 
 
 class _Parts(NamedTuple):
-    """What a message is known by, and where its properties say that it goes."""
+    """A message's identifying parts, and the destination in its properties."""
 
     mark: Mark
     to: str
