@@ -21,7 +21,7 @@ from qflow.labs.picture import Picture
 
 
 class Question(Protocol):
-    """A question as a lab needs it."""
+    """A chapter's question, as a lab uses it."""
 
     name: str
     question: str
@@ -33,7 +33,7 @@ class Question(Protocol):
     certainties: ClassVar[tuple[int, ...]]
 
     def keep(self, guess: Any, sure: int | None) -> None:
-        """Take the learner's guess; None takes it back."""
+        """Keep the learner's guess; None removes it."""
 
     def comment(self, answer: Any) -> str:
         """Return the comment on the learner's guess."""
@@ -44,7 +44,7 @@ class Question(Protocol):
 
 @dataclass(frozen=True)
 class Mark:
-    """What a learner marks in a picture."""
+    """A kind of mark that a learner sets in a picture."""
 
     # The word before its number on a tank, or after its name at a client.
     word: str
@@ -61,7 +61,7 @@ def _depths(frames: Frames) -> list[int]:
 
 
 def _half_full(picture: Picture, _: str) -> int:
-    """Return the first frame at which the queue is half as deep as its stop threshold or limit lets it be."""
+    """Return the first frame at which the queue is half as deep as its stop threshold or limit."""
     spot, depths = picture.frames.topology.queues[0], _depths(picture.frames)
     # Half way up, the direction is clear and the answer is not.
     level = spot.stop_count or spot.max_count or max(depths)
@@ -77,7 +77,7 @@ def _turn(picture: Picture, state: str) -> tuple[int, int]:
 
 
 def _half_empty(picture: Picture, _: str) -> int:
-    """Return the frame after the first ON at which the queue has fallen half way from stop to resume."""
+    """Return the frame after the first ON at which the depth is half way from stop to resume."""
     spot, depths = picture.frames.topology.queues[0], _depths(picture.frames)
     level = (spot.stop_count + spot.resume_count) / 2
     on, off = _turn(picture, "ON")[0], _turn(picture, "OFF")[0]
@@ -112,7 +112,7 @@ def _all_hold(picture: Picture, _: str) -> int:
 
 
 def _receiver(picture: Picture, label: str) -> tuple[int, str]:
-    """Return the frame at which a message is first acquired, and by which consumer."""
+    """Return the frame at which a message is first acquired, and the consumer."""
     frames = picture.frames
     stays = frames.lasting["stays"]
     for row in frames.lasting["holdings"]:
@@ -164,7 +164,7 @@ class Asking:
         }
 
     def to_store(self) -> list[dict[str, Any]]:
-        """Return the questions for a page without a kernel: place, answering frame and comments of each."""
+        """Return the questions for a page without a kernel, each with place, answering frame and comments."""
         return [
             {
                 "asking": self._pose(number),
@@ -177,7 +177,7 @@ class Asking:
         ]
 
     def receive(self, content: dict[str, Any]) -> dict[str, Any]:
-        """Take a guess, or None to move on to the next question; return the scene's next state."""
+        """Keep a guess, or for None go to the next question; return the scene's next state."""
         if content["ask"] == "next":
             self._number += 1
             return self.state()
@@ -195,7 +195,7 @@ def _mark_of(question: Question) -> Mark:
 
 
 def _find_answer(picture: Picture, question: Question) -> tuple[int, int, int | str]:
-    """Return the frames of a question, the one to pause at and the one that answers, with the answer."""
+    """Return a question's answer, with the frame to pause at and the frame that answers."""
     kind, _, of = question.mark.partition(" ")
     if kind not in MARKS:
         known = ", ".join(MARKS)

@@ -49,7 +49,7 @@ _LETTERS = {ord(letter): f"&#{ord(letter)};" for letter in "<>&{$"}
 
 
 def plain(text: str) -> str:
-    """Return a text escaped so that plotly shows it letter for letter."""
+    """Return a text escaped so that plotly shows it literally."""
     return text.translate(_LETTERS)
 
 
@@ -71,7 +71,7 @@ class Chart:
         return still(self.figure)
 
     def to_html(self) -> str:
-        """Return a page of its own, which needs no network: the figure, and its claims below."""
+        """Return a self-contained HTML page, which needs no network: the figure with its claims below."""
         title = unescape(self.figure.layout.title.text).removeprefix("<b>").removesuffix("</b>")
         figure = self.figure.to_html(full_html=False, include_plotlyjs=True)
         claims = "".join(f"<li>{escape(claim)}</li>" for claim in self.claims)
@@ -140,7 +140,7 @@ def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Char
 
 
 def _predicted_depth(report: Prediction, queue: str | None) -> Chart:
-    """Return a chart of a predicted depth: a band of what most replays have, and the one that is shown."""
+    """Return a chart of a predicted depth: the band of most replays, and the one on show."""
     # Who draws no prediction waits for no import of them: each lab's first picture would.
     from qflow.prediction.report import in_words
 
@@ -245,7 +245,7 @@ def latency_chart(picture: Picture) -> Chart:
 
 
 def ownership_chart(picture: Picture) -> Chart:
-    """Return a chart of which consumer owned which group, and when.
+    """Return a chart of the owner of each group over time.
 
     Each group has a row. Name, hatching and colour of a span are its owner's; pointing at it says more.
 
@@ -400,7 +400,7 @@ _CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 1
 
 
 def _clock_ticks(log: BrokerLog) -> tuple[list[float], list[str]]:
-    """Return round times of a broker's clock as seconds of its log, and their words."""
+    """Return round times of a broker's clock as seconds of its log, with their labels."""
     span = (log.end_us - log.begin_us) / 1e6
     step = next((step for step in _CLOCK_STEPS if span / step <= 8), 86400 * (1 + int(span / 8 / 86400)))
     words = log.when(log.begin_us)
@@ -458,7 +458,7 @@ def _on_bands(frames: Frames, queues: Sequence[QueueSpot]) -> dict[str, _Points]
 
 
 def _area(name: str, boxes: Iterable[tuple[float, float, float, float]], **fill: Any) -> _Trace:
-    """Return filled boxes, each from and to, low and high."""
+    """Return filled boxes, each given by its left, right, lower and upper bound."""
     x: list[float | None] = []
     y: list[float | None] = []
     for start, to, low, high in boxes:
@@ -477,7 +477,7 @@ def _area(name: str, boxes: Iterable[tuple[float, float, float, float]], **fill:
 
 
 def _line(name: str, points: _Points, unit: str, index: int = 0, **style: Any) -> _Trace:
-    """Return a quantity over time, each point of which holds until the next."""
+    """Return a quantity over time as steps: each value holds until the next."""
     look = {"color": _COLORS[index % len(_COLORS)], "dash": _DASHES[index % len(_DASHES)], "shape": "hv"}
     return {
         "x": [x for x, _ in points],
@@ -570,7 +570,7 @@ def _chart(
     names: Sequence[str] = (),
     has_time: bool = True,
 ) -> Chart:
-    """Return the chart of some traces, hatched while a queue was ON, with levels on a scale of that reach."""
+    """Return a chart of some traces, hatched while a queue was ON, with lines for the levels in its range."""
     import plotly.graph_objects as go
 
     ends = [y for trace in traces if not names for y in trace["y"] if y is not None]
@@ -636,7 +636,7 @@ def _upright_axis(title: str, top: float, levels: Mapping[str, float], has_band:
 
 
 def _rows_axis(names: Sequence[str]) -> dict[str, Any]:
-    """Return the axis of rows that have names, from the top."""
+    """Return the axis of named rows, from the top."""
     return {
         "autorange": "reversed",
         "categoryorder": "array",

@@ -99,7 +99,7 @@ class SessionTable:
         self.moves.append((what, name) if name else (what,))
 
     def fork(self, time: int, queue: str) -> SessionTable:
-        """Return a table on which the same is done as far as it can be, but a queue is purged once."""
+        """Return a table with the same moves as far as possible, and one more purge of a queue."""
         before = time // PAUSE
         # Each move takes one pause, so that an instant is also a number of moves.
         table = SessionTable([*self.moves[:before], ("purge", queue)], stop=self.stop)
@@ -114,7 +114,7 @@ class SessionTable:
         return [message.transfer.label for queue in QUEUES for message in self.broker.queue(queue).store]
 
     def picture(self) -> Picture:
-        """Return the picture of the run up to now."""
+        """Return the picture of the run until now."""
         sent = max(1, len(self._known))
         workload = Workload(
             "a session by hand",
@@ -176,7 +176,7 @@ class _Command:
 
 
 class _Strip(Narration):
-    """What became of each command, while the events of a run go by."""
+    """The fate of each command, followed through the events of a run."""
 
     def __init__(self, frames: Frames, known: dict[int, tuple[str, str]]) -> None:
         super().__init__(frames)

@@ -80,7 +80,7 @@ def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
 
 
 def _labels(marks: dict[str, int], levels: dict[str, float], x: int) -> Iterator[str]:
-    """Yield a line at each mark, and its number beside it: below the one before where both would touch."""
+    """Yield a tick and a number for each mark, the number lower where two would overlap."""
     free = 0.0
     for name, value in marks.items():
         at, color = levels[name], _COLORS[name]
@@ -100,7 +100,7 @@ EXAMPLE = "orders --max-queue-count 1000 --flow-stop-count 900 --flow-resume-cou
 
 @dataclass(frozen=True)
 class ConfigPicture:
-    """What a queue's configuration comes to."""
+    """A queue's effective configuration."""
 
     text: str
     explanation: SettingsExplanation
@@ -113,7 +113,7 @@ class ConfigPicture:
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """What the configuration comes to, in sentences; each ends with its rules."""
+        """The effective configuration in sentences; each ends with its rules."""
         explanation = self.explanation
         return (
             self.refusal or _with_rules(explanation.flow, explanation.flow_rules),
@@ -123,11 +123,11 @@ class ConfigPicture:
 
     @property
     def svg(self) -> str:
-        """A gauge for messages and one for bytes, with every threshold and limit in force, as a drawing."""
+        """A drawn gauge for messages and one for bytes, with each threshold and limit in force, as SVG."""
         return _draw_gauge(self.explanation)
 
     def values(self) -> dict[str, Effective]:
-        """Return every value in force by its name, such as ``stop_count``."""
+        """Return each value in force by its name, such as ``stop_count``."""
         return {value.name: value for value in _in_force(self.explanation)}
 
     def __repr__(self) -> str:
@@ -138,7 +138,7 @@ class ConfigPicture:
 
 
 def config_run(text: str = EXAMPLE, *, broker_options: Sequence[str] = ()) -> ConfigPicture:
-    """Return the settings that a queue's configuration amounts to, in any of its spellings.
+    """Return the effective settings of a queue's configuration, in any spelling.
 
     Parameters:
         text: Options of ``qpid-config add queue``, an address string, or declare arguments as JSON.

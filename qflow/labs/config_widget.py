@@ -62,7 +62,7 @@ class ConfigLab(AnyLab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The last text that could be read, and the broker's options: the arguments that open it again."""
+        """The last readable text and the broker's options: the arguments that reopen the lab."""
         return {"text": self._read[0], "broker_options": self._read[1]}
 
     def go_to(self, token: Token) -> None:

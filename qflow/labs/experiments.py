@@ -43,7 +43,7 @@ Shown = TypeVar("Shown", Picture, Comparison)
 
 @dataclass(frozen=True)
 class Experiment(Generic[Shown]):
-    """Describes a workload by settings, runs it, and opens its lab."""
+    """A workload described by settings, with its run and its lab."""
 
     name: str
     # Returns the workload of some settings; its parameters are those that a knob may set.
@@ -53,15 +53,15 @@ class Experiment(Generic[Shown]):
     knobs: Sequence[Knob]
 
     def steps(self, *, messages: int, **settings: Any) -> Steps[Shown]:
-        """Run with some settings, in steps; see :mod:`qflow.labs.running`."""
+        """Run with given settings, in steps; see :mod:`qflow.labs.running`."""
         raise NotImplementedError
 
     def run(self, messages: int, settings: Mapping[str, float]) -> Shown:
-        """Run with some settings."""
+        """Run with given settings."""
         return finish_steps(self.steps(messages=messages, **settings))
 
     def open(self, messages: int, settings: Mapping[str, float], more: Sequence[Knob] = ()) -> SliderLab:
-        """Open the lab, whose sliders begin at some settings, with some knobs more."""
+        """Open the lab with its sliders at given settings, with further knobs."""
         from qflow.labs.slider_lab import SliderLab
 
         begins: dict[str, float] = begin(f"{self.name}_lab", self.describe, [*self.knobs, *more], settings)
@@ -71,7 +71,7 @@ class Experiment(Generic[Shown]):
 
 @dataclass(frozen=True)
 class _OneRun(Experiment[Picture]):
-    """Shows one run, with claims of its own before those of any picture."""
+    """An experiment that shows one run, with its own claims before the usual ones."""
 
     claims: Callable[[Picture], list[str]] = lambda picture: []
     # Changes the picture when it is whole.
@@ -86,7 +86,7 @@ class _OneRun(Experiment[Picture]):
 
 @dataclass(frozen=True)
 class _SideBySide(Experiment[Comparison]):
-    """Shows runs that differ in one setting, side by side, with a sentence about each."""
+    """An experiment that shows runs differing in one setting side by side, with a sentence for each."""
 
     setting: str
     # By value of that setting: the name of its run.
@@ -94,7 +94,7 @@ class _SideBySide(Experiment[Comparison]):
     verdict: Callable[[Picture], str]
 
     def steps(self, *, messages: int, **settings: Any) -> Steps[Comparison]:
-        """Run one after the other."""
+        """Run each setting in turn."""
         values = {name: {self.setting: value} for value, name in self.names.items()}
         # All are described before the first is run: a refused setting is reported at once.
         workloads = {name: self.describe(**settings, **value) for name, value in values.items()}

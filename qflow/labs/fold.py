@@ -144,7 +144,7 @@ _DISCARDS = ("ring", "reject", "lvq", "queue-deleted")
 
 
 class _Producer:
-    """A producer: its index, its first column, its window, and the reason why it waits."""
+    """A producer: its index, its first column, its window, and the reason for its wait."""
 
     def __init__(self, index: int, at: int, capacity: int) -> None:
         self.index, self.at, self.capacity = index, at, capacity
@@ -161,7 +161,7 @@ class _Consumer:
 
 
 class _Queue:
-    """A queue: its index among them, its first column, its thresholds, and where the rows of spans begin."""
+    """A queue: its index, first column and thresholds, and the start of each of its spans."""
 
     def __init__(self, index: int, at: int, stop_count: int, stop_size: int) -> None:
         self.index, self.at, self.stop_count, self.stop_size = index, at, stop_count, stop_size
@@ -173,7 +173,7 @@ class _Queue:
 
 
 class Fold:
-    """The frames of a run, while its events go by; events of clients outside its topology leave no mark."""
+    """The frames of a run, made from its events; events of clients outside its topology leave no mark."""
 
     # Frames are at least `grain` microseconds apart: all events in between are one step.
     # `own_steps` are kinds of events that make a frame although they change no number in it.
@@ -246,12 +246,12 @@ class Fold:
             self.add(EventTable(events[self.seen :]).cells)
 
     def end(self) -> None:
-        """Finish the last step: nothing follows."""
+        """Finish the last step, when no event follows."""
         if self._is_dirty:
             self._finish(self._time, self.seen - 1)
 
     def so_far(self, end: int) -> Frames:
-        """Return the frames of all finished steps, with room up to an instant; the run may continue."""
+        """Return the frames of all finished steps, with room up to an instant, as the run may continue."""
         topology = replace(self.topology, routes=tuple(sorted(self._routes)), end=end)
         tables = (
             ("sendings", SENDINGS, self._sendings),
@@ -276,7 +276,7 @@ class Fold:
         )
 
     def whole(self, end: int) -> Frames:
-        """Return the frames of a run that was counted to its last instant, without an idle rest."""
+        """Return the frames of a complete run, without an idle end."""
         frames = self.so_far(end)
         last = frames.at(-1)
         if any(value for name, value in last.items() if name.endswith(_UNSETTLED)):
@@ -336,7 +336,7 @@ class Fold:
     # Steps
 
     def add(self, cells: Cells, start: int = 0) -> None:
-        """Count a table's events from the offset `start` on; they follow the events counted so far."""
+        """Count a table's events from the offset `start` on; they follow the events counted until now."""
         first, width, detail, kinds = start * WIDTH, WIDTH, DETAIL, _KINDS
         place, time = self.seen - 1, self._time
         moments: list[int] = cells[first::width]
@@ -415,7 +415,7 @@ class Fold:
         return self._groups.setdefault(group, len(self._groups) + 1) if group else 0
 
     def _producer(self, session: str, label: str) -> _Producer | None:
-        """Return the producer of the transfer that an event is about."""
+        """Return the producer of an event's transfer."""
         return self._producers.get(self._senders.of(session, label))
 
     # Producers
@@ -495,7 +495,7 @@ class Fold:
             self._links[cells[at + 3]] = {}
 
     def _released(self, cells: Cells, at: int, values: Values) -> None:
-        """Count a transfer that found no room: its client has it back, and its link lives (LNK-05)."""
+        """Count a released transfer: its client has it back, and its link lives on (LNK-05)."""
         (command,) = values
         if command in self._sent.get(cells[at + 3], ()):
             self._completed(cells, at, values)
@@ -505,11 +505,11 @@ class Fold:
             self._note("released")
 
     def _first_queue(self, producer: int) -> int:
-        """Return the first queue that a producer was seen to reach; both by their index."""
+        """Return the first queue that a producer has reached; both are given by index."""
         return next((queue for one, queue in self._routes if one == producer), 0)
 
     def _link_ended(self, cells: Cells, at: int, values: Values) -> None:
-        """Close the transfers that will have no outcome: their messages stay on their queues (LNK-07)."""
+        """Close the transfers that will have no outcome; their messages stay on their queues (LNK-07)."""
         session, link = cells[at + 3], cells[at + 4]
         links = self._links.get(session, {})
         # A session that ends takes all its links with it; a link that ends, only its own transfers.
@@ -540,7 +540,7 @@ class Fold:
             self._note_many("unblocked", self._now[WAITERS])
 
     def _waiter(self, name: str, blocked: int) -> int:
-        """Count that a producer waits or not; return its first column, or 0 if its session is dead."""
+        """Record whether a producer waits; return its first column, or 0 for a dead session."""
         producer = self._producers.get(name)
         if producer is None:
             return 0
@@ -629,7 +629,7 @@ class Fold:
             self._note(part)
 
     def _count_depth(self, name: str, depth: Any, volume: Any) -> _Queue:
-        """Count how deep a queue is; return it."""
+        """Record a queue's depth, and return it."""
         queue = self._queues[name]
         now = self._now
         now[QUEUE] = queue.index
@@ -690,7 +690,7 @@ class Fold:
         return self._producer(cells[at + 3], label)
 
     def _forget_held(self, producer: _Producer, number: int | None = None) -> None:
-        """Stop counting a producer's held completions, or one message's: nobody waits for them."""
+        """Stop counting a producer's held completions, or one message's: it waits for them no more."""
         for queue in self._queues.values():
             for start in queue.stays.values():
                 row = self._stays[start : start + _STAY_WIDTH]
@@ -756,7 +756,7 @@ class Fold:
         self._note("given_back")
 
     def _end_holding(self, queue: _Queue, position: int) -> _Consumer | None:
-        """End a message's holding; return the consumer that had it, if it is one that is shown."""
+        """End the holding of a message; return the consumer that had it, if shown."""
         start = queue.holdings.pop(position, None)
         if start is None:
             return None
@@ -839,7 +839,7 @@ class Fold:
 
 
 class _Kind:
-    """A kind of event: its handler, the details that it reads, and whether a step begins there."""
+    """A kind of event: its handler, the details that it reads, and whether it starts a step."""
 
     def __init__(self, handler: _Handler | None, details: tuple[str, ...], begins: bool) -> None:
         self.handler, self.details, self.begins = handler, details, begins
@@ -900,7 +900,7 @@ _KINDS = {kind: _Kind(None, (), True) for kind in COMMANDS} | {
 
 
 class _Shift:
-    """Index maps that carry a fold over to another topology, from a frame on."""
+    """Index maps from one topology to the topology of a continuing fold, from a frame on."""
 
     def __init__(self, before: Topology, after: Topology, first: int) -> None:
         self.first = first
@@ -913,11 +913,11 @@ class _Shift:
         self._columns = [was.get(name, -1) for name in channel_names(after)[AFTER_STEP:]]
 
     def producer(self, index: int) -> int:
-        """Return a producer's index; -1 for one that is not shown any more."""
+        """Return a producer's index; -1 for one that is no longer shown."""
         return self._producers.get(index, -1)
 
     def queue(self, index: int) -> int:
-        """Return a queue's index; -1 for one that is not shown any more."""
+        """Return a queue's index; -1 for one that is no longer shown."""
         return self._queues.get(index, -1)
 
     def sender(self, number: int) -> int:
@@ -929,7 +929,7 @@ class _Shift:
         return self._consumers.get(number - 1, -1) + 1
 
     def row(self, row: list[int]) -> list[int]:
-        """Return a frame in the new columns."""
+        """Return a frame with the new columns."""
         moved = row[:AFTER_STEP] + [row[column] if column >= 0 else 0 for column in self._columns]
         for at, index in ((PRODUCER, self.producer), (QUEUE, self.queue), (WAITER, self.producer)):
             moved[at] = max(0, index(row[at]))
@@ -941,7 +941,7 @@ class _Shift:
     def keep(
         self, data: list[int], names: tuple[str, ...], moves: Mapping[str, Callable[[int], int]]
     ) -> tuple[dict[int, int], list[int]]:
-        """Return the rows of a table that still last: where each begins now, and their numbers."""
+        """Return the rows of a table that still last: their new starts, and their numbers."""
         width, first, end = len(names), self.first, names.index("end")
         where: dict[int, int] = {}
         rows: list[int] = []
@@ -1013,7 +1013,7 @@ def channel_names(topology: Topology) -> tuple[str, ...]:
 
 
 def _array_of(numbers: list[int]) -> array[int]:
-    """Return an array of some numbers: faster than by its constructor, and many columns are constant."""
+    """Return an array of numbers; faster than the constructor, as many columns are constant."""
     # array's constructor converts one number after the other; pack does all in one call.
     made, count = array("i"), len(numbers)
     if count and numbers[0] == numbers[-1] and numbers.count(numbers[0]) == count:
@@ -1024,6 +1024,6 @@ def _array_of(numbers: list[int]) -> array[int]:
 
 
 def _in_order(names: Names, values: Values, wanted: tuple[str, ...]) -> Values:
-    """Return the details that a handler reads, in their order: a file keeps another one."""
+    """Return the details that a handler reads, in its order; a file has another order."""
     found = unpack(names, values) or {}
     return tuple(found[name] for name in wanted)

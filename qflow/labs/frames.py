@@ -34,7 +34,7 @@ NEVER: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A queue that turned ON or OFF: the first frame that shows it, its time in microseconds, the queue."""
+    """A change of a queue's flow state: the first frame with it, its time in microseconds, the queue."""
 
     frame: int
     time: int
@@ -51,7 +51,7 @@ class Death(NamedTuple):
 
 
 class Spans:
-    """A table of things that last for some frames; :mod:`qflow.labs.fold` defines them."""
+    """A table of intervals, each over some frames; :mod:`qflow.labs.fold` defines them."""
 
     def __init__(self, columns: tuple[str, ...], data: Sequence[array[int]]) -> None:
         self.columns = columns
@@ -74,7 +74,7 @@ class Spans:
         return self._by_name[name]
 
     def alive(self, frame: int) -> Iterator[int]:
-        """Yield the numbers of the rows alive during a frame, in the order of their start."""
+        """Yield the numbers of the rows that last during a frame, in the order of their start."""
         for row, (start, end) in enumerate(zip(self.column("start"), self.column("end"), strict=True)):
             if start > frame:
                 return
@@ -115,11 +115,11 @@ class Frames:
         return {name: column[index] for name, column in zip(self.channels, self.columns, strict=True)}
 
     def index_at(self, time: int) -> int:
-        """Return the frame that a time in microseconds shows: the last one that is not later."""
+        """Return the frame shown at a time in microseconds: the last one that is not later."""
         return max(0, bisect_right(self.columns[0], time) - 1)
 
     def frame_of(self, place: int, time: int) -> int:
-        """Return the frame that shows an event of the run, given its place in it and its time."""
+        """Return the frame that shows an event of the run, given its index and its time."""
         # An event that changes nothing that is counted makes no frame: it is shown with what came before it.
         index = min(bisect_left(self.rows, place), self.count - 1)
         return index - 1 if self.columns[0][index] > time else index
@@ -140,7 +140,7 @@ class Frames:
         return tuple(zip(times[::2], [*times[1::2], self.topology.end], strict=False))
 
     def switches(self, channel: str) -> list[int]:
-        """Return the first frame in which a channel is not 0, then the next in which it is, and so on."""
+        """Return the frames at which a channel turns from 0 to another number, and back, alternating."""
         if channel not in self._found:
             self._found[channel] = _switches(self.column(channel))
         return self._found[channel]
@@ -150,7 +150,7 @@ class Frames:
         return {}
 
     def most_telling(self) -> int:
-        """Return the frame to show first: the one with most transfers held; if none is, the deepest."""
+        """Return the frame to show first: the one with the most held transfers, else the deepest."""
         names = [f"producer.{spot.name}.held" for spot in self.topology.producers]
         names += [f"queue.{spot.name}.depth" for spot in self.topology.queues]
         for name in names:
@@ -161,7 +161,7 @@ class Frames:
         return self.count - 1
 
     def pack(self) -> bytes:
-        """Return the frames, then each table of spans, as the browser gets them; see :func:`pack`."""
+        """Return the frames and the tables of intervals in the browser's form; see :func:`pack`."""
         return pack([*self.columns, *(column for table in self.lasting.values() for column in table.data)])
 
 
@@ -179,7 +179,7 @@ def pack(columns: Sequence[array[int]]) -> bytes:
 
 
 def spans_of(states: Iterable[tuple[int, int]], end: int) -> tuple[Span, ...]:
-    """Return the times during which something held, given at which times it began or went on to hold or not.
+    """Return the intervals in which something held, given the times at which it began to hold or not.
 
     >>> spans_of([(0, False), (50, True), (70, True), (90, False), (95, True)], end=99)
     ((50, 90), (95, 99))

@@ -110,7 +110,7 @@ class GroupTable:
 
     @property
     def present(self) -> tuple[str, ...]:
-        """Those of them that are still there."""
+        """The consumers that are still connected."""
         return tuple(self._consumers)
 
     def _join(self, name: str, credit: int) -> Session:
@@ -146,7 +146,7 @@ class GroupTable:
         self.moves.append(("send", group, self.broker.now))
 
     def settle(self, consumer: str, verdict: str, label: str = "") -> None:
-        """Let a consumer accept, release or reject a message: that of a label, or else its oldest."""
+        """Let a consumer accept, release or reject a message, by its label or else its oldest."""
         record = self._find(consumer, verdict, label)
         self._pause()
         self._settle(consumer, verdict, record)
@@ -173,7 +173,7 @@ class GroupTable:
         self._shop.queue_purge(QUEUE)
 
     def work(self, until: int | None = None) -> None:
-        """Let each consumer accept its oldest message, at its pace, until an instant or until all wait."""
+        """Let each consumer accept its oldest message at its pace, until an instant or until all wait."""
         while self._paces:
             due = [
                 (max(self._got[name][first], self._free[name]) + round(1e6 * pace), name)
@@ -218,17 +218,17 @@ class GroupTable:
         return [record.label for record in self._held[consumer].values()]
 
     def has_credit(self, consumer: str) -> bool:
-        """Return whether a consumer that is there may have another message (RF-07)."""
+        """Return whether a connected consumer may have another message (RF-07)."""
         return self._consumers[consumer].consuming.subscriptions[consumer].credit.exists()
 
     def owners(self) -> dict[str, str]:
-        """Return each group that is owned, and the consumer that owns it (MG-07)."""
+        """Return each owned group with its owner (MG-07)."""
         groups = self.broker.queue(QUEUE).groups
         states = groups.groups.values() if groups is not None else ()
         return {state.name: state.owner.partition("::")[0] for state in states if state.owner}
 
     def picture(self) -> Picture:
-        """Return the picture of the run up to now, its last frame."""
+        """Return the picture of the run until now, at its last frame."""
         senders = (
             # The conveyor draws a producer for each group, though one session sends everything: a row for
             # each cart.
@@ -301,7 +301,7 @@ def group_run(
 
 
 def group_picture(table: GroupTable, **settings: Any) -> Picture:
-    """Return a table's picture as a conveyor, with claims about its carts and groups; see `conveyor_of`."""
+    """Return a table's picture as a conveyor, with claims on its carts and groups; see `conveyor_of`."""
     picture = conveyor_of(table.picture(), grouped=table.grouped, works=table.works, **settings)
     claims = (*_claim_owners(picture), *_order(picture), *_claim_race(picture), *_idle(table))
     return replace(picture, claims=claims)
@@ -376,7 +376,7 @@ PASSED, TAKEN, NOTHING = range(3)
 
 
 class _Line(Narration):
-    """One queue and its consumers, while the events of a run go by."""
+    """One queue and its consumers, followed through the events of a run."""
 
     def __init__(self, frames: Frames) -> None:
         super().__init__(frames)
@@ -490,7 +490,7 @@ class _Line(Narration):
 
 
 def conveyor_of(picture: Picture, **settings: Any) -> Picture:
-    """Return the picture of a run with one queue, to be drawn as a conveyor, with the race of its carts."""
+    """Return the picture of a run with one queue, drawn as a conveyor, with the race of its carts."""
     frames = picture.frames
     line = _Line(frames)
     line.follow(picture.run.events)

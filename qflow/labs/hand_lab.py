@@ -22,7 +22,7 @@ from qflow.labs.slider_lab import slider_of
 
 
 class HandLab(Lab):
-    """A lab whose reader acts on the run itself: each act redraws it, and the run continues from there."""
+    """A lab in which the reader acts on the run itself: each act redraws it, and the run continues."""
 
     def _show_from(self, picture: Picture, time: int, *, plays: bool = True) -> None:
         """Show another picture at its first step at or after `time`, and play the rest."""
@@ -112,14 +112,14 @@ class GroupLab(HandLab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The messages, the consumers, and the moves made by hand until now."""
+        """The messages, the consumers, and the reader's moves until now."""
         return {"messages": self._messages, **self._dealt, "moves": self.table.moves}
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
         return {name: slider for name, slider in self.sliders.items() if name.startswith("prefetch")}
 
     def _play(self, moves: Sequence[Sequence[Any]]) -> Picture:
-        """Deal the messages again, and do `moves`; return the picture."""
+        """Deal the messages again, and perform `moves`; return the picture."""
         table = self._table(moves)
         picture = self._draw(table)
         self.table = table
@@ -151,7 +151,7 @@ class GroupLab(HandLab):
     def settle(
         self, consumer: str, verdict: str, label: str = "", time: int | None = None, *, plays: bool = False
     ) -> None:
-        """Let a consumer settle a message at an instant of the picture; later moves are played again."""
+        """Let a consumer settle a message at an instant of the picture, then replay the later moves."""
         self._act((verdict, label, consumer), time, plays=plays)
 
     def _moves_until(self, time: int) -> list[tuple[Any, ...]]:
@@ -182,7 +182,7 @@ class GroupLab(HandLab):
         self._deal(None)
 
     def _deal(self, _: object) -> None:
-        """Begin again from the start, nothing done by hand."""
+        """Begin again from the start, without any move."""
         self._show_from(self._play(()), 0)
 
 
@@ -241,11 +241,11 @@ class CompletionLab(HandLab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The moves made until now, and the threshold."""
+        """The reader's moves until now, and the threshold."""
         return {"moves": self.table.moves, "stop": self.table.stop}
 
     def _do(self, content: dict[str, Any]) -> None:
-        """Do one of :data:`qflow.labs.completion.MOVES`, or begin again."""
+        """Perform one of :data:`qflow.labs.completion.MOVES`, or begin again."""
         if content["what"] == "again":
             self._again(None)
             return

@@ -68,7 +68,7 @@ def to_fragment(
     states: dict[str, object] | None = None,
     asks: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """Return a run as a piece of HTML that plays it in any page, and asks no server for anything."""
+    """Return a run as an HTML fragment that plays in any page, without a server."""
     run = {"place": place or {}, "plays": plays, "pictures": picture_data(picture)}
     if states is not None:
         run["states"] = states
@@ -96,7 +96,7 @@ _STILL = (
 
 
 def _still(shown: Picture | Comparison) -> str:
-    """Return the depth of a run's first queue, with the times when it was ON, for pages without scripts."""
+    """Return the depth of a run's first queue with its times ON, for pages without scripts."""
     frames = next(iter(pictures_of(shown).values())).frames
     if not frames.topology.queues:
         return ""
@@ -133,7 +133,7 @@ def picture_data(picture: Picture | Comparison) -> list[dict[str, Any]]:
 
 
 def pack_text(numbers: bytes) -> str:
-    """Return bytes as text, deflated, in letters that no tidying of outputs takes for something else."""
+    """Return bytes as text, deflated, in letters that no tidying of outputs mistakes for an address or id."""
     return base64.b64encode(zlib.compress(numbers, 9)).decode().translate(_LETTERS)
 
 
@@ -148,14 +148,14 @@ def script_element(name: str = "stored.js", folder: Path = STATIC) -> str:
 
 
 def script_json(value: object) -> str:
-    """Return JSON that neither ends the script it is written into nor begins another."""
+    """Return JSON that neither ends its enclosing script nor begins another."""
     return json.dumps(value).translate(_ESCAPES)
 
 
 def to_html(
     picture: Picture | Comparison, title: str = "qflow: a run", place: dict[str, int] | None = None
 ) -> str:
-    """Return a run as one HTML page that plays it, and asks no server for anything."""
+    """Return a run as one HTML page that plays it without a server."""
     return _PAGE.format(title=escape(title), theme=THEME, stored=to_fragment(picture, place))
 
 

@@ -71,7 +71,7 @@ SERVICE = Knob(
 def begin(
     name: str, describe: Callable[..., object], knobs: Sequence[Knob], given: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the initial positions of a lab's sliders by setting: the given values, else the defaults."""
+    """Return the initial slider positions by setting: the given values, else the defaults."""
     known = [knob.setting for knob in knobs]
     # Python would only say that the function which describes the workload got an unexpected argument.
     if unknown := sorted(set(given) - set(known)):
@@ -84,7 +84,7 @@ def begin(
 
 
 def fit_levels(knobs: Sequence[Knob], begins: Mapping[str, float]) -> list[Knob]:
-    """Return the knobs, those of a queue's levels in messages no longer than twice the highest of them.
+    """Return the knobs, with those of a queue's levels in messages limited to twice the highest level.
 
     >>> fit_levels([STOP], {"stop": 40})[0].high
     80

@@ -43,7 +43,7 @@ _BESIDE = "{} (clients act as recorded)"
 
 
 class AnyLab(widgets.VBox):
-    """What every lab has: a picture with its claims, and settings that open it again elsewhere."""
+    """The common interface of labs: a picture with its claims, and settings that reopen it."""
 
     name = ""
     """What opens this lab again: one of :data:`qflow.labs.share.LABS`, or "" for nothing."""
@@ -51,12 +51,12 @@ class AnyLab(widgets.VBox):
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """What the picture shows, in sentences."""
+        """The picture in sentences."""
         return tuple(self.picture.claims)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that open this lab again as it is now."""
+        """The arguments that reopen this lab in its present state."""
         return {}
 
     @property
@@ -71,7 +71,7 @@ class AnyLab(widgets.VBox):
         return Token(self.name, self.shown_settings, time, back).text()
 
     def close(self) -> None:
-        """Free everything the lab used."""
+        """Free all resources of the lab."""
         close_parts(self)
         super().close()
 
@@ -114,18 +114,18 @@ class Lab(AnyLab):
 
     @property
     def first(self) -> Picture:
-        """The picture, or the last of several: the one that changes; RefusalError without a picture."""
+        """The picture, or the last of several: the changing one; RefusalError without a picture."""
         shown = list(pictures_of(self.picture).values())
         if not shown:
             raise RefusalError("this lab shows no picture: it is closed, or still at work")
         return shown[-1]
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
-        """Return the sliders that have a handle on the picture too, by the name that it has there."""
+        """Return the sliders that also have a handle in the picture, by the handle's name."""
         return {}
 
     def show(self, picture: Picture | Comparison, run: int) -> bool:
-        """Show the picture of a run, given by its number, unless a later one is shown; return whether."""
+        """Show the picture of a run, given by its number, unless a later one is on show; return whether."""
         if not self.scene.show(picture, run):
             return False
         self.picture = picture
@@ -138,7 +138,7 @@ class Lab(AnyLab):
         return True
 
     def on_show(self, listener: Callable[[], object]) -> None:
-        """Call something whenever another whole run is shown, or another course of events beside it."""
+        """Call a function whenever another whole run, or another fork, is shown."""
         self._listeners.append(listener)
 
     def play(self) -> Self:
@@ -178,7 +178,7 @@ class Lab(AnyLab):
         return self
 
     def show_claims(self, claims: Sequence[str]) -> None:
-        """Show other sentences below the picture."""
+        """Show other claims below the picture."""
         self.picture = replace(self.picture, claims=tuple(claims))
         self._text.value = _in_words(self.picture)
 
@@ -205,7 +205,7 @@ class Lab(AnyLab):
     # Sharing
 
     def go_to(self, token: Token) -> None:
-        """Go to a token's instant, and say what differs here from where the token was made."""
+        """Go to a token's instant, and describe the differences from the token's environment."""
         self.scene.place = {"time": token.time, "back": token.back}
         self.scene.refusal = token.difference()
 
@@ -213,12 +213,12 @@ class Lab(AnyLab):
 
     @property
     def is_forked(self) -> bool:
-        """Whether another course of events is shown beside the run."""
+        """Whether a fork is shown beside the run."""
         return self._alone is not None
 
     @property
     def can_compare(self) -> bool:
-        """Whether :meth:`compare` has something to do: here, two runs side by side to end."""
+        """Whether :meth:`compare` is available: here, to end two runs side by side."""
         return isinstance(self.picture, Comparison) and self._alone is not None
 
     def compare(self) -> None:
@@ -280,7 +280,7 @@ class Lab(AnyLab):
         self.scene.answer = {**answer, "picture": content["picture"], "number": content["number"]}
 
     def _timeline(self, picture: Picture) -> Timeline:
-        """Return the timeline of a picture's run, made when it is first wanted."""
+        """Return the timeline of a picture's run, made on first use."""
         # A timeline replays the run up to the instant of a question; the next question about this run reuses
         # it.
         if self._timed is None or self._timed[0] is not picture:
@@ -296,11 +296,11 @@ class Lab(AnyLab):
             self.scene.place = {"time": time, "back": 0, "number": self.scene.run}
 
     def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
-        """Return a run beside another course of events, from a frame or an instant on."""
+        """Return a run beside another course of events, from a frame or instant on."""
         return _fork_picture(picture, frame, action, None if picture.messages else self._timeline(picture))
 
     def _settle(self, content: dict[str, Any]) -> None:
-        """Let a consumer answer a message that it holds: here, in another course of events."""
+        """Let a consumer settle a message that it holds: here, in a fork."""
         self._fork({**content, "action": ":".join(map(str, (content["verdict"], *content["message"])))})
 
     def _do(self, content: dict[str, Any]) -> None:
@@ -308,12 +308,12 @@ class Lab(AnyLab):
         raise RefusalError(f"this lab has no button {content['what']!r}")
 
     def _save(self, content: dict[str, Any]) -> None:
-        """Send the run as a page to the browser, which keeps it among the reader's downloads."""
+        """Send the run as a page to the browser, which saves it among the reader's downloads."""
         place = {"time": int(content["time"]), "back": int(content["back"])}
         self.scene.send({"page": "qflow-run.html"}, buffers=[to_html(self.picture, place=place).encode()])
 
     def close(self) -> None:
-        """Free everything the lab used: its widgets, here and in the browser, and its run."""
+        """Free all resources of the lab: its widgets, here and in the browser, and its run."""
         if hasattr(self, "_timed"):  # a lab whose first run is refused never comes so far
             while self._charts:
                 self._charts.pop().close()
@@ -336,7 +336,7 @@ class Lab(AnyLab):
 
 
 def _actions_of(picture: Picture) -> dict[str, str]:
-    """Return the first acts that a fork of a picture can have: a key, and a short description."""
+    """Return the first possible acts in a fork of a picture: a key and a short description each."""
     topology = picture.frames.topology
     # On a conveyor one shop sends all before the consumers come; a strip is of one session, and what it did.
     consumers = [spot.name for spot in topology.consumers]
@@ -349,7 +349,7 @@ def _actions_of(picture: Picture) -> dict[str, str]:
 
 
 def _fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline | None = None) -> Comparison:
-    """Return a run beside another course of events, which an action begins after a frame."""
+    """Return a run beside another course of events, which begins with an action after a frame."""
     # An action that there is not is refused before anything is run.
     _name_of(picture, action)
     time = picture.frames.at(frame)["time"]
@@ -377,14 +377,14 @@ def _fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline 
 
 
 def beside(picture: Picture, forked: Picture, action: str, *, reacts: bool) -> Comparison:
-    """Return a run beside its fork, with a note on whether its clients react to the differences."""
+    """Return a run beside its fork, with a note on whether the clients react to the differences."""
     name = _name_of(picture, action)
     said, name = (_REACTS, name) if reacts else (_REPEATS, _BESIDE.format(name))
     return compare(picture, replace(forked, claims=(said, *forked.claims)), ("as it was", name))
 
 
 def _name_of(picture: Picture, action: str) -> str:
-    """Return an action in a few words; KeyError if the picture has no such client, queue or message."""
+    """Return an action as a phrase; KeyError for a client, queue or message outside the picture."""
     known = _actions_of(picture)
     verdict, _, rest = action.partition(":")
     consumer, _, label = rest.partition(":")
@@ -403,7 +403,7 @@ def _sessions(picture: Picture) -> dict[str, str]:
 
 
 def _act(action: str, sessions: Mapping[str, str], stage: Stage) -> None:
-    """Do a fork's action at a stage."""
+    """Perform a fork's action at a stage."""
     kind, name, *label = action.split(":", 2)
     if kind == "purge":
         stage.broker.session(SETUP).queue_purge(name)
@@ -438,7 +438,7 @@ def _command(picture: Picture, action: str, timeline: Timeline) -> Event:
 
 
 def _why(picture: Picture, frame: int, subject: str, timeline: Timeline) -> list[dict[str, Any]]:
-    """Return a chain of causes: why a client, queue, message or group is as a frame shows it."""
+    """Return the chain of causes of a client's, queue's, message's or group's state in a frame."""
     return [
         {
             "text": link.text,
@@ -460,7 +460,7 @@ def _frame_of(link: Link, rows: Sequence[int], trace: Trace) -> int:
 
 
 def _last_shown(picture: Picture, frame: int) -> int:
-    """Return the place of the last event of a frame's instant, those that make no frame included."""
+    """Return the place of the last event at a frame's instant, events without a frame included."""
     frames, events = picture.frames, picture.run.events
     place = max(0, frames.rows[frame])
     times = frames.columns[0]
@@ -473,12 +473,12 @@ def _last_shown(picture: Picture, frame: int) -> int:
 
 
 def button_of(text: str, tooltip: str, name: str) -> widgets.Button:
-    """Return a button as wide as its text, which `name` tells from others of the page."""
+    """Return a button as wide as its text; `name` distinguishes it from the page's other buttons."""
     return widgets.Button(description=text, tooltip=tooltip, layout={"width": "auto"}).add_class(name)
 
 
 def close_parts(widget: widgets.Widget) -> None:
-    """Close every widget that another one consists of, and theirs; ipywidgets leaves them all behind."""
+    """Close a widget's parts, recursively; ipywidgets leaves them all open."""
     for child in getattr(widget, "children", ()):
         close_parts(child)
         child.close()
@@ -489,7 +489,7 @@ def close_parts(widget: widgets.Widget) -> None:
 
 
 def _in_words(shown: Picture | Comparison) -> str:
-    """Return the claims and, as ``qflow run`` names them, the measures of all queues that are shown."""
+    """Return the claims, and the measures of all shown queues under the names of ``qflow run``."""
     items = "".join(f"<li>{html.escape(claim)}</li>" for claim in shown.claims)
     measured = [
         f"<p>{html.escape(f'{name}: ' * bool(name) + queue)}: {measures_text(measures)}</p>"

@@ -52,11 +52,11 @@ class MapWidget(anywidget.AnyWidget):
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """What the map shows, in sentences."""
+        """The map in sentences."""
         return self.drawn.claims
 
     def show(self, drawn: SettingsMap) -> None:
-        """Show another map: its coarse cells at once, the others as they come."""
+        """Show another map: its coarse cells at once, the others as their runs finish."""
         self._started += 1
         self.drawn = drawn
         across, up = ({"label": axis.label, "values": list(axis.values)} for axis in (drawn.across, drawn.up))

@@ -136,7 +136,7 @@ def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Rep
 
 
 def _on_spans(reports: Sequence[QueueSample]) -> tuple[Span, ...]:
-    """Return a real broker's ON spells, each from its first report of ON to its first of OFF."""
+    """Return a real broker's ON intervals, each from its first report of ON to its first report of OFF."""
     return spans_of(((report.ts_us, report.flowStopped) for report in reports), reports[-1].ts_us)
 
 
@@ -203,7 +203,7 @@ def trace_picture(
 def _report_progress(
     what: str, given: Progress | None, total: int | None = None
 ) -> Iterator[Callable[..., Any]]:
-    """Yield the progress that a reader reports to: the caller's own, or a progress line."""
+    """Yield the progress for a reader's reports: the caller's own, or a progress line."""
     if given is None:
         with show_progress(what, total) as shown:
             yield shown
@@ -212,7 +212,7 @@ def _report_progress(
 
 
 def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
-    """Return the picture of a run whose topology only its events show, or that is too large to draw whole."""
+    """Return the picture of a run with a topology from its events only, or one too large to draw whole."""
     topology = topology_of_events(run)
     names = [spot.name for spot in topology.queues]
     if not names:

@@ -22,7 +22,7 @@ from qflow.workload.measures import Measures, queue_measures
 
 
 class Lane(NamedTuple):
-    """A bar under the depth plot of a queue that is filled while something holds."""
+    """A bar below a queue's depth plot, filled while a condition holds."""
 
     queue: int
     label: str
@@ -31,7 +31,7 @@ class Lane(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Depths of a queue as they were measured elsewhere: (time in microseconds, depth), in order of time."""
+    """Depths of a queue from another measurement: (time in microseconds, depth), in order of time."""
 
     queue: int
     label: str
@@ -70,14 +70,14 @@ class Picture:
         return "\n".join(self.claims)
 
     def measures(self) -> dict[str, Measures]:
-        """Return each queue's measures over the run's time base; of a run that is not simulated none."""
+        """Return each queue's measures over the run's time base; none for a run that is not simulated."""
         # The log of a real run does not hold all that they count.
         if not self.messages:
             return {}
         return queue_measures(self.run.events, self.run.workload, self.run.time_base)
 
     def payload(self) -> dict[str, Any]:
-        """Return all that the browser draws: JSON but for ``numbers``, which are bytes."""
+        """Return the browser's data: JSON except for ``numbers``, which are bytes."""
         frames, topology = self.frames, self.frames.topology
         return {
             "topology": asdict(topology),
@@ -104,7 +104,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Pictures that differ in one thing only.
+    """Pictures that differ in one setting.
 
     Parameters:
         pictures: By a short name of the difference: the picture; in drawing order.
@@ -151,7 +151,7 @@ def picture_of(
 
 
 def compare(one: Picture, other: Picture, names: tuple[str, str] = ("before", "after")) -> Comparison:
-    """Return two runs side by side; the claims are those of both, then name by name.
+    """Return two runs side by side, with the claims about both and then of each by name.
 
     >>> from qflow.labs import flow_run
     >>> print(compare(flow_run(messages=50), flow_run(messages=50, stop=9, resume=5)).claims[1])
@@ -165,12 +165,12 @@ def compare(one: Picture, other: Picture, names: tuple[str, str] = ("before", "a
 
 
 def pictures_of(shown: Picture | Comparison) -> Mapping[str, Picture]:
-    """Return the pictures that are shown, by name; one that is alone has none."""
+    """Return the shown pictures by name; a single one has no name."""
     return shown.pictures if isinstance(shown, Comparison) else {"": shown}
 
 
 def payload_of(shown: Picture | Comparison) -> list[dict[str, Any]]:
-    """Return all that the browser draws of one picture or several: JSON but for their ``numbers``."""
+    """Return the browser's data for one picture or several: JSON except for the ``numbers``."""
     return [{**picture.payload(), "name": name} for name, picture in pictures_of(shown).items()]
 
 
@@ -201,7 +201,7 @@ def _window_lanes(frames: Frames) -> list[Lane]:
 
 
 def _turns(frames: Frames) -> list[int]:
-    """Return the frames worth jumping to: ON or OFF, a first discard, a queue or a session that ends."""
+    """Return the frames worth jumping to: ON or OFF, a first discard, the end of a queue or session."""
     turns = {change.frame for change in frames.transitions}
     for queue in frames.topology.queues:
         for channel in ("discards", "gone"):
@@ -212,7 +212,7 @@ def _turns(frames: Frames) -> list[int]:
 
 
 class Narration:
-    """What a run shows frame by frame in sentences of its own, while its events go by."""
+    """A run's own sentences, frame by frame, made from its events."""
 
     def __init__(self, frames: Frames) -> None:
         self.frames, self.frame = frames, 0
@@ -230,7 +230,7 @@ class Narration:
         raise NotImplementedError
 
     def note(self, sentence: str, *, is_turn: bool = False) -> None:
-        """Say a sentence about the frame; a turn is one worth jumping to."""
+        """Add a sentence about the frame; a turn is a frame worth jumping to."""
         self._said[self.frame].append(sentence)
         if is_turn:
             self._turns.add(self.frame)

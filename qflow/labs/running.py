@@ -34,7 +34,7 @@ _SLICE = SECOND // 10
 
 
 class SoFar(float):
-    """The part that is done, from 0 to 1, of a run that can be drawn before it is whole."""
+    """The finished share, from 0 to 1, of a run that can be drawn while it is incomplete."""
 
     # Up to which instant, in microseconds, everything that happens is known; how many frames that makes; and
     # what returns the picture of that much, without claims, given the length of the time axis.
@@ -44,7 +44,7 @@ class SoFar(float):
 
 
 def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
-    """Run a workload in small steps, and fold it as it goes; each yields a :class:`SoFar`."""
+    """Run a workload in small steps, and fold its events; each step yields a :class:`SoFar`."""
     is_allowed = is_whole(messages, 1) and messages <= MOST_MESSAGES
     # Without a limit it would have no end.
     allowed = f"a whole number from 1 to {MOST_MESSAGES:,}"
@@ -85,7 +85,7 @@ def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
 def simulate_with(
     workload: Workload, messages: int, time: int, act: Callable[[Stage], None], until: int | None = None
 ) -> Run:
-    """Run a workload in which something else is done at an instant, and its clients react to that."""
+    """Simulate a workload with an intervention at an instant, to which its clients react."""
     with pause_collector():
         stage = set_up(workload, messages)
         stage.agenda.enter(time, SEND + 1, partial(act, stage))
@@ -107,7 +107,7 @@ def _next_length(length: int, events: int) -> int:
 
 
 def finish_steps(steps: Steps[Result]) -> Result:
-    """Take all steps, and return their result."""
+    """Take all steps, and return the result."""
     while True:
         try:
             next(steps)
@@ -117,7 +117,7 @@ def finish_steps(steps: Steps[Result]) -> Result:
 
 
 def part_of_steps(steps: Steps[Picture], index: int, of: int) -> Steps[Picture]:
-    """Take steps that are one of several parts of the work."""
+    """Take the steps of one of several parts of the work."""
     while True:
         try:
             part = next(steps)
@@ -128,7 +128,7 @@ def part_of_steps(steps: Steps[Picture], index: int, of: int) -> Steps[Picture]:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the loop in which a kernel answers its page; None where nothing waits for it."""
+    """Return the kernel's event loop; None outside a kernel."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -136,7 +136,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def refusal_text(error: Exception) -> str:
-    """Return a sentence that says why there is no picture."""
+    """Return the sentence shown in place of a picture that could not be made."""
     if isinstance(error, AmqpException):
         return f"The broker refuses these settings: {error}"
     if isinstance(error, WorkloadError):

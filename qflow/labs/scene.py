@@ -32,7 +32,7 @@ _MISSING = (
 
 
 class Scene(anywidget.AnyWidget):
-    """The scene of a picture, or of several side by side; without one, nothing is drawn yet."""
+    """The scene of one picture, or of several side by side; without one, it is empty."""
 
     _esm = join_modules("scene.js")
     _css = read_styles(*STYLES)
@@ -77,7 +77,7 @@ class Scene(anywidget.AnyWidget):
             self.show(picture, 1)
 
     def show(self, picture: Picture | Comparison, run: int, *, is_whole: bool = True) -> bool:
-        """Draw the picture of a run, given by its number, unless a later one or it as a whole is drawn."""
+        """Show the picture of a run, given by its number, unless a later or more complete one is drawn."""
         if run < self.run or (run == self.run and self.is_whole):
             return False
         with self.hold_sync():
@@ -142,6 +142,6 @@ class LinkedChart(anywidget.AnyWidget):
 
 @cache
 def _plotly_script() -> bytes:
-    """Return plotly.js as a page gets it: gzip'd, a third of its size."""
+    """Return plotly.js gzipped, a third of its size, as a page gets it."""
     script = files("plotly") / "package_data" / "plotly.min.js"
     return gzip.compress(script.read_bytes(), 6, mtime=0)

@@ -33,7 +33,7 @@ def read_styles(*names: str) -> str:
 
 
 def join_modules(name: str, folder: Path = STATIC) -> str:
-    """Return a module, and before it all that it imports, as one text."""
+    """Return a module and all its imports as one text, imports first."""
     modules: dict[Path, tuple[str, str]] = {}
     last = (folder / name).resolve()
     _add(last, modules, ())
@@ -46,12 +46,12 @@ def join_modules(name: str, folder: Path = STATIC) -> str:
 
 
 def join_script(name: str, folder: Path = STATIC) -> str:
-    """Return a module, and all that it imports, as a script in a scope of its own, which exports nothing."""
+    """Return a module and all its imports as a script with its own scope, without exports."""
     return f"(() => {{\n{_without_default(join_modules(name, folder))}}})();\n"
 
 
 def _add(path: Path, modules: dict[Path, tuple[str, str]], above: tuple[Path, ...]) -> None:
-    """Add a module after those that it imports: its text, and the names that it exports."""
+    """Add a module after its imports: its text, and its exported names."""
     if path in above:
         raise QflowError("modules import each other: " + " → ".join(one.name for one in (*above, path)))
     if path in modules:

@@ -58,7 +58,7 @@ _KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 
 @cache
 def _engine_hash() -> str:
-    """Return twelve digits that change whenever the source of the engine or of the workloads does."""
+    """Return a twelve-digit hash of the source of the engine and the workloads."""
     digest = sha256()
     for room in ("qflow.broker", "qflow.workload"):
         found = (item for item in files(room).iterdir() if item.name.endswith(".py"))
@@ -69,7 +69,7 @@ def _engine_hash() -> str:
 
 
 class TokenError(RefusalError):
-    """A text is no token, or one of a lab that is not here; the sentence says which."""
+    """A text that is no token, or a token of an unknown lab; the text names the fault."""
 
 
 def _unpack(body: str) -> bytes:
@@ -87,7 +87,7 @@ def _shorten(text: str, most: int = 60) -> str:
 
 @dataclass(frozen=True)
 class Token:
-    """What a token says."""
+    """The content of a token."""
 
     lab: str
     settings: Mapping[str, Any]
@@ -127,7 +127,7 @@ class Token:
         return cls(lab, settings, time, back, engine)
 
     def difference(self) -> str:
-        """Return a sentence that says that another engine made the token; "" if it is the one here."""
+        """Return a sentence if another engine made the token, else ""."""
         if self.engine == _engine_hash():
             return ""
         return (
@@ -137,7 +137,7 @@ class Token:
 
 
 def open_token(text: str, *, allow_files: bool = False) -> Any:
-    """Open the lab that a token was made from, at the same instant.
+    """Open the lab of a token, at the token's instant.
 
     Parameters:
         text: The token.
@@ -177,7 +177,7 @@ sender, allow it: open_token(text, allow_files=True)
 
 
 def site_address() -> str:
-    """Return the first page of the site that links lead to: ``QFLOW_SITE``; "" where none is set."""
+    """Return the address of the site for links: ``QFLOW_SITE``, or ""."""
     site = os.environ.get("QFLOW_SITE", "").rstrip("/")
     return f"{site}/index.html" if site and not site.endswith(".html") else site
 
@@ -197,13 +197,13 @@ def run_of_token(text: str) -> tuple[Token, Picture | Comparison]:
 
 
 def share_path(path: str | Path) -> str:
-    """Return a path in a token's notation: a recording of the kit is named by its place in the kit."""
+    """Return a path in a token's notation; a recording of the kit is named relative to the kit."""
     whole, kit = Path(path).resolve(), kit_path("data").resolve()
     return whole.relative_to(kit).as_posix() if whole.is_relative_to(kit) else str(path)
 
 
 def _check(token: Token, allow_files: bool) -> dict[str, Any]:
-    """Return a token's settings, with files where they are here; TokenError for one that is not allowed."""
+    """Return a token's settings, with paths of files on this machine; TokenError for a forbidden one."""
     settings = dict(token.settings)
     recordings = (kit_path("data") / "recordings").resolve()
     for name in _FILES.get(token.lab, ()):
@@ -223,7 +223,7 @@ def _check(token: Token, allow_files: bool) -> dict[str, Any]:
 
 
 def _check_work(settings: dict[str, Any]) -> None:
-    """Refuse settings whose run would take minutes: a short token can ask for a million messages."""
+    """Refuse settings with a run of minutes: a short token can ask for a million messages."""
     for name, value in settings.items():
         if isinstance(value, str | list | dict) and len(value) > _LONGEST:
             raise TokenError(

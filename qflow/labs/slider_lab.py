@@ -63,7 +63,7 @@ Shown = Picture | Comparison
 
 
 class SliderLab(Lab):
-    """Sliders, the picture, and its claims in words.
+    """A lab of sliders, a picture, and its claims in words.
 
     Parameters:
         knobs, settings: The sliders, and where they begin.
@@ -115,11 +115,11 @@ class SliderLab(Lab):
 
     @property
     def shown_settings(self) -> dict[str, Any]:
-        """Those of the picture: sliders may have moved on to settings that the broker refuses."""
+        """The picture's settings; sliders may have moved on to settings that the broker refuses."""
         return self._drawn
 
     def move(self, **settings: float) -> None:
-        """Move several sliders, each as far as it goes, and run once.
+        """Move several sliders, each within its range, and run once.
 
         >>> from qflow.labs import capacity_lab
         >>> lab = capacity_lab(messages=60)
@@ -134,7 +134,7 @@ class SliderLab(Lab):
         self._on_move(None)
 
     def map(self, **options: Any) -> MapWidget:
-        """Return the map of this lab: a run for each stop and each capacity; a click moves the lab there.
+        """Return the map of this lab: a run for each stop and capacity; a click moves the lab there.
 
         Parameters:
             options: `stop`, `capacity`: the sliders on its two sides, if not the first; `cells`: how many
@@ -157,7 +157,7 @@ holds for 3 of the 9 settings.
     def _plan(
         self, describe: Callable[..., Workload], stop: str = "stop", capacity: str = "", **size: int
     ) -> SettingsMap:
-        """Return the map of the settings of the moment."""
+        """Return the map for the present settings."""
         capacity = capacity or next(
             (name for name in self.sliders if name.startswith("capacity")), "capacity"
         )
@@ -172,7 +172,7 @@ holds for 3 of the 9 settings.
         return plan_map(describe, settings, stop, capacity, most=most, label=label, **size)
 
     def prose(self, text: str) -> Prose:
-        """Return sentences whose numbers are the lab's handles.
+        """Return sentences with numbers that are handles of the lab.
 
         Parameters:
             text: ``{stop}`` is the number of a handle; ``[the gate](queue:orders)`` a term and what it names.
@@ -200,11 +200,11 @@ holds for 3 of the 9 settings.
             self.run_again()
 
     def run_again(self) -> None:
-        """Run with the settings of now, and show the picture unless a later run begins before it is done."""
+        """Run with the present settings, and show the picture unless a later run begins before."""
         self._run(self.settings, PATIENCE)
 
     def _on_rest(self, setting: str, value: int) -> None:
-        """Run for a slider that is still held: most are released where they rest."""
+        """Run for a slider that is still held: most come to rest where they are released."""
         slider = self.sliders[setting]
         knob = next(knob for knob in self._knobs if knob.setting == setting)
         settings = {**self.settings, setting: min(slider.max, max(slider.min, value)) * knob.unit}
@@ -238,7 +238,7 @@ holds for 3 of the 9 settings.
                 return
 
     async def _go_on(self, steps: Steps[Shown], number: int) -> None:
-        """Run on in breaths, so that a slider that moves, or Cancel, is heard in between."""
+        """Continue the run in slices, so that a moving slider, or Cancel, is noticed in between."""
         while True:
             # A message passes through several hands in the kernel: a pause of no time would let it pass one.
             await asyncio.sleep(_PAUSE)
@@ -253,7 +253,7 @@ holds for 3 of the 9 settings.
                 return
 
     def _advance(self, steps: Steps[Shown], number: int, most: float) -> bool:
-        """Take steps for some seconds; return whether the run is over, one way or the other."""
+        """Take steps for some seconds; return whether the run has ended or failed."""
         until = time.monotonic() + most
         try:
             while time.monotonic() < until:
@@ -292,7 +292,7 @@ holds for 3 of the 9 settings.
         return True
 
     def _show_progress(self, part: float, number: int) -> None:
-        """Show now and then how far a run is that takes longer."""
+        """Show the progress of a long run from time to time."""
         now = time.monotonic()
         if now - self._begun > PATIENCE and now - self._shown > _INTERVAL:
             self._shown = now
@@ -311,7 +311,7 @@ holds for 3 of the 9 settings.
         self._restore_whole_run(number)
 
     def _restore_whole_run(self, number: int) -> None:
-        """Draw the last whole run again where the beginning of one that never ended is drawn."""
+        """Draw the last whole run again in place of the beginning of a run that never ended."""
         if not self.scene.is_whole:
             self.scene.show(self.picture, number)
 
@@ -319,11 +319,11 @@ holds for 3 of the 9 settings.
 
     @property
     def can_compare(self) -> bool:
-        """Whether :meth:`compare` is available: here, with a run to keep or to release."""
+        """Whether :meth:`compare` is available: here, with a run to pin or to unpin."""
         return self._pinned is not None or super().can_compare or isinstance(self.picture, Picture)
 
     def compare(self) -> None:
-        """Keep the picture of now beside every later one; or let it go again."""
+        """Pin the present picture beside every later one; or unpin it."""
         if self._alone is not None:
             super().compare()
             return
@@ -338,12 +338,12 @@ holds for 3 of the 9 settings.
 
 
 def _send_out() -> None:
-    """Send pending messages from a thread of its own, which compiled code would block."""
+    """Send pending messages from a separate thread, as compiled code would block them."""
     time.sleep(0.001)
 
 
 def slider_of(knob: Knob, value: float) -> widgets.IntSlider:
-    """Return a knob's slider, at a value in units of the setting; its range grows to hold that."""
+    """Return a knob's slider at a value in the setting's unit; its range grows to include the value."""
     value = round(value / knob.unit)
     slider = widgets.IntSlider(
         value=value,
@@ -414,7 +414,7 @@ class Prose(anywidget.AnyWidget):
 
 
 def _parts_of(text: str) -> Iterator[str | list[str]]:
-    """Yield a text in parts."""
+    """Yield the parts of a text."""
     end = 0
     for found in _PART.finditer(text):
         yield text[end : found.start()]

@@ -52,7 +52,7 @@ _FATES = (
 
 @dataclass(frozen=True)
 class StateSpace:
-    """All states of a configuration, with one of them in the picture."""
+    """All states of a configuration, one of them shown in the picture."""
 
     states: StateGraph
     # The state whose shortest history the picture shows; its last frame is the state.
@@ -61,7 +61,7 @@ class StateSpace:
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """What the graph and the picture show, in sentences."""
+        """The graph and the picture in sentences."""
         return self.picture.claims
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class StateSpace:
 
 @dataclass(frozen=True)
 class Walk:
-    """A way through the states that a learner chooses, in search of the deepest."""
+    """A learner's path through the states, in search of the deepest."""
 
     states: StateGraph
     # The states on the way, from the start to the present one, and the actions between them.
@@ -79,13 +79,13 @@ class Walk:
 
     @property
     def moves(self) -> dict[str, int]:
-        """What can be done now, and the state to which each leads; {} when there is nothing."""
+        """The possible moves, each with the state that it leads to; {} at a dead end."""
         edges = self.states.graph.out_edges(self.nodes[-1], data="actions")
         return {action: node for _, node, actions in edges for action in actions}
 
     @property
     def depth(self) -> int:
-        """How deep the queue is now."""
+        """The present depth of the queue."""
         return self.states.depths()[self.nodes[-1]]
 
     @property
@@ -95,23 +95,23 @@ class Walk:
 
     @property
     def shortest(self) -> int:
-        """How many moves the shortest way to a deepest state has."""
+        """The number of moves on a shortest path to a deepest state."""
         return len(self.states.path_to(self.states.deepest))
 
     def after(self, action: str) -> Walk:
-        """Return the way with one move more; DesignError if that cannot be done now."""
+        """Return the path with one more move; DesignError for an impossible one."""
         if action not in self.moves:
             possible = ", ".join(self.moves) or "nothing"
             raise DesignError(f"{action!r} is not possible in state {self.nodes[-1]}; possible: {possible}")
         return replace(self, nodes=(*self.nodes, self.moves[action]), actions=(*self.actions, action))
 
     def before(self) -> Walk:
-        """Return the way without its last move."""
+        """Return the path without its last move."""
         return replace(self, nodes=self.nodes[:-1] or (0,), actions=self.actions[:-1])
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """Where the way has come to, and how it compares with the shortest."""
+        """The present state in sentences, compared with the shortest path."""
         count = len(self.actions)
         where = f"After {format_count(count, 'move')}: {self.states.label(self.nodes[-1])}."
         if not self.is_deepest:
@@ -127,7 +127,7 @@ class Walk:
         return where, f"No state is deeper. The shortest way there has {self.shortest} moves: {compared}."
 
     def picture(self) -> Picture:
-        """Return this history, played on the engine."""
+        """Return the picture of this path, played on the engine."""
         return replace(_history(self.states.configuration, self.actions), claims=self.claims)
 
 
@@ -140,7 +140,7 @@ def state_space_run(
     capacity_2: int = 1,
     state: int | None = None,
 ) -> StateSpace:
-    """Return every state of one queue with one or two producers and a consumer, with one of them loaded.
+    """Return all states of one queue with one or two producers and a consumer, and load one.
 
     Parameters:
         stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count``.
@@ -168,7 +168,7 @@ def state_space_run(
 
 
 def _load_state(states: StateGraph, node: int) -> StateSpace:
-    """Return a state, given by its number, with the picture of the shortest way there."""
+    """Load a state by its number, and return the picture of the shortest path to it."""
     picture = _history(states.configuration, states.path_to(node))
     # States know no time, so what a run's claims say of waits and shares of time is left out here.
     # A death does not depend on time: it is a part of the state.
@@ -308,18 +308,18 @@ class StateSpaceLab(SliderLab):
     # The game
 
     def play_game(self) -> None:
-        """Begin the game, where nothing has happened yet."""
+        """Begin the game at the initial state."""
         self._is_walking(True)
         self._walk_to(Walk(self.space.states))
 
     def end_game(self) -> None:
-        """End the game; the state that is loaded is the last of the way."""
+        """End the game and keep its last state loaded."""
         node = self.walk.nodes[-1] if self.walk else self.space.node
         self._is_walking(False)
         self._load(node)
 
     def move_on(self, action: str) -> None:
-        """Make a move of the game; DesignError if it is not possible now."""
+        """Make a move of the game; DesignError for an impossible one."""
         if self.walk is not None:
             self._walk_to(self.walk.after(action))
 
@@ -341,7 +341,7 @@ class StateSpaceLab(SliderLab):
         self._row.children = [*self.moves.values(), *([self._back] if is_walking else []), self._game]
 
     def close(self) -> None:
-        """Free everything, the buttons that are not shown now too."""
+        """Free all resources, hidden buttons included."""
         close_parts(self._back)
         self._back.close()
         super().close()
@@ -374,14 +374,14 @@ class StateSpaceLab(SliderLab):
         self.scene.place = {"time": self.first.run.end, "back": 0, "number": self._started}
 
     def show(self, picture: Picture | Comparison, run: int) -> bool:
-        """Show another history, at its end: that is the state."""
+        """Show another path, at its end."""
         is_shown = super().show(picture, run)
         self._show_end()
         return is_shown
 
 
 def _graph_of(states: StateGraph) -> dict[str, Any]:
-    """Return all that the browser draws of a graph of states."""
+    """Return the browser's data for a graph of states."""
     places = {node: [round(at, 3) for at in place] for node, place in positions(states).items()}
     nodes = [
         [*places[node], list(marks), states.label(node)] for node, marks in states.graph.nodes(data="marks")

@@ -58,7 +58,7 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 def still(figure: go.Figure) -> str:
-    """Return a figure as a complete SVG document; its layout says its height, margins, ranges and rows."""
+    """Return a figure as a complete SVG document; its layout gives height, margins, ranges and rows."""
     pen = _Pen(figure.to_plotly_json())
     title = _text(pen.layout["title"]["text"])
     size = f'viewBox="0 0 {WIDTH} {pen.height}" width="{WIDTH}"'
@@ -80,12 +80,12 @@ def still(figure: go.Figure) -> str:
 
 
 def _text(markup: str) -> str:
-    """Return the letters that plotly would show, for SVG."""
+    """Return the text that plotly would show, for SVG."""
     return escape(unescape(_TAG.sub("", markup)))
 
 
 class _Pen:
-    """The places of a figure's marks on the drawing."""
+    """The positions of a figure's marks on the drawing."""
 
     def __init__(self, figure: dict[str, Any]) -> None:
         self.traces, self.layout = figure["data"], figure["layout"]
@@ -113,7 +113,7 @@ class _Pen:
         return self.top + self.rows.index(name) * height, height
 
     def hatch(self, shape: str, color: str, opacity: float) -> str:
-        """Return the fill of a hatching, which is defined when it is first used."""
+        """Return the fill of a hatching, defined on first use."""
         name = f"h{len(self.patterns)}"
         self.patterns.append(
             f'<pattern id="{name}" width="8" height="8" patternUnits="userSpaceOnUse">'

@@ -42,7 +42,7 @@ class ProducerSpot:
 
 @dataclass(frozen=True, slots=True)
 class QueueSpot:
-    """A queue in the picture; a level of 0 takes no part."""
+    """A queue in the picture; a level of 0 is absent."""
 
     name: str
     # The broker's default included (LP-01).
@@ -58,7 +58,7 @@ class QueueSpot:
 
     @classmethod
     def of(cls, name: str, arguments: Mapping[str, Argument], options: BrokerOptions) -> QueueSpot:
-        """Return a queue's limits and thresholds in force, from how it is declared."""
+        """Return a queue's limits and thresholds in force, from its declaration."""
         settings = QueueSettings.from_arguments(arguments)
         levels = FlowThresholds.of(name, settings, options) or FlowThresholds(0, 0, 0, 0)
         return cls(
@@ -107,7 +107,7 @@ class Topology:
 
     @classmethod
     def of(cls, workload: Workload, end: int) -> Topology:
-        """Return the topology of a workload whose run ended at `end`, but for routes through exchanges."""
+        """Return the topology of a workload whose run ended at `end`, except for routes through exchanges."""
         names = list(workload.queues)
         queues = [QueueSpot.of(name, workload.queues[name], workload.options) for name in names]
         binds = [(exchange, queue) for exchange, queue, _ in workload.binds]
@@ -132,7 +132,7 @@ class Topology:
 def _bound(
     binds: Iterable[tuple[str, str]], sent_to: Iterable[str], queues: list[str]
 ) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
-    """Return the exchanges that are bound or sent to, and which of them leads to which queue."""
+    """Return the exchanges in use, and the queues that each leads to."""
     binds = list(binds)
     exchanges = list(dict.fromkeys([*(exchange for exchange, _ in binds), *filter(None, sent_to)]))
     pairs = ((exchanges.index(exchange), queues.index(queue)) for exchange, queue in binds if queue in queues)
@@ -178,7 +178,7 @@ _SOURCES_FIRST, _ALL = ("producer", "exchange", "consumer"), ("exchange", "produ
 
 
 def layout_of(topology: Topology) -> dict[str, list[int]]:
-    """Return the order of each column of the picture from top to bottom, such that few lines cross."""
+    """Return the order of each column of the picture from top to bottom, with few crossing lines."""
     near: dict[tuple[str, int], dict[tuple[str, int], None]] = defaultdict(dict)
     for one, other in _links(topology):
         near[one][other] = near[other][one] = None
@@ -224,7 +224,7 @@ def sessions_of(topology: Topology) -> set[str]:
 
 
 def neighbours(topology: Topology, queue: str, most: int) -> set[str]:
-    """Return the names of a queue and of those that share an exchange with it, up to a limit.
+    """Return the names of a queue and of the queues that share an exchange with it, up to a limit.
 
     >>> from qflow.labs.experiments import fanout_workload
     >>> sorted(neighbours(Topology.of(fanout_workload(), 0), "slow", 6))
@@ -237,7 +237,7 @@ def neighbours(topology: Topology, queue: str, most: int) -> set[str]:
 
 
 def part_of(topology: Topology, queues: Collection[str]) -> Topology:
-    """Return the part of a topology that uses some queues, given by name.
+    """Return the part of a topology around some queues, given by name.
 
     >>> from qflow.labs.experiments import fanout_workload
     >>> part = part_of(Topology.of(fanout_workload(), 0), {"slow"})
@@ -268,7 +268,7 @@ def part_of(topology: Topology, queues: Collection[str]) -> Topology:
 
 
 def topology_of_events(run: Run) -> Topology:
-    """Return a run's topology: its workload's if that names its queues, else the one its events show."""
+    """Return a run's topology: its workload's if it names the queues, else the one in its events."""
     if run.workload.queues:
         return Topology.of(run.workload, run.end)
     witness = _Witness()
@@ -320,7 +320,7 @@ class _Witness:
             self.outstanding[event.session] -= self.unreported.pop(event.session, 0)
 
     def receive_link(self, event: Event, detail: Any, waiting: dict[int, str]) -> None:
-        """Apply an AMQP 1.0 client's event: each of its transfers has an outcome by itself."""
+        """Apply an AMQP 1.0 client's event; each of its transfers has its own outcome."""
         session, link = event.session, f"{event.session}::{event.link}"
         if event.kind == "message.transfer":
             self.senders.setdefault(session, {})[event.link] = None
@@ -361,7 +361,7 @@ class _Witness:
         return Topology(*clients, run.end, exchanges, bindings, group_key(self.queues.values()))
 
     def _name(self, link: str) -> str:
-        """Return a subscription's name: of AMQP 1.0 the client's if it has one only, or the link's tag."""
+        """Return a subscription's name; for AMQP 1.0 the client's if it has one link, else the tag."""
         session, _, tag = link.partition("::")
         is_alone = sum(other.startswith(f"{session}::") for other in self.subscriptions) == 1
         return session if session in self.linked and is_alone else tag or link
@@ -372,6 +372,6 @@ class _Witness:
 
 
 def _tell_apart(consumers: list[ConsumerSpot]) -> list[ConsumerSpot]:
-    """Return consumers under their whole link where tags repeat."""
+    """Return consumers under their whole link name where tags repeat."""
     tags = Counter(consumer.name for consumer in consumers)
     return [spot if tags[spot.name] == 1 else replace(spot, name=spot.link) for spot in consumers]

@@ -35,7 +35,7 @@ class CancelledError(RefusalError):
 
 
 class TraceLab(Lab):
-    """The picture of a file; its parameters are those of :func:`trace_lab`."""
+    """The lab of a file's picture; its parameters are those of :func:`trace_lab`."""
 
     name = "trace"
     # Of the class, as Python closes what could not be made, too.
@@ -59,7 +59,7 @@ class TraceLab(Lab):
         self._task = loop.create_task(self._follow(read))
 
     async def _follow(self, read: Callable[..., Picture]) -> None:
-        """Show how far the reading is, and then its picture, unless it is cancelled."""
+        """Show the progress of reading, and then the picture, unless cancelled."""
         name, done, is_over = self._path.name, 0.0, False
 
         def report(rows: int, total: int | None = None, _: str = "", /) -> None:
@@ -100,13 +100,13 @@ class TraceLab(Lab):
         return found if self._workload is None else {**found, "workload": share_path(self._workload)}
 
     def close(self) -> None:
-        """Free everything the lab used, and stop reading its file."""
+        """Free all resources of the lab, and stop reading its file."""
         if self._task is not None:
             self._task.cancel()
         super().close()
 
     def go_to(self, token: Token) -> None:
-        """Go to a token's instant, with a notice if the file or the engine is not the token's."""
+        """Go to a token's instant, with a notice if the file or the engine differs from the token's."""
         super().go_to(token)
         if self._expected not in ("", _digest(self._path)):
             text = f"{self._path.name} is not the file that this token was made of: its bytes differ."
@@ -122,7 +122,7 @@ def _is_large(path: Path) -> bool:
 
 
 def _digest(path: Path) -> str:
-    """Return twelve digits that change whenever a file's bytes do."""
+    """Return a twelve-digit hash of a file's bytes."""
     with open(path, "rb") as file:
         return file_digest(file, "sha256").hexdigest()[:12]
 
@@ -135,7 +135,7 @@ def trace_lab(
     digest: str = "",
     at: float = 0.0,
 ) -> TraceLab:
-    """Open a trace, or what clients recorded, in the picture that all labs share.
+    """Open a trace or a client log in the picture that all labs share.
 
     Parameters:
         path, workload, queues: As for :func:`trace_picture`.

@@ -68,7 +68,7 @@ STATE: dict[str, str] = {
 # While a queue is ON: a producer's room, or the two ways to its next completion (FC-17). If its window is
 # larger than the resume threshold, its own held messages reach the queue's head first and free its window
 # one by one.
-OUTLOOK: dict[str, str] = {
+_OUTLOOK: dict[str, str] = {
     "may_send": "{producer} may send {room} more before its window is full.",
     "waits": "{producer} waits until {queue} turns OFF, or a held message of its own leaves {queue}.",
     "idle": "{producer} has nothing to send until {time}.",
@@ -91,10 +91,10 @@ FLOW = ("OFF", "ON")
 
 
 def vocabulary() -> dict[str, object]:
-    """Return all templates, for the browser; those of a step bit by bit."""
+    """Return all templates for the browser; those of steps in parts."""
     step = {"parts": list(STEP), "step": list(STEP.values()), "state": STATE}
     moods = {"moods": list(MOODS), "brief_moods": list(_BRIEF_MOODS)}
-    return {**step, **moods, "flow": list(FLOW), "outlook": OUTLOOK}
+    return {**step, **moods, "flow": list(FLOW), "outlook": _OUTLOOK}
 
 
 # Claims
@@ -103,7 +103,7 @@ def vocabulary() -> dict[str, object]:
 def claims_of(
     frames: Frames, errors: Mapping[str, AmqpException] | None = None, time_base: int = 0
 ) -> tuple[str, ...]:
-    """Return a run's claims; `errors` maps each client to the error that ended its session."""
+    """Return the claims about a run; `errors` maps each client to the error that ended its session."""
     # Shares are of the run's time base, as qflow run has them; 0 for all that is drawn.
     topology = frames.topology
     time_base = time_base or topology.end
@@ -123,7 +123,7 @@ def seconds(time: int) -> str:
 
 
 def share(spans: tuple[Span, ...], end: int) -> str:
-    """Return the share of the time from 0 to `end` that spans cover, never rounded to 0 or 100 %."""
+    """Return the share of the time from 0 to `end` that intervals cover, never rounded to 0 or 100 %."""
     filled = sum(max(0, min(to, end) - start) for start, to in spans)
     if not filled or not end:
         return "0 %"
@@ -141,7 +141,7 @@ def times(number: int) -> str:
 
 
 def in_turn(names: Iterable[str]) -> list[str]:
-    """Return names one after the other, each with how often in a row.
+    """Return names in turn, each with its number of consecutive occurrences.
 
     >>> in_turn(["c1", "c1", "c2"])
     ['c1 (twice)', 'c2']
@@ -192,7 +192,7 @@ def _releases(frames: Frames, queue: QueueSpot) -> str:
 
 
 def _base_text(frames: Frames, time_base: int) -> str:
-    """Return the time base in words where it is not all of the time that is drawn."""
+    """Return the time base in words if it is shorter than the drawn time; else ""."""
     is_all = time_base >= frames.topology.end
     return "" if is_all else f" in which messages were due, {seconds(time_base)}"
 
@@ -239,7 +239,7 @@ class Beat:
 
 
 def story_of(frames: Frames) -> list[Beat]:
-    """Return the seven beats of a run of one producer, one queue and one consumer."""
+    """Return the seven beats of the story of one producer, one queue and one consumer."""
     topology = frames.topology
     if [len(topology.producers), len(topology.queues), len(topology.consumers)] != [1, 1, 1]:
         raise RefusalError("a story has one producer, one queue and one consumer; this run has others")
