@@ -64,12 +64,12 @@ def pack(labels: Iterable[str]) -> list[str]:
 
 
 class ScenarioError(QflowError):
-    """A scenario file cannot be read; the text says where and why."""
+    """An unreadable scenario file; the text gives the place and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What a real broker did, step by step.
+    """A recorded behaviour of a real broker, step by step.
 
     Attributes:
         id, title, area, source: Its subject, and the source of its numbers.
@@ -90,7 +90,7 @@ class Scenario:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Scenario:
-        """Return the scenario in one line of JSON; refuse missing fields and those of another kind."""
+        """Return the scenario in one line of JSON; refuse missing fields and fields of another kind."""
         if not isinstance(record, Mapping) or not isinstance(record.get("steps"), list):
             raise ScenarioError("a scenario is an object with a list of steps")
         for number, step in enumerate(record["steps"], 1):
@@ -175,7 +175,7 @@ def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def start(options: list[str]) -> dict[str, Any]:
-    """Return whether a broker starts with these options, and its text on standard error."""
+    """Return whether a broker starts with these options, with its text on standard error."""
     try:
         BrokerOptions.parse(options)
     except StartupError as error:

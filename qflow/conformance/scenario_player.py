@@ -43,11 +43,11 @@ _NEEDS_NO_SESSION = ("qmf", "sleep")
 
 
 class _UnknownStepError(QflowError):
-    """The scenario uses something that is not built."""
+    """A step of the scenario that this kit does not support."""
 
 
 class _PlayedSession:
-    """One session as its client sees it: transfers sent, deliveries received."""
+    """A session from its client's side: transfers sent, deliveries received."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -56,12 +56,12 @@ class _PlayedSession:
         self.deliveries: dict[tuple[str | None, str], DeliveryRecord] = {}
 
     def held(self) -> list[str]:
-        """Labels of transfers and syncs that are not complete, in the order sent."""
+        """Labels of incomplete transfers and syncs, in the order sent."""
         return [label for label, number in self.sent if number not in self.session.completed]
 
 
 class Player:
-    """Performs steps on a broker that is started with the scenario's options."""
+    """A player that performs steps on a broker with the scenario's options."""
 
     def __init__(self, options: tuple[str, ...] = ()) -> None:
         self.broker = Broker(BrokerOptions.parse(options))
@@ -78,7 +78,7 @@ class Player:
             self.events.append(event)
 
     def play(self, step: Step) -> None:
-        """Perform one step; a step of a session that is gone has no effect (RF-25)."""
+        """Perform one step; a step of an ended session has no effect (RF-25)."""
         unknown = _find_unknown(step)
         if unknown:
             raise _UnknownStepError(unknown)
@@ -109,7 +109,7 @@ class Player:
     # Producing
 
     def transfer(self, client: _PlayedSession, step: Step) -> None:
-        """Send several messages; the broker has processed each before the next is sent."""
+        """Send several messages, each after the broker has processed the one before."""
         exchange = step.get("exchange", "")
         message = Message(
             0,
@@ -166,7 +166,7 @@ class Player:
     # Administration
 
     def declare_queue(self, client: _PlayedSession, step: Step) -> None:
-        """Declare a queue, which is observed from now on."""
+        """Declare a queue, and observe it from now on."""
         try:
             _DECLARE.action(self, client, step)
         finally:
@@ -184,7 +184,7 @@ class Player:
         last.close()
 
     def qmf(self, client: _PlayedSession, step: Step) -> None:
-        """Call a management method; the answer is kept."""
+        """Call a management method, and keep the answer."""
         arguments = dict(step.get("args") or {})
         if "object" in step:
             arguments["queue"] = step["object"]
@@ -197,7 +197,7 @@ class Player:
             self.answer = ["error", error.text]
 
     def sleep(self, client: _PlayedSession, step: Step) -> None:
-        """Let time pass."""
+        """Let virtual time pass."""
         self.broker.advance(self.broker.now + step["ms"] * 1000)
 
 
@@ -235,7 +235,7 @@ Action = Callable[[Player, _PlayedSession, Step], object]
 
 
 class _Word(NamedTuple):
-    """A word for a step: the parameters it needs, those it may have besides, and its action."""
+    """A word for a step: its required and optional parameters, and its action."""
 
     needed: tuple[str, ...]
     possible: tuple[str, ...]
@@ -249,7 +249,7 @@ _OF_THE_ENGINE = {"sub": "tag", "args": "arguments", "alternate": "alternate_exc
 def _command(
     method: str, needed: tuple[str, ...] = (), possible: tuple[str, ...] = (), **defaults: Any
 ) -> _Word:
-    """Return a player of one command, with the step's values for these parameters, or their defaults."""
+    """Return a player of one command that takes these parameters, or their defaults, from the step."""
 
     def action(player: Player, client: _PlayedSession, step: Step) -> object:
         given = defaults | {name: step[name] for name in (*needed, *possible, *defaults) if name in step}
@@ -386,7 +386,7 @@ def _check_expectations(expect: Any) -> Iterator[str]:
 
 
 def observe(player: Player) -> _Seen:
-    """Return the complete visible state, without entries that are 0, false or empty."""
+    """Return the whole visible state, without entries that are 0, false or empty."""
     queues = {name: player.broker.queues.find_shown(name) for name in player.declared}
     seen: _Seen = {
         "done": _observe_sessions(player, lambda client: len(client.sent) - len(client.held())),
@@ -469,7 +469,7 @@ def _browse_everything(player: Player) -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Disagreement:
-    """One thing that was expected and not seen, or seen and not expected."""
+    """A difference between expectation and observation."""
 
     path: str
     expected: Any
@@ -478,7 +478,7 @@ class _Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioVerdict:
-    """Whether the engine agrees with one scenario, and where it does not.
+    """The agreement of the engine with one scenario, and the first difference.
 
     Attributes:
         agrees: Whether every step, and the end, was as recorded.
@@ -496,7 +496,7 @@ class ScenarioVerdict:
     differences: tuple[_Disagreement, ...] = ()
 
     def text(self) -> str:
-        """Return the verdict as text: expected and got side by side."""
+        """Return the verdict as text, with expected and got side by side."""
         if self.agrees:
             return f"{self.id}: agrees in {self.steps} steps"
         if self.not_built:

@@ -92,31 +92,31 @@ class Page:
 
     @property
     def file(self) -> str:
-        """The page, seen from the book's folder."""
+        """The page, relative to the book's folder."""
         return re.sub(r"\.\w+$", ".html", self.path)
 
     @property
     def room(self) -> str:
-        """The room of qflow whose functions it describes; "" for all other pages."""
+        """The room of qflow whose functions it describes; "" for other pages."""
         found = re.match(r"notebooks/reference/functions[-/](\w+)", self.path)
         return found[1] if found else ""
 
     @property
     def live(self) -> str:
-        """Its notebook in JupyterLite, seen from the top of the site; "" if no browser can run it."""
+        """Its notebook in JupyterLite, relative to the top of the site; "" if no browser can run it."""
         if self.source.suffix != ".ipynb" or self.source.name.startswith(EXECUTED_ONLY):
             return ""
         return f"lab/index.html?path={self.path.removeprefix('notebooks/')}"
 
 
 def list_contents() -> Iterator[tuple[str, Path]]:
-    """Yield each file of chapters and exercises that readers get, with its place in a checkout first."""
+    """Yield each file of chapters and exercises for readers, with its path in a checkout first."""
     for room in ("notebooks", "exercises"):
         yield from ((f"{room}/{name}", path) for name, path in list_files(kit_path(room)).items())
 
 
 def _list_pages() -> list[Page]:
-    """Return all pages there will be: notebooks, and texts in Markdown."""
+    """Return all pages of the site: notebooks, and texts in Markdown."""
     return [_page(source, path) for path, source in list_contents() if source.suffix in _READ]
 
 
@@ -147,7 +147,7 @@ def write_book(site: Path) -> list[Page]:
 
 
 def _write_style(site: Path) -> None:
-    """Write the styles and the scripts that all pages of the site's own share."""
+    """Write the styles and scripts that all pages of the site share."""
     book = site / FOLDER
     book.mkdir(parents=True, exist_ok=True)
     page, ask = ((PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "ask.css"))
@@ -161,7 +161,7 @@ def _write_style(site: Path) -> None:
 
 
 def group_pages(pages: Sequence[Page], current: Page | None = None) -> dict[str, list[Page]]:
-    """Return the contents of the book; of functions' modules only those of the current page's room."""
+    """Return the contents of the book; function pages only for the current page's room."""
     room = current.room if current else ""
     listed = [page for page in pages if "/functions/" not in page.path or page.room == room]
     listed.sort(key=lambda page: (page.room, "/functions/" in page.path))
@@ -256,7 +256,7 @@ def preview(title: str, about: str, top: str, picture: str = _PICTURE, alt: str 
 
 
 def _link_rules(body: str, rules: str) -> str:
-    """Return a page in which every id of a rule leads to that rule."""
+    """Return a page in which each rule id links to that rule."""
     book, parts, inside = rule_book(), _TAG.split(body), 0
 
     def link(found: re.Match[str]) -> str:
@@ -274,7 +274,7 @@ def _link_rules(body: str, rules: str) -> str:
 
 
 def _colours() -> str:
-    """Return the colours of code, in light and in dark."""
+    """Return the colours of code, light and dark."""
     formatter = importlib.import_module("pygments.formatters").HtmlFormatter
     light, dark = (formatter(style=style).get_style_defs(".highlight") for style in (_LIGHT, _DARK))
     # The style's own violet is a little too pale on a card (4.46 to 1).

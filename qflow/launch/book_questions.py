@@ -41,7 +41,7 @@ _NO_ENGINE = ("13-fleet",)
 
 
 def ask_in_page(book: NotebookNode, path: str) -> bool:
-    """Put places for its questions into a notebook, given with its path; return whether there are any."""
+    """Insert places for questions into a notebook, given by its path; return whether there are any."""
     from nbformat.v4 import new_output  # only a build has it
 
     room, _, name = path.removesuffix(".ipynb").partition("/")
@@ -61,7 +61,7 @@ _Place = tuple[Any, dict[str, Any]]
 
 
 def _place_predictions(book: NotebookNode, chapter: str) -> list[_Place]:
-    """Return the questions that fields ask, and the comparison, which has those that labs ask, too."""
+    """Return the questions with fields, and the comparison, which includes the labs' questions."""
     try:
         known = questions(chapter)
     except RefusalError:
@@ -108,7 +108,7 @@ def _place_games(book: NotebookNode) -> list[_Place]:
 
 
 def _place_exercises(book: NotebookNode, theme: str) -> list[_Place]:
-    """Return the boxes for code, and drop the cells that check it: in a page a button does."""
+    """Return the boxes for code, and drop the cells that check it: on a page a button does."""
     cells = {cell.id: cell for cell in book.cells}
     tasks = exercises(theme)
     # Cells have the ids of their exercises.
@@ -134,14 +134,14 @@ def _pack(value: object) -> dict[str, str]:
 
 
 def _write_place(place: Mapping[str, Any]) -> str:
-    """Return the element that is drawn: at first the question alone, for readers without scripts."""
+    """Return the element in which a script draws; at first it holds the question alone."""
     text = f'<p class="qf-place-text">{escape(place["question"])}</p>' if "question" in place else ""
     data = f'<script type="application/json">{script_json(place)}</script>'
     return f'<div class="qf-place">{text}{data}</div>'
 
 
 def answer(asked: str) -> str:
-    """Return, as JSON, the verdict on code for an exercise, or the picture of the case that it fails."""
+    """Return, as JSON, the verdict on code for an exercise, or the picture of its first failed case."""
     given = json.loads(asked)
     _, theme, name = given["id"].split("/")
     exercise = next(task for task in exercises(theme) if task.name == name)
@@ -157,7 +157,7 @@ def answer(asked: str) -> str:
 
 
 def _run_code(exercise: Exercise, setup: str, code: str) -> Answer:
-    """Run a learner's code; return the function that it defines."""
+    """Run a learner's code; return the function it defines."""
     names: dict[str, Any] = {}
     try:
         exec(compile(setup, "setup", "exec"), names)
@@ -180,7 +180,7 @@ def _check(exercise: Exercise, function: Answer) -> dict[str, Any]:
 
 
 def _show_case(exercise: Exercise, function: Answer) -> dict[str, Any]:
-    """Return an element that plays the engine's run of the first case that an answer fails."""
+    """Return an element that plays the engine's run of the first failed case."""
     case = judge(exercise, function).case
     if case is None:
         return {"lines": ["This answer is right in all cases."]}

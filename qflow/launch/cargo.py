@@ -47,7 +47,7 @@ _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
 
 
 def _slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, Any]:
-    """Return a lock that names only the wheels that are there, each with its own digest."""
+    """Return a lock file reduced to the present wheels, each with its own digest."""
     # Pyodide builds its libraries itself, so the digests of its lock are not those of the published wheels.
     # networkx names numpy and matplotlib; without them its graph algorithms work.
     packages = {}
@@ -63,7 +63,7 @@ def _slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str,
 
 
 def copy_interpreter(package: Path, wheels: Path, target: Path) -> None:
-    """Copy the interpreter and the libraries to where the site's kernel looks for them."""
+    """Copy the interpreter and its libraries to the place where the site's kernel looks for them."""
     target.mkdir(parents=True, exist_ok=True)
     lock = json.loads(_require_file(package / "pyodide-lock.json").read_text(encoding="utf-8"))
     for name in _CORE:
@@ -119,13 +119,13 @@ def cargo_folder() -> Path:
 
 
 def require_pip() -> None:
-    """Refuse an environment without pip, as uv makes it, before anything is fetched."""
+    """Refuse an environment without pip, as uv makes it, before any download."""
     if find_spec("pip") is None:
         raise RefusalError("pip is needed for this, and is not installed here: python -m ensurepip")
 
 
 def find_package(keep: Path) -> Path:
-    """Return the folder of Pyodide's package; refuse if it is neither there nor can be fetched."""
+    """Return the folder of Pyodide's package; refuse if it is missing and cannot be fetched."""
     package = keep / f"pyodide-{VERSION}"
     if not (package / "pyodide-lock.json").exists() and shutil.which("npm") is None:
         raise RefusalError(
@@ -147,7 +147,7 @@ def fetch(keep: Path) -> tuple[Path, Path, Path]:
 
 
 def _fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
-    """Fetch wheels for a browser's Python into a folder, unless it has just these; return it."""
+    """Fetch wheels for a browser's Python into a folder, unless it holds exactly these; return it."""
     # Their dependencies are not fetched.
     done = folder / ".complete"
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
@@ -160,7 +160,7 @@ def _fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
 
 
 def find_checkout() -> Path:
-    """Return the checkout that qflow's own wheel is built from."""
+    """Return the checkout from which qflow's own wheel is built."""
     root = nearest_checkout() or origin_folder()
     if root is None:
         raise RefusalError("qflow's wheel is built from its checkout; run this command in one.")
@@ -182,7 +182,7 @@ def build_wheel(folder: Path) -> None:
 
 
 def write_engine(wheel: Path, archive: Path) -> None:
-    """Write the parts of qflow's wheel that a page's Python needs: code, rules, texts of exercises."""
+    """Write the parts of qflow's wheel that a page's Python needs: engine, rules, texts of exercises."""
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as engine:
         for entry in whole.infolist():
             if not entry.filename.startswith(_LEFT_OUT):
@@ -190,7 +190,7 @@ def write_engine(wheel: Path, archive: Path) -> None:
 
 
 def write_widgets(site: Path, archive: Path) -> None:
-    """Write the libraries that the labs of a page need beside the engine, from a site's wheels."""
+    """Write the libraries that a page's labs need beside the engine, from a site's wheels."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as held:
         for name in _IN_A_PAGE:
             folder = site / ("static/pyodide" if name in _LIBRARIES else "pypi")
@@ -202,14 +202,14 @@ def write_widgets(site: Path, archive: Path) -> None:
 
 
 def claim(folder: Path, what: str) -> None:
-    """Make a folder, and mark it as one that the kit may fill again."""
+    """Make a folder, and mark it as one that the kit may overwrite."""
     refuse_strangers(folder, what)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK).write_text(f"{what}\n", encoding="utf-8")
 
 
 def refuse_strangers(folder: Path, what: str) -> None:
-    """Refuse a folder that :func:`claim` would refuse, and change nothing otherwise either."""
+    """Refuse a folder that :func:`claim` would refuse, without changing anything."""
     try:
         is_own = (folder / MARK).read_text(encoding="utf-8") == f"{what}\n"
     except OSError:
@@ -228,7 +228,7 @@ def megabytes(folder: Path) -> float:
 def run(
     command: Sequence[str], *, folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> None:
-    """Run another program to its end."""
+    """Run another program to completion."""
     quiet: dict[str, Any] = {"capture_output": True, "text": True, "check": False}
     try:
         done = subprocess.run(command, cwd=folder, env=environment, **quiet)

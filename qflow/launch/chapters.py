@@ -37,7 +37,7 @@ _NOT_FOR_LEARNERS = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"
 
 @dataclass(frozen=True)
 class _CopyResult:
-    """The result of copying: the folder, and the files by their fate."""
+    """The result of copying: the folder, and the files by outcome."""
 
     folder: Path
     added: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ def _place(origin: Path, target: Path, name: str, copied: str | None, layout: _C
 
 
 def _withdraw(target: Path, name: str, copied: str, layout: _CopyResult) -> None:
-    """Remove a file that the kit has no more, such as a chapter's old number, unless it was changed."""
+    """Remove an unchanged file that the kit no longer has, such as a chapter's old number."""
     if not target.exists():
         return
     if _digest(name, target.read_bytes()) == copied:
@@ -112,7 +112,7 @@ def _withdraw(target: Path, name: str, copied: str, layout: _CopyResult) -> None
 
 
 def _strip_outputs(name: str, content: bytes) -> bytes:
-    """Return a file as a learner gets it: a notebook without outputs, which may hold answers."""
+    """Return a learner's copy of a file: a notebook loses its outputs, which may hold answers."""
     if name.endswith((".ipynb", ".md")):
         content = inner_links(content.decode()).encode()
     notebook = _read_notebook(name, content)
@@ -135,7 +135,7 @@ def _read_notebook(name: str, content: bytes) -> dict[str, Any] | None:
 
 
 def inner_links(text: str) -> str:
-    """Return a text with its links between chapters and exercises as they are where exercises lie inside."""
+    """Return a text with its links between chapters and exercises adapted to a learner's folder."""
     # In a checkout the two folders are beside each other; elsewhere exercises lie in that of the chapters.
     moved = (("](../exercises/", "](exercises/"), ("](../../exercises/", "](../exercises/"))
     for link, inner in (*moved, ("](../notebooks/", "](../")):
@@ -144,7 +144,7 @@ def inner_links(text: str) -> str:
 
 
 def list_files(source: Path) -> dict[str, Path]:
-    """Return the files of a folder of chapters or exercises that readers get, by their names there."""
+    """Return the files of a folder of chapters or exercises for readers, by their names there."""
     paths = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
     names = [path.as_posix() for path in sorted(paths) if not _NOT_FOR_LEARNERS.intersection(path.parts)]
     # A checkout lacks the pages that are made from the source; a wheel has them.
@@ -185,7 +185,7 @@ SETTINGS = Path(__file__).resolve().parent / "jupyter"
 
 
 def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
-    """Open JupyterLab on the chapters, say where, stay until it ends, and return 0."""
+    """Open JupyterLab on the chapters, print its address, wait until it ends, and return 0."""
     require(_NEEDED, extra="lab")
     heed_interrupts()
     chapters, said = _find_chapters(folder)
@@ -217,7 +217,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def require(modules: dict[str, str], *, extra: str) -> None:
-    """Make sure that modules are installed, or refuse with the cure."""
+    """Check that modules are installed; refuse with the cure otherwise."""
     missing = [name for module, name in modules.items() if importlib.util.find_spec(module) is None]
     if missing:
         lacks = f"{format_names(missing)} {'is' if len(missing) == 1 else 'are'} not installed here"
@@ -225,7 +225,7 @@ def require(modules: dict[str, str], *, extra: str) -> None:
 
 
 def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:
-    """Bring the learner's folder up to date; return it, and the sentences for the learner."""
+    """Update the learner's folder; return it, and sentences about the changes."""
     chapters = _learners_folder(folder)
     source = _kit_folder("notebooks")
     _first_chapter(source)
@@ -238,7 +238,7 @@ def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:
 
 
 def copy_all_chapters(folder: Path) -> list[str]:
-    """Copy chapters and exercises to a folder, as learners get them; return sentences about the changes."""
+    """Copy chapters and exercises to a folder as learners' copies; return sentences about the changes."""
     said = _copy_chapters(_kit_folder("notebooks"), folder).sentences()
     layout = _copy_chapters(_kit_folder("exercises"), folder / "exercises", what="exercises")
     return said + (layout.sentences() if layout.added or layout.refreshed or layout.kept else [])
@@ -255,7 +255,7 @@ def _first_chapter(chapters: Path) -> str:
 def _lab_arguments(
     chapters: Path, *, browser: bool, port: int | None, further: Sequence[str] = ()
 ) -> list[str]:
-    """Return the arguments JupyterLab is started with; those of the user come last, so that they win."""
+    """Return JupyterLab's arguments; the user's come last, so that they take precedence."""
     arguments = {
         f"--ServerApp.root_dir={chapters}": True,
         f"--LabApp.default_url=/lab/tree/{_first_chapter(chapters)}": True,
@@ -282,7 +282,7 @@ def _learners_folder(folder: str | None) -> Path:
 
 
 def _kit_folder(name: str) -> Path:
-    """Return a folder of the checkout this runs in, or else of the installed kit."""
+    """Return a folder of the present checkout, or else of the installed kit."""
     checkout = nearest_checkout()
     own = checkout / name if checkout is not None else None
     return own if own is not None and own.is_dir() else kit_path(name)

@@ -82,7 +82,7 @@ _ORDER = _object("", go={"type": "integer", "minimum": 0}, held={"type": "boolea
 
 @dataclass
 class _Seat:
-    """One browser of the room."""
+    """A browser of the class."""
 
     number: int
     address: str
@@ -93,12 +93,12 @@ class _Seat:
     heard: int = -1  # the number of orders that its page knows of
 
     def is_here(self) -> bool:
-        """Return whether it was heard lately."""
+        """Return whether its last report is recent."""
         return self.when > time.monotonic() - _AWAY
 
 
 class _Classroom:
-    """The guesses and checks of a class, in memory only, as the teacher's screen reads them."""
+    """The guesses and checks of a class, kept in memory for the teacher's screen."""
 
     def __init__(self, from_address: int = _FROM_ADDRESS) -> None:
         self._from_address = from_address
@@ -112,7 +112,7 @@ class _Classroom:
         self._is_held = False
 
     def receive(self, report: Any, address: str = "") -> dict[str, Any]:
-        """Take a browser's report; return its seat, whether the room is held, and the open questions."""
+        """Process a browser's report; return its seat, whether the class is held, and the open questions."""
         _check(report, self._report)
         page = report["page"]
         with self._lock:
@@ -130,7 +130,7 @@ class _Classroom:
             return {"seat": seat.number, "held": self._is_held, "open": opened}
 
     def _seat(self, who: str, address: str) -> _Seat:
-        """Give a new browser a seat; without a free one, that of a browser that left or never was one."""
+        """Give a new browser a seat; if all are taken, that of a browser that left or never took part."""
         now = time.monotonic()
         for other, seat in [*self._seats.items()]:
             if not seat.has_said and seat.when < now - _FORGOTTEN:
@@ -147,13 +147,13 @@ class _Classroom:
         return self._seats[who]
 
     def _free(self, candidates: list[str], refusal: str) -> None:
-        """Free the seat of the candidate that was not heard for longest."""
+        """Free the seat of the candidate with the oldest report."""
         if not candidates:
             raise RefusalError(refusal)
         del self._seats[min(candidates, key=lambda other: self._seats[other].when)]
 
     def obey(self, order: Any) -> dict[str, Any]:
-        """Carry out an order of the teacher."""
+        """Carry out a teacher's command."""
         _check(order, self._order)
         with self._lock:
             self._is_held = order.get("held", self._is_held)
@@ -164,7 +164,7 @@ class _Classroom:
         return {}
 
     def report(self) -> dict[str, Any]:
-        """Return the contents of the teacher's screen, as JSON."""
+        """Return the contents of the teacher's screen as JSON."""
         with self._lock:
             seats = [
                 {
@@ -180,7 +180,7 @@ class _Classroom:
             return copy.deepcopy(shown)
 
     def _take_guess(self, seat: int, page: str, guess: dict[str, Any]) -> None:
-        """Keep a guess; until the teacher's *go* it may be changed, then a seat's first one stays."""
+        """Keep a guess; it may change until the teacher's *go*, then a seat's first one stays."""
         new = {"word": "", "tank": None, "choices": [], "truth": None, **guess}
         new |= {"page": page, "answers": {}, "open": False}
         asked = _place(self._questions, (page, guess["id"]), new)
@@ -217,13 +217,13 @@ def _place(there: dict[Any, Any], key: object, new: dict[str, Any]) -> dict[str,
 
 
 def _check(value: object, validator: Any) -> None:
-    """Refuse a value that is not as a JSON schema says."""
+    """Refuse a value that does not match a JSON schema."""
     for problem in validator.iter_errors(value):
         raise RefusalError(f"{problem.json_path}: {problem.message[-150:]}")
 
 
 class _ClassServer(ThreadingHTTPServer):
-    """The server of the site for a room, with the room's guesses and checks."""
+    """The server of the site for a class, with the class's guesses and checks."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -239,11 +239,11 @@ class _ClassServer(ThreadingHTTPServer):
         self.hosts |= {socket.gethostname(), f"{socket.gethostname()}.local"}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that went away in the middle of a page."""
+        """Ignore a browser that disconnects in the middle of a page."""
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Answers a browser of the room, or the teacher's screen."""
+    """The request handler for the class's browsers and the teacher's screen."""
 
     server: _ClassServer
     timeout = 30
@@ -255,7 +255,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return host in {*self.server.hosts, own} and port == str(self.server.server_port)
 
     def send_head(self) -> Any:
-        """Answer with a file of the site, a page of it and the room's script, or the teacher's screen."""
+        """Answer with a file of the site, a page with the class's script, or the teacher's screen."""
         place = urlsplit(self.path).path
         if not self._is_ours():
             return self.send_error(421, "Misdirected Request", f"This class is at {self.server.address}.")
@@ -279,7 +279,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return super().send_head()
 
     def _find_file(self, place: str) -> Path | None:
-        """Return the file of the site, or the folder to send on to, that is meant; None for any other."""
+        """Return the requested file of the site, or the folder to redirect to; None for other paths."""
         path = Path(self.translate_path(place))
         file = path / "index.html" if place.endswith("/") else path
         try:
@@ -289,7 +289,7 @@ class _Handler(SimpleHTTPRequestHandler):
             return None
 
     def do_POST(self) -> None:
-        """Take a report of a page of ours, or an order of the teacher."""
+        """Process a page's report or a teacher's command."""
         place, room = urlsplit(self.path).path, self.server.room
         hear = partial(room.receive, address=str(self.client_address[0]))
         take = room.obey if self._is_teacher(place) else hear if place == "/class/said" else None
@@ -302,7 +302,7 @@ class _Handler(SimpleHTTPRequestHandler):
         self.wfile.write(self._answer("application/json", json.dumps(answer), status).read())
 
     def _content(self) -> Any:
-        """Return a request's JSON body; refuse one that no page of this server sent."""
+        """Return a request's JSON body; refuse a body from another page."""
         length = self.headers.get("Content-Length", "")
         size = read_digits(length) or 0
         # Unread bytes would reset the connection, and with it the answer.
@@ -331,11 +331,11 @@ class _Handler(SimpleHTTPRequestHandler):
         return io.BytesIO(content)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Say nothing of each request."""
+        """Log nothing: a line for each request would bury the teacher's output."""
 
 
 def _find_address() -> str:
-    """Return the address by which the room reaches this machine; asks the system, and sends nothing."""
+    """Return this machine's address in the class's network; asks the system, and sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             # A datagram socket that connects only chooses a route: nothing is sent.

@@ -27,7 +27,7 @@ from qflow.spark.spark_session import find_java
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 """The commands of browsers that Playwright drives as Chromium."""
 
-BROWSERS = (*CHROMIUMS, "firefox", "microsoft-edge", "safari")
+_BROWSERS = (*CHROMIUMS, "firefox", "microsoft-edge", "safari")
 """The commands of browsers that show JupyterLab."""
 
 _SIGNS = {"good": "ok     ", "advice": "advice ", "bad": "PROBLEM"}
@@ -53,7 +53,7 @@ class _Diagnosis(NamedTuple):
 
 
 class _LackError(Exception):
-    """What was found, what cures it, and perhaps why the kit works without it here."""
+    """The finding of a failed check, its cure, and perhaps the reason why the kit works all the same."""
 
 
 def _check_packages(folder: Path, extra: str = "lab", besides: str = "") -> str:
@@ -129,7 +129,7 @@ def _check_folder(folder: Path) -> str:
 
 
 def _check_browser(folder: Path) -> str:
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    path = next(filter(None, map(shutil.which, _BROWSERS)), None)
     try:
         return f"{path or webbrowser.get()} is here."
     except webbrowser.Error:
@@ -162,7 +162,7 @@ _FOR_SPARK = ("Java", "Spark packages")
 
 
 def _examine(folder: Path, *, spark: bool = False) -> Iterator[_Diagnosis]:
-    """Run every check for a folder; without `spark`, the needs of chapter 13 alone are advice."""
+    """Run every check for a folder; without `spark`, chapter 13's requirements are advice only."""
     for subject, check in _CHECKS.items():
         try:
             yield _Diagnosis(subject, "good", check(folder))

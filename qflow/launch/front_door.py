@@ -86,7 +86,7 @@ _OWN_TO_EACH = ("topology", "count", "lasting", "numbers", "digest", "start", "t
 
 
 def _draw_run(settings: Mapping[str, float]) -> Picture:
-    """Return the picture of a run with these settings, those of :data:`SETTINGS` where they say nothing."""
+    """Return the picture of a run with these settings, by default those of :data:`SETTINGS`."""
     chosen: dict[str, Any] = {**SETTINGS, **_CLIENTS, **settings}
     return flow_run(messages=_MESSAGES, **chosen)
 
@@ -125,7 +125,7 @@ def _grid() -> dict[str, Any]:
 
 
 def write_front_door(site: Path, pages: Sequence[Page]) -> None:
-    """Write the page at the top of a site, over JupyterLite's own; it links to these pages of the book."""
+    """Write the page at the top of a site, over JupyterLite's own; it links to the book's pages."""
     held = _grid()
     numbers = held.pop("numbers")
     begun = _draw_run({})
@@ -155,7 +155,7 @@ def write_front_door(site: Path, pages: Sequence[Page]) -> None:
 
 
 def write_worker(site: Path) -> Path:
-    """Write the script of the worker that runs Python, and its archives, from a site's wheels; return it."""
+    """Write the script of the worker that runs Python, with its archives from a site's wheels; return it."""
     wheels = sorted((site / "pypi").glob(OWN))
     if not wheels:
         raise RefusalError(f"There is no wheel {OWN} in {site / 'pypi'}.")

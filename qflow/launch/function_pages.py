@@ -49,7 +49,7 @@ class _Module:
 
 
 def write_pages(overview: str, folder: Path) -> None:
-    """Write the pages of functions, and the overview that leads to them, into a folder of reference pages."""
+    """Write the pages of functions, and their overview, into a folder of reference pages."""
     rooms = _TO_SOURCE.findall(overview)
     pages = {_OVERVIEW: _TO_SOURCE.sub(r"](functions-\1.md)", overview)}
     for room in rooms:
@@ -70,7 +70,7 @@ def _built(overview: Path) -> TemporaryDirectory[str]:
 
 
 def find_pages(reference: Path) -> dict[str, Path]:
-    """Return the function pages that a folder of reference pages lacks, by their names there."""
+    """Return the function pages missing from a folder of reference pages, by their names there."""
     overview = reference / _OVERVIEW
     if not overview.is_file() or not _TO_SOURCE.search(overview.read_text(encoding="utf-8")):
         return {}
@@ -109,7 +109,7 @@ def _room_page(package: _Module, modules: list[_Module]) -> str:
 
 
 def _module_page(module: _Module, room: str) -> str:
-    """Return the page of a module: its theory, and each of its functions and classes."""
+    """Return the page of a module: its theory, then each of its functions and classes."""
     up = f"Part of [qflow.{room}](../functions-{room}.md)."
     lines = [f"# {module.name}", "", up, "", *markdown(ast.get_docstring(module.tree))]
     for one in module.members():
@@ -125,7 +125,7 @@ def _first_paragraph(node: ast.Module | _Member) -> str:
 
 
 def _declaration(one: _Member, module: _Module) -> list[str]:
-    """Return the signature, on one line or with a line for each parameter."""
+    """Return the signature, on one line or a line for each parameter."""
     parameters = _class_parameters(one, module) if isinstance(one, ast.ClassDef) else _parameters(one)
     line = f"{one.name}({', '.join(parameters)})"
     return [line] if len(line) <= _WIDTH else [f"{one.name}(", *(f"    {each}," for each in parameters), ")"]
@@ -186,7 +186,7 @@ def _fields(owner: ast.ClassDef, module: _Module) -> dict[str, str]:
 
 
 def _bases(owner: ast.ClassDef, module: _Module) -> Iterator[ast.ClassDef]:
-    """Yield the base classes that qflow itself defines."""
+    """Yield the base classes that belong to qflow."""
     for name in (ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in owner.bases):
         near = [node for node in module.tree.body if isinstance(node, ast.ClassDef) and node.name == name]
         yield from near or _classes().get(name, [])
@@ -204,7 +204,7 @@ def _classes() -> dict[str, list[ast.ClassDef]]:
 
 
 def markdown(text: str | None) -> list[str]:
-    """Return a docstring as Markdown: sections as bold lines, entries as a list, examples as code."""
+    """Convert a docstring to Markdown: sections as bold lines, entries as a list, examples as code."""
     lines: list[str] = []
     section, is_code = "", False
     for line in (text or "").splitlines():

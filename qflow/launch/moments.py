@@ -32,7 +32,7 @@ CHAPTER = "notebooks/04-capacity.html"
 
 @dataclass(frozen=True)
 class Moment:
-    """One moment: the name of its page, and the title, question and picture of a link to it."""
+    """A page of one moment: its name, and the title, question and picture of a link to it."""
 
     name: str
     title: str
@@ -143,7 +143,7 @@ def _guess() -> tuple[str, dict[str, Any]]:
 
 
 def _recorded_depth() -> dict[str, Any]:
-    """Return the greatest depth among the real broker's own reports, for two such producers."""
+    """Return the greatest depth in the real broker's own reports, for two such producers."""
     folder = kit_path("data") / "recordings" / "workloads"
     heard = ClientLog.load(folder / "capacity-165.csv.gz").statistics("q")
     return {"deepest": max(report.msgDepth for report in heard), "reports": len(heard)}

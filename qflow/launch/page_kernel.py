@@ -23,7 +23,7 @@ _Post = Callable[[str, Sequence[object]], object]
 
 
 class _PageKernel:
-    """The namespace of a page, and the widgets that its cells have shown."""
+    """The namespace of a page, and the widgets shown by its cells."""
 
     def __init__(self, post: _Post) -> None:
         self._post = post
@@ -33,7 +33,7 @@ class _PageKernel:
         self._stand_in()
 
     def answer(self, asked: Mapping[str, Any], buffers: Sequence[Any] = ()) -> dict[str, Any]:
-        """Run cells, or hand a message from the page to a widget's comm."""
+        """Run cells, or pass a message from the page to a widget's comm."""
         if "cells" in asked:
             return {"shown": self._run(asked["cells"])}
         manager = importlib.import_module("comm").get_comm_manager()
@@ -42,7 +42,7 @@ class _PageKernel:
         return {}
 
     def _run(self, cells: Sequence[Mapping[str, str]]) -> list[str]:
-        """Run the cells that have not run yet; return the widgets that the last one shows, by their ids."""
+        """Run the cells that have not run yet; return the widgets of the last one, by their ids."""
         for cell in cells:
             # A cell that is shown runs again at most because a page was asked twice: its widgets stay.
             if cell["id"] in self._ran:
@@ -59,7 +59,7 @@ class _PageKernel:
         return self._shown
 
     def _show(self, *shown: Any) -> None:
-        """Note the widgets that a cell shows; the page has its other outputs already."""
+        """Record the widgets that a cell shows; the page has its other outputs already."""
         for value in shown:
             draw = getattr(value, "_repr_mimebundle_", None)
             bundle = draw(include=None, exclude=None) if draw else {}
@@ -71,7 +71,7 @@ class _PageKernel:
                 self._shown.append(view["model_id"])
 
     def _stand_in(self) -> None:
-        """Put modules in the place of IPython's, and comms that post in the place of a kernel's."""
+        """Replace IPython's modules, and a kernel's comms by ones that post."""
         # A comm tells its shell's listeners, here none, that a message is worked on.
         shell = SimpleNamespace(kernel=self, events=SimpleNamespace(trigger=lambda _: None))
         never = type("InteractiveShell", (), {"initialized": staticmethod(lambda: False)})
@@ -103,14 +103,14 @@ _kernels: list[_PageKernel] = []
 
 
 def connect(post: _Post) -> None:
-    """Begin a page's kernel, given what posts its messages."""
+    """Start a page's kernel; `post` sends its messages."""
     _kernels.append(_PageKernel(post))
     # What every lab imports is loaded while the reader still looks for what to drag.
     importlib.import_module("qflow.labs.experiments")
 
 
 async def answer(asked: str, buffers: Sequence[Any] = ()) -> str:
-    """Return, as JSON, the answer of the page's kernel, or the error of a cell that cannot run here."""
+    """Return, as JSON, the answer of the page's kernel, or the error of a cell that cannot run."""
     try:
         found = _kernels[-1].answer(json.loads(asked), buffers)
     except Exception as error:  # whoever reads a page is shown a sentence, and the film goes on

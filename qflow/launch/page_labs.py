@@ -38,13 +38,13 @@ _PRESS = re.compile(r"Press\s+Shift\+Enter:\s*(\w)")
 
 
 def recorded_folder() -> Path:
-    """Return the folder where they lie in the kit."""
+    """Return the kit's folder of recordings."""
     # Not a constant: out of a zip on a cluster the kit has no data, and must be imported all the same.
     return kit_path("data") / "recordings" / "workloads"
 
 
 def without_keys(text: str) -> str:
-    """Return a text of a notebook without the keys that run its cells: a page has none.
+    """Return a notebook's text without the keys that run its cells, which a page lacks.
 
     >>> without_keys("*20 minutes. Run the cells from top to bottom with Shift+Enter.*")
     '*20 minutes.*'
@@ -55,7 +55,7 @@ def without_keys(text: str) -> str:
 
 
 def live_cells(book: NotebookNode) -> dict[str, Any]:
-    """Return the cells that a page can run, by their ids; none if it has no labs."""
+    """Return the cells that a page can run, by id; none without labs."""
     # Each with its source, the cells that it needs, what it is ("lab", "prose", or "" for code that others
     # need), the files that it reads by where the page's Python finds them, and libraries beside the engine's.
     code = [cell for cell in book.cells if cell.cell_type == "code"]
@@ -87,7 +87,7 @@ def _kind(cell: Mapping[str, Any]) -> str:
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
-    """Return the names that a cell's code defines at its top, and those that it uses of other cells."""
+    """Return the names that a cell defines at its top level, and the names that it uses from other cells."""
     defined: set[str] = set()
     used: set[str] = set()
     for node in ast.walk(ast.parse(source)):
@@ -101,7 +101,7 @@ def _names(source: str) -> tuple[set[str], set[str]]:
 
 
 def _needs(place: int, names: list[tuple[set[str], set[str]]]) -> list[int]:
-    """Return the places of the earlier cells that last define the names that a cell uses."""
+    """Return the indices of the latest earlier cells that define a cell's names."""
     found: set[int] = set()
     for name in names[place][1] - {"qf"}:
         maker = next((at for at in range(place - 1, -1, -1) if name in names[at][0]), None)
@@ -111,7 +111,7 @@ def _needs(place: int, names: list[tuple[set[str], set[str]]]) -> list[int]:
 
 
 def _files(source: str) -> dict[str, str]:
-    """Return the recordings that a cell opens."""
+    """Return the recordings opened by a cell."""
     if not _OPENS.search(source):
         return {}
     named = {name.partition(".")[0] for name in re.findall(r'"([\w.-]+)"', source)} or {"slow-consumer"}

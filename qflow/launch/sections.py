@@ -46,7 +46,7 @@ _FEW = 40
 
 @dataclass(frozen=True)
 class PageSection:
-    """A heading with the text below it, or the first cell of a table's row with the text of the others."""
+    """A heading with its text, or the first cell of a table's row with the text of the other cells."""
 
     anchor: str
     heading: str
@@ -55,7 +55,7 @@ class PageSection:
 
 
 def anchor(heading: str) -> str:
-    """Return the anchor of a heading, as links in Markdown name it.
+    """Return the anchor of a heading, as in links of Markdown.
 
     >>> anchor("FC-14"), anchor("Under other brakes"), anchor("proton_blocking_cured.py")
     ('fc-14', 'under-other-brakes', 'proton_blocking_curedpy')
@@ -64,7 +64,7 @@ def anchor(heading: str) -> str:
 
 
 def add_anchors(body: str, *, rows: bool) -> str:
-    """Return a page in which every heading can be linked to, and every row of a table if so asked."""
+    """Return a page with an anchor at each heading, and optionally at each table row."""
     seen: Counter[str] = Counter()
     rules = rule_book()
 
@@ -102,7 +102,7 @@ def read_sections(body: str) -> list[PageSection]:
 
 
 def link_sections(its: Sequence[PageSection]) -> str:
-    """Return links to the sections of a page, as deep as they stay few."""
+    """Return links to the sections of a page, as deep as they remain few."""
     deepest = 3 if sum(section.level in (2, 3) for section in its) <= _FEW else 2
     links = "".join(
         f'<li class="level-{section.level}"><a href="#{section.anchor}">{escape(section.heading)}</a></li>'

@@ -42,7 +42,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _mark_files(parser: argparse.ArgumentParser, shtab: Any) -> None:
-    """Tell the library which values are files or folders: argparse knows them by their names only."""
+    """Mark the options whose values are files or folders; argparse shows only their names."""
     for action in parser._actions:
         if isinstance(action.metavar, str) and not action.choices:
             if action.metavar in _FOLDER_WORDS:

@@ -54,7 +54,7 @@ _CONFIGURATION = {
 
 
 def build(folder: Path) -> Path:
-    """Build the site into a folder, in place of an earlier site there; return the folder."""
+    """Build the site into a folder, replacing an earlier site there; return the folder."""
     check_ready(folder)
     report_step("Pyodide and its libraries")
     package, libraries, widgets = cargo.fetch(cargo.cargo_folder())
@@ -84,7 +84,7 @@ def build(folder: Path) -> Path:
 
 
 def check_ready(folder: Path) -> None:
-    """Refuse a build that cannot succeed, before it changes or fetches anything."""
+    """Refuse a build that cannot succeed, before any change or download."""
     require(TOOLS, extra="site")
     cargo.find_checkout()
     cargo.require_pip()
@@ -93,7 +93,7 @@ def check_ready(folder: Path) -> None:
 
 
 def _write_contents(folder: Path) -> None:
-    """Copy the chapters and exercises, made ready for a browser."""
+    """Copy the chapters and exercises, adapted to the browser."""
     nbformat = importlib.import_module("nbformat")
     for path, source in list_contents():
         target = folder / path.removeprefix("notebooks/")
@@ -107,7 +107,7 @@ def _write_contents(folder: Path) -> None:
 
 
 def _adapt_notebook(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
-    """Return a notebook with a cell that installs qflow, or one that says it is only shown."""
+    """Return a notebook with a first cell that installs qflow, or one that explains that it cannot run."""
     executed = any(cell.get("outputs") for cell in book["cells"])
     text = _INSTALL if runs else _SHOWN if executed else _NOT_HERE
     cell: dict[str, Any] = {"cell_type": "markdown", "id": "site", "metadata": {}, "source": text}
@@ -120,7 +120,7 @@ def _adapt_notebook(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
 
 
 def report_step(what: str) -> None:
-    """Print the step under way on standard error; some take a minute."""
+    """Print the current step on standard error; some take a minute."""
     print(f"{what} …", file=sys.stderr, flush=True)
 
 

@@ -88,7 +88,7 @@ def prepare(
 
 
 def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) -> None:
-    """Fetch the wheels of qflow's extras, ``lab`` and others, for a kind of laptop."""
+    """Fetch the wheels of qflow's extras for a kind of laptop."""
     if system not in _SYSTEMS:
         raise RefusalError(f"There are wheels for {', '.join(_SYSTEMS)}; got {system!r}.")
     # For the oldest patch of a version, as pip's choice for 3.11.7 may refuse the 3.11.2 of Debian.
@@ -117,7 +117,7 @@ def _ask_pip(wheels: Path, asks: Sequence[str], extras: Sequence[str]) -> None:
 
 
 def _versions(wheels: Path) -> list[str]:
-    """Return ``name==version`` for each package whose wheel is in a folder, but for qflow's own."""
+    """Return ``name==version`` for each wheel in a folder, except qflow's own."""
     found = (path.name.split("-")[:2] for path in sorted(wheels.glob("*.whl")) if not path.match(cargo.OWN))
     return [f"{name}=={version}" for name, version in dict(found).items()]
 

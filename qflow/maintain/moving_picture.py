@@ -36,7 +36,7 @@ _SEEK = """([slider, step]) => {
 
 
 def _stills(picture: Picture) -> list[tuple[int, int]]:
-    """Return the steps to show, evenly in time up to the last turn, and how many milliseconds each stays."""
+    """Return the steps to show, evenly in time up to the last turn, with the milliseconds of each."""
     frames = picture.frames
     turns = [turn.time for turn in frames.transitions]
     end = frames.at(frames.count - 1)["time"]

@@ -63,7 +63,7 @@ _TOOL_METADATA = (
 
 
 def _tidy(notebook: Any) -> Any:
-    """Remove from a notebook, in place, all that does not come from its source and the engine; return it."""
+    """Remove from a notebook, in place, everything but its source and the engine's outputs; return it."""
     notebook.metadata.clear()
     notebook.metadata.update(_METADATA)
     for cell in notebook.cells:
@@ -123,7 +123,7 @@ def _tidy_output(output: Any) -> Any:
 
 
 def _keep_scripts_once(notebook: Any) -> None:
-    """Of the scripts that every stored run brings, keep the first: they draw all runs of a page."""
+    """Remove repeated scripts of stored runs: the first copy draws all runs of a page."""
     pattern, none = _sanitizing(are_stored=True)[-1]
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     kept = [output.data for output in outputs if pattern.search(output.get("data", {}).get("text/html", ""))]
@@ -144,7 +144,7 @@ _CELL_TIMEOUT = 600
 
 
 def _execute(notebook: Any, source: Path, folder: Path) -> str:
-    """Run a notebook's cells in a folder, in place; return what went wrong, or an empty string."""
+    """Run a notebook's cells in a folder, in place; return the error, or an empty string."""
     client = importlib.import_module("nbclient")
     config = importlib.import_module("traitlets.config").Config()
     # A kernel that talks in plain text says so on standard error, each time.
@@ -174,7 +174,7 @@ def _execute(notebook: Any, source: Path, folder: Path) -> str:
 
 @contextmanager
 def _ctrl_c_of(running: Any) -> Iterator[None]:
-    """Raise KeyboardInterrupt on Ctrl-C, on which nbclient stops the kernel and fails with other errors."""
+    """Raise KeyboardInterrupt on Ctrl-C, at which nbclient stops the kernel and fails with other errors."""
     try:
         yield
     except (Exception, asyncio.CancelledError):
@@ -191,7 +191,7 @@ def _is_stopped(running: Any) -> bool:
 
 
 def write(notebook: Any, target: Path) -> None:
-    """Write a notebook, tidy; an interruption leaves no half of one."""
+    """Write a tidied notebook; an interruption leaves no partial file."""
     write_file(target, _serialise(_tidy(notebook)))
 
 
@@ -275,7 +275,7 @@ _KINDS = {kind.kind: kind for kind in (Chapter, _ExerciseBook)}
 
 
 def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
-    """Execute sources and write the notebooks with their outputs; return 1 if a cell failed."""
+    """Execute sources and write the notebooks with outputs; return 1 if a cell failed."""
     require(_TOOLS, extra="test")
     status = 0
     for book in select(names, folder, kind):
@@ -286,7 +286,7 @@ def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
 
 
 def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
-    """Check that notebooks are what their sources say, executed and tidy; their outputs are nbval's."""
+    """Check that notebooks match their sources, executed and tidied; nbval checks their outputs."""
     require(_TOOLS, extra="test")
     books = select(names, folder, kind)
     problems = [problem for book in books for problem in book.drift()]
@@ -300,7 +300,7 @@ def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
 
 
 def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "notebooks") -> list[Chapter]:
-    """Return the notebooks of these names, with or without folder and ending, in order; no name means all."""
+    """Return the notebooks with these names, with or without folder and suffix, in order; all by default."""
     make = _KINDS[kind]
     top = Path(folder).resolve() if folder is not None else checkout() / kind
     books = {path.stem: make(path) for path in sorted((top / "sources").glob("[0-9][0-9]-*.py"))}
@@ -315,7 +315,7 @@ def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "no
 
 
 def read_source(source: Path) -> Any:
-    """Read a text source as a notebook; a cell's id is given, or comes from its content, and so stays."""
+    """Read a text source as a notebook; a cell's id is given, or derived from its content."""
     notebook = importlib.import_module("jupytext").read(source, fmt="py:percent")
     seen: Counter[str] = Counter()
     taken: set[str] = set()
@@ -338,7 +338,7 @@ def _solution_of(book: Chapter) -> Any:
 
 
 def _task_of(book: Chapter) -> Any:
-    """Return the task of a source: the learner's part is replaced, cells of the solution are missing."""
+    """Return the task of a source: with a placeholder for the solution, without the solution's cells."""
     placeholder = rf"\g<indent>{_PLACEHOLDER}\n\g<indent>raise NotImplementedError"
     return _rewrite(book, "solution", _SOLUTION, placeholder)
 

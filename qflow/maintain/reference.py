@@ -32,7 +32,7 @@ from qflow.trace.explain.chain import AREAS
 
 
 def _fill(page: str, **gaps: Iterable[str]) -> str:
-    """Return a page: its text, with lines in its gaps."""
+    """Return a page with lines inserted at its gaps."""
     filled = {name: "\n".join(lines).strip("\n") for name, lines in gaps.items()}
     return (_TEXTS / f"{page}.md").read_text("utf-8").format(**filled)
 
@@ -47,7 +47,7 @@ _TABLES = (
 
 
 def pages(kind: str = "reference") -> dict[str, Callable[[], str]]:
-    """Return the builders of the pages of a kind by their paths in a checkout."""
+    """Return the builders of the pages of a kind, by path in a checkout."""
     if kind == "glossary":
         return {_GLOSSARY: _glossary_page}
     made = {
@@ -225,6 +225,6 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _link_rules(text: str, own: str = "", page: str = "") -> str:
-    """Return text with its signs as Markdown shows them, and each other rule's id as a link to it."""
+    """Return text with its signs escaped for Markdown, and a link at each id of another rule."""
     plain = re.sub(r"[\\`*<\[\]]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
     return RULE.sub(lambda id: id[0] if id[0] == own else f"[{id[0]}]({page}#{id[0].lower()})", plain)

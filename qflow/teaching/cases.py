@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PAUSE = 100_000
 """Microseconds between two commands."""
 
-LONGEST = 10_000_000
+_LONGEST = 10_000_000
 """Microseconds that all commands together may take; of very many each has less than a pause."""
 
 _SEEN_AT_ONCE = {
@@ -63,7 +63,7 @@ def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | Non
 
 
 def _case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Lab | ConfigLab:
-    """Open a case of an exercise in the lab that fits it."""
+    """Open a case of an exercise in its lab."""
     from qflow.labs.config_widget import config_lab
     from qflow.labs.lab import Lab
 
@@ -86,7 +86,7 @@ _SHOW, _CLOSE = "show me this case", "close this case"
 def show_verdict(
     words: str, exercise: Exercise, case: tuple[Any, ...], answer: Answer, *, is_hint_shown: bool
 ) -> Any:
-    """Return a verdict's words with the buttons for the next hint and for the case that failed."""
+    """Return a verdict's words with buttons for the next hint and the failed case."""
     widgets: Any = import_module("ipywidgets")
     hints = Hints("exercises", exercise.name, exercise.hints, int(is_hint_shown))
     parts, buttons = [widgets.HTML(words), hints.text, widgets.HBox()], [hints.button]
@@ -102,7 +102,7 @@ def show_verdict(
 
 
 def _open_or_close(button: Any, box: Any, exercise: Exercise, case: tuple[Any, ...], answer: Answer) -> None:
-    """Open a case in a lab in the box, or close the one that is open."""
+    """Open a case in a lab inside the box, or close the open one."""
     if box.children:
         for child in box.children:
             child.close()
@@ -133,7 +133,7 @@ def _write_configuration(tried: object) -> tuple[str, str]:
 
 
 def _draw(run: Run) -> Picture:
-    """Return the picture of a trial's run: its clients have no window, and never wait."""
+    """Return the picture of a trial's run; its clients have no window, and never wait."""
     topology = topology_of_events(run)
     if not topology.queues:
         raise TraceError("no queue was declared")
@@ -142,10 +142,10 @@ def _draw(run: Run) -> Picture:
 
 
 def _spread_commands(trace: Trace) -> Run:
-    """Return a trace as a run in which each command has an instant of its own."""
+    """Return a trace as a run in which each command has its own instant."""
     events = list(trace.events())
     begins = [event.kind in COMMANDS and event.kind not in _SEEN_AT_ONCE for event in events]
-    pause = max(1, min(PAUSE, LONGEST // max(sum(begins), 1)))
+    pause = max(1, min(PAUSE, _LONGEST // max(sum(begins), 1)))
     instants = accumulate(begins)
     timed = [event._replace(time=event.time + pause * next(instants)) for event in events]
     end = timed[-1].time + pause if timed else 0

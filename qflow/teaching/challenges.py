@@ -65,12 +65,12 @@ class Challenge:
         return self.said.format(**self.look(_latest(picture))[1])
 
     def count(self, moves: int) -> str:
-        """Return a number of moves beside par."""
+        """Return a number of moves compared with par."""
         return f"{format_count(moves, 'move')}, par {self.par}"
 
 
 def _latest(picture: Picture | Comparison) -> Picture | Comparison:
-    """Return the run of now where another is pinned beside it."""
+    """Return the present run if another is pinned beside it."""
     pictures = getattr(picture, "pictures", {})
     latest: Picture | Comparison = pictures.get("now", picture)
     return latest
@@ -106,7 +106,7 @@ def _last(picture: Picture, channel: str) -> int:
 
 
 class _Judges:
-    """For each challenge: whether the run of a picture meets its goal, and the figures of that run."""
+    """A judge for each challenge: whether a picture's run meets the goal, and the figures of the run."""
 
     def overflow(self, picture: Picture) -> _Found:
         frames, (queue,) = picture.frames, picture.frames.topology.queues
@@ -192,7 +192,7 @@ def challenges() -> tuple[Challenge, ...]:
 
 
 class _PlayedChallenge:
-    """A challenge's goal above its lab, and the card when a run meets it; see :func:`challenge`."""
+    """A challenge's goal above its lab, with a card once a run meets it; see :func:`challenge`."""
 
     def __init__(self, asked: Challenge) -> None:
         from qflow.labs import Lab  # says what to install where there are no widgets
@@ -221,7 +221,7 @@ class _PlayedChallenge:
         return bool(self.card)
 
     def _judge(self) -> None:
-        """Count the moves of the run that is shown, and judge it."""
+        """Count the moves of the run on show, and judge it."""
         # A fork is not a run of the lab's settings, and no token opens it.
         if self.lab.is_forked:
             return
@@ -256,7 +256,7 @@ class _PlayedChallenge:
         self.words.value = _write_goal(self.asked, f"So far: {format_count(self.moves, 'move')}.{said}")
 
     def close(self) -> None:
-        """Free the lab and all that is around it."""
+        """Free the lab and its surroundings."""
         from qflow.labs.lab import close_parts
 
         close_parts(self._box)
@@ -276,14 +276,14 @@ class _PlayedChallenge:
 
 
 def _write_goal(asked: Challenge, state: str) -> str:
-    """Return a challenge's goal as HTML, with its par and how far the player is."""
+    """Return a challenge's goal as HTML, with its par and the player's moves."""
     title, goal, said = (html.escape(text, quote=False) for text in (asked.title, asked.goal, state))
     par = f"Par: {format_count(asked.par, 'move')}."
     return f'<p><b>{title}.</b> {goal}</p><p role="status">{par} {said}</p>'
 
 
 def challenge(name: str) -> _PlayedChallenge:
-    """Open a challenge: a goal in words, and the lab in which to reach it in a few moves.
+    """Open a challenge: a goal in words, and the lab in which to reach it within a few moves.
 
     A move is one setting that is not where the lab began, or one act by hand. The engine's run decides: when
     it meets the goal, a card says in how many moves, what happened, and gives a token to share. That it is
@@ -320,13 +320,13 @@ def progress() -> dict[str, dict[str, Any]]:
 
 
 def _keep_win(name: str, moves: int) -> None:
-    """Store that a challenge is won, with the fewest moves until now."""
+    """Store a win, with the fewest moves until now."""
     entry = learner.entry_of("challenges", name)
     learner.keep("challenges", name, {**entry, "solved": True, "moves": min(moves, entry["moves"] or moves)})
 
 
 def report_challenges() -> list[str]:
-    """Return the progress as lines: which are solved, and in how many moves."""
+    """Return the progress as lines: the solved challenges, with their moves."""
     lines, kept = [], progress()
     for one in challenges():
         moves, hints, is_solved = (kept[one.name][key] for key in ("moves", "hints", "solved"))

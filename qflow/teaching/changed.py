@@ -22,23 +22,23 @@ _copies: dict[str, ModuleType] = {}
 
 
 class _ChangedEngine:
-    """What can be asked of an engine with a change in it; made by :func:`changed_engine`."""
+    """An engine with one change in it; made by :func:`changed_engine`."""
 
     def noticed_by(self, area: str = "") -> list[str]:
-        """Return the ids of the recorded scenarios, all or one area's, that disagree with it."""
+        """Return the ids of the recorded scenarios, all or one area's, that disagree with this engine."""
         found: Mapping[str, Any] = importlib.import_module("qflow.teaching.recorded").scenarios()
         check = importlib.import_module("qflow.conformance.scenario_player").check
         asked = (scenario for scenario in found.values() if area in ("", scenario.area))
         return [scenario.id for scenario in asked if not check(scenario).agrees]
 
     def beside(self, scenario: str, steps: Sequence[int] = (), **columns: str) -> Any:
-        """Lay a scenario beside the changed engine; see :func:`qflow.teaching.recorded.beside`."""
+        """Compare a scenario with the changed engine; see :func:`qflow.teaching.recorded.beside`."""
         return importlib.import_module("qflow.teaching.recorded").beside(scenario, steps, **columns)
 
 
 @contextmanager
 def changed_engine(module: str, name: str, change: Callable[..., object]) -> Iterator[_ChangedEngine]:
-    """Change one function of the engine for a while, in a copy of its own.
+    """Change one function in a copy of the engine for the length of a block.
 
     Parameters:
         module: A module of ``qflow.broker``, such as ``"flow_limit"``.
@@ -76,7 +76,7 @@ def changed_engine(module: str, name: str, change: Callable[..., object]) -> Ite
 
 
 class _Sources(MetaPathFinder):
-    """Finds the modules of the copy by their source, and ignores compiled files beside them."""
+    """An import finder that reads the copy's sources, and ignores compiled files beside them."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -89,7 +89,7 @@ class _Sources(MetaPathFinder):
 
 @contextmanager
 def _import_copy() -> Iterator[None]:
-    """Let imports find the copy instead of the engine."""
+    """Direct imports to the copy of the engine."""
     finder = _Sources()
     kept = _swap(_copies)
     sys.meta_path.insert(0, finder)
@@ -101,7 +101,7 @@ def _import_copy() -> Iterator[None]:
 
 
 def _swap(put: Mapping[str, ModuleType]) -> dict[str, ModuleType]:
-    """Replace the engine's imported modules by others; return the modules replaced."""
+    """Replace the engine's imported modules by others; return the replaced ones."""
     taken = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_copied(name)}
     for name, module in put.items():
         sys.modules[name] = module

@@ -41,7 +41,7 @@ _SOLUTIONS = "qflow-solutions"
 
 @dataclass(frozen=True)
 class CheckVerdict:
-    """The result of a check; true if the answer was right in every case."""
+    """The result of a check; true for an answer that was right in every case."""
 
     exercise: str
     right: int
@@ -110,7 +110,7 @@ def check(answer: Answer) -> CheckVerdict:
 
 
 def judge(exercise: Exercise, answer: Answer) -> CheckVerdict:
-    """Judge an answer without keeping anything; the same answer always gets the same verdict."""
+    """Judge an answer without storing anything; deterministic."""
     wanted, seen = exercise.wanted, exercise.results(answer)
     wrong = [index for index, right in enumerate(wanted) if not are_alike(seen[index], right)]
     name, number = exercise.name, len(wanted)
@@ -138,7 +138,7 @@ def judge(exercise: Exercise, answer: Answer) -> CheckVerdict:
 
 
 def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any], wrong: Sequence[int]) -> str:
-    """Return the misconception that a learner's results show, of which some are wrong; "" for none."""
+    """Return the misconception that a learner's wrong results show; "" for none."""
     if any(known.sign for known in exercise.misconceptions.values()):
         returned = [exercise.try_answer(answer, exercise.cases[index]) for index in wrong]
         for name, known in exercise.misconceptions.items():
@@ -153,7 +153,7 @@ def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any], wrong: Se
 
 
 def _describe_form(exercise: Exercise, seen: Sequence[Any]) -> str:
-    """Return the names of the expected values if an answer has too few or too many."""
+    """Return the names of the expected values if an answer has too few or too many; else ""."""
     parts = exercise.parts
     first = next((value for value in seen if not isinstance(value, Failure)), None)
     if not parts or first is None or (isinstance(first, tuple) and len(first) == len(parts)):
@@ -170,7 +170,7 @@ _COUNTS = {0: "no", 1: "one", 2: "two", 3: "three", 4: "four"}
 
 
 def _name_part(exercise: Exercise, seen: Sequence[Any]) -> str:
-    """Name the expected value that a single returned value equals: in every case, or else in the first."""
+    """Name the expected value that equals a single returned value: in every case, or else in the first."""
     pairs = [
         (value, wanted) for value, wanted in zip(seen, exercise.wanted, strict=True) if wanted is not None
     ]
@@ -199,7 +199,7 @@ def _is_unwritten(seen: list[Any]) -> bool:
 
 
 def show_progress() -> None:
-    """Print which exercises and challenges are solved, with what effort, and how the predictions went.
+    """Print the solved exercises and challenges with their effort, and the results of the predictions.
 
     >>> show_progress()
     01-thresholds ...
@@ -240,7 +240,7 @@ def _describe_effort(entry: learner.Entry) -> str:
 
 
 def _write_solutions(folder: Path) -> int:
-    """Copy the solutions, which learners' folders do not hold, to a folder of their own."""
+    """Copy the solutions, which learners' folders lack, to a separate folder."""
     if folder.exists():
         raise RefusalError(f"{folder} exists already, and its files may be yours; rename or delete it.")
     shutil.copytree(kit_path("exercises") / "solutions", folder)

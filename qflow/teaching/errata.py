@@ -104,7 +104,7 @@ def errata(page: str | None = None) -> list[Erratum]:
 
 
 def errata_table() -> Table:
-    """Return every correction by its number, each with the engine's verdict.
+    """Return the corrections by number, each with the engine's verdict.
 
     >>> errata_table().caption
     '31 corrections'
@@ -121,7 +121,7 @@ _COST = 2
 
 
 def pose_page(page: str) -> dict[str, Any]:
-    """Return a page's view before it is judged, with the condition to win it."""
+    """Return a page's initial view, with the condition to win."""
     sentences = [{"from": one.document, "text": one.sentence} for one in errata(page)]
     mistakes, needed = _count_mistakes(page)
     rule = (
@@ -132,7 +132,7 @@ def pose_page(page: str) -> dict[str, Any]:
 
 
 def write_answer(one: Erratum) -> dict[str, Any]:
-    """Return a sentence's correction, with the steps that the engine took."""
+    """Return a sentence's correction, with the engine's steps."""
     steps = [[step.tried, step.seen] for step in one.observe()]
     return {"id": one.id if one.is_wrong else "", "isWrong": one.is_wrong, "truth": one.truth, "steps": steps}
 
@@ -154,7 +154,7 @@ def _count_mistakes(page: str) -> tuple[int, int]:
 
 
 def to_store(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the first view of a page without a kernel, with the answers and scores to judge it."""
+    """Return the initial view of a page without a kernel, with the answers and scores to judge it."""
     known, (wrong, _) = errata(page), _count_mistakes(page)
     # All results that are possible: a page without a kernel looks them up, and needs no rule of its own.
     counts = ((found, other) for found in range(wrong + 1) for other in range(len(known) - wrong + 1))
@@ -169,7 +169,7 @@ EXAMPLE: dict[str, Any] = {"max_count": 1000, "flow_stop_count": 900, "flow_resu
 
 # A new broker each time, so that no sentence is judged by the remains of another.
 def _fill(messages: int, options: BrokerOptions | None = None, size: int = 100, **short: Any) -> Trial:
-    """Return a broker whose queue ``q``, declared with these arguments, got some messages."""
+    """Return a broker with some messages on a queue ``q`` of these arguments."""
     trial = Trial(options).declare("q", **short)
     trial.send("q", messages, size=size)
     return trial
@@ -246,7 +246,7 @@ def _stall(window: str, seed: int, *capacities: int) -> int:
 
 
 class _Experiments:
-    """What is tried for each sentence, by its id."""
+    """The experiment for each sentence, by its id."""
 
     def t_01(self) -> Iterator[Step]:
         return _try_depths({900: "OFF", 901: "ON"})

@@ -15,7 +15,7 @@ from qflow.teaching.errata import errata, pose_page, score_page, write_answer
 
 
 class _ErrataGame(anywidget.AnyWidget):
-    """One page of the game."""
+    """A page of the errata game."""
 
     _esm = join_modules("errata.js")
     _css = read_styles(*STYLES, "errata.css")
@@ -32,7 +32,7 @@ class _ErrataGame(anywidget.AnyWidget):
         self.observe(self._answer_marks, names="is_judged")
 
     def judge(self, *numbers: int) -> str:
-        """Mark the sentences of these numbers, from 1, as wrong; return the score, once all are tried."""
+        """Judge a guess that the sentences with these numbers, from 1, are wrong; return the score."""
         sentences = len(errata(self._name))
         if strange := [number for number in numbers if number not in range(1, sentences + 1)]:
             raise IndexError(f"there is no sentence {strange[0]}; there are {sentences}")

@@ -40,14 +40,14 @@ FINE = "fine"
 
 @dataclass(frozen=True)
 class _Misconception:
-    """One way to be wrong."""
+    """A misconception, as a rule that gives wrong answers."""
 
     message: str
     answer: Answer
     sign: _Sign | None = None
 
     def shows_in(self, returned: Any) -> bool:
-        """Return whether a returned value bears this misconception's sign."""
+        """Return whether a returned value shows this misconception."""
         try:
             return self.sign is not None and bool(self.sign(returned))
         except Exception:
@@ -57,7 +57,7 @@ class _Misconception:
 
 @dataclass(frozen=True)
 class Failure:
-    """The outcome of an answer that raises."""
+    """The outcome of an answer that raised an exception."""
 
     text: str
     is_unwritten: bool = False
@@ -68,7 +68,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One task; ``data/exercises.toml`` has its text and its typical mistakes, the likeliest first."""
+    """A task; ``data/exercises.toml`` has its text and its typical mistakes, the likeliest first."""
 
     name: str
     title: str
@@ -83,7 +83,7 @@ class Exercise:
     is_task: bool = False  # to design something: FINE, or what is wrong with it
 
     def result(self, answer: Answer, case: tuple[Any, ...]) -> Any:
-        """Return the outcome of an answer in one case, made plain; a Failure if it raised."""
+        """Return the plain outcome of an answer in one case; a Failure if it raised."""
         given = copy.deepcopy(case)
         try:
             return make_plain(self.function(answer, *given) if self.is_task else answer(*given))
@@ -134,7 +134,7 @@ _added: dict[str, Exercise] = {}
 def exercise(
     misconceptions: Mapping[str, _Idea], cases: Sequence[tuple[Any, ...]] = (), *, is_task: bool = False
 ) -> Callable[[Answer], Answer]:
-    """Make an exercise of the engine's own answer; the file has no cases that hold a tuple or None."""
+    """Make an exercise from a function that asks the engine; cases with tuples or None are given here."""
 
     def add(function: Answer) -> Answer:
         name = function.__name__.removeprefix("_")
@@ -159,7 +159,7 @@ design_task = partial(exercise, is_task=True)
 
 
 def are_alike(mine: Any, theirs: Any) -> bool:
-    """Return whether two outcomes are the same; what cannot be compared, or not with one word, is not."""
+    """Return whether two outcomes are equal; values that cannot be compared are unequal."""
     try:
         return bool(mine == theirs)
     except Exception:  # a learner may return an object of any class
@@ -171,7 +171,7 @@ _MOST_SHOWN = 300
 
 
 def write_briefly(value: Any, write: Callable[[Any], str] = repr) -> str:
-    """Return an outcome as Python writes it, cut to a length that can be read."""
+    """Return an outcome as Python writes it, shortened."""
     try:
         text = write(value)
     except Exception as error:  # as above
@@ -196,7 +196,7 @@ def _all_exercises() -> dict[str, Exercise]:
 
 
 def find(name: str) -> Exercise:
-    """Find an exercise by its name, which is that of the function it asks for."""
+    """Return the exercise with a name, which is also that of the requested function."""
     known = _all_exercises()
     if name in known:
         return known[name]

@@ -14,7 +14,7 @@ from qflow.kit import RefusalError, kit_path
 
 @dataclass(frozen=True)
 class _Term:
-    """One term, in qflow's words and in the broker's, and its meaning."""
+    """A term, in qflow's words and the broker's, and its meaning."""
 
     term: str
     broker: str
@@ -43,7 +43,7 @@ def terms() -> list[_Term]:
 
 
 def synonyms() -> dict[str, list[str]]:
-    """Return the book's terms by the words that people look for them with, in lower case."""
+    """Return the glossary's terms by the words that people search for, in lower case."""
     found: dict[str, list[str]] = {}
     for one in terms():
         for word in one.asked:

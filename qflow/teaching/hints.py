@@ -22,7 +22,7 @@ _WIDTH = 96
 
 
 def hint(exercise: str, tier: int = 1) -> None:
-    """Print one hint, and keep with the learner's progress how far the hints were needed.
+    """Print one hint, and record in the learner's progress that it was needed.
 
     Parameters:
         exercise: The exercise's name, which is that of the function to write.

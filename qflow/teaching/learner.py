@@ -37,7 +37,7 @@ _typed: dict[str, Entry] = {}
 
 
 def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> None:
-    """Keep the guess typed for a question and its certainty in percent; a guess of None is forgotten."""
+    """Store the guess for a question and its certainty in percent; None deletes the guess."""
     guesses = _guesses(chapter)
     if guess is None:
         guesses.pop(name, None)
@@ -48,7 +48,7 @@ def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> 
 
 
 def recall(chapter: str, name: str) -> tuple[Guess | None, int | None]:
-    """Return the guess typed for a question and its certainty, or None for each that is missing."""
+    """Return the stored guess for a question and its certainty; None for a missing one."""
     found = _guesses(chapter).get(name)
     # The file is the learner's, and may have been edited.
     if not isinstance(found, dict) or isinstance(found.get("guess"), bool | list | dict):
@@ -62,7 +62,7 @@ def _guesses(chapter: str) -> Entry:
 
 
 def progress_file() -> Path | None:
-    """Return the file that ``QFLOW_PROGRESS`` names, else one in the user's data folder; None for nothing."""
+    """Return the progress file: ``QFLOW_PROGRESS``, else one in the user's data folder; None for no file."""
     named = os.environ.get(_VARIABLE)
     if named is not None:
         return Path(named).expanduser() if named else None
@@ -83,7 +83,7 @@ def read(kind: str) -> dict[str, Entry]:
 
 
 def keep(kind: str, name: str, entry: Entry) -> bool:
-    """Keep one entry, in place of an earlier one of the same name; return whether that was possible."""
+    """Store one entry, replacing an earlier one of its name; return whether that was possible."""
     file = progress_file()
     if file is None:
         return False
@@ -102,7 +102,7 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
 
 
 def entry_of(kind: str, name: str) -> Entry:
-    """Return the stored entry of an exercise or a challenge; a missing or damaged one is a fresh entry."""
+    """Return the stored entry of an exercise or a challenge; a fresh one if it is missing or damaged."""
     kept = read(kind).get(name, {})
     return {
         key: kept[key] if isinstance(kept.get(key), int) else none for key, none in _UNTRIED[kind].items()
@@ -110,13 +110,13 @@ def entry_of(kind: str, name: str) -> Entry:
 
 
 def keep_hint(kind: str, name: str, tier: int) -> None:
-    """Keep how far the hints of an exercise or a challenge were read."""
+    """Store the number of hints read of an exercise or a challenge."""
     entry = entry_of(kind, name)
     keep(kind, name, {**entry, "hints": max(entry["hints"], tier)})
 
 
 def _read_all() -> dict[str, Any] | None:
-    """Return the file's content; None if it is damaged. A file that cannot be read is an OSError."""
+    """Return the file's content; None if it is damaged. An unreadable file is an OSError."""
     file = progress_file()
     try:
         found = json.loads(file.read_text(encoding="utf-8-sig")) if file is not None else {}
@@ -137,7 +137,7 @@ def _quarantine(file: Path) -> None:
 
 
 def make_plain(value: Any) -> Any:
-    """Make tuples and lists alike, so that either is a right answer."""
+    """Convert tuples to lists, so that either is a right answer."""
     if hasattr(value, "tolist"):
         # An array or a number of NumPy, from a learner who likes it.
         value = value.tolist()

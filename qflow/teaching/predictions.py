@@ -54,7 +54,7 @@ _REVISIT = "Worth another look: {}."
 
 @dataclass
 class ChapterQuestion:
-    """One question of a chapter, and the guess if there is one."""
+    """A question of a chapter, with the guess if there is one."""
 
     certainties: ClassVar[tuple[int, ...]] = (50, 60, 70, 80, 90, 100)  # to choose from, in percent
 
@@ -79,7 +79,7 @@ class ChapterQuestion:
         return f"{asked} Your guess: {self.guess}{sure}."
 
     def keep(self, guess: Guess | None, sure: int | None) -> None:
-        """Take a guess that was typed, and remember it; None takes it back."""
+        """Keep a typed guess, and store it; None deletes it."""
         self.guess, self.sure = guess, sure
         learner.remember(self.chapter, self.name, guess, sure)
 
@@ -137,7 +137,7 @@ def report_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _compare_certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
-    """Compare how sure the learner was, in percent, with how often that was right."""
+    """Compare the learner's certainty, in percent, with the share of right guesses."""
     if not pairs:
         return []
     sure = round(sum(percent for percent, _ in pairs) / len(pairs))
@@ -152,7 +152,7 @@ def calibration_words() -> dict[str, Any]:
 
 
 class _ShownQuestions:
-    """What a notebook displays: a sentence a question; with a kernel a field or the lab's mark."""
+    """The display of questions in a notebook: sentences; with a kernel fields or a lab's marks."""
 
     def __init__(self, *asked: ChapterQuestion, lab: Lab | None = None) -> None:
         self.asked, self.lab = asked, lab
@@ -177,7 +177,7 @@ def _show(question: _ShownQuestions) -> None:
 
 
 def _field(asked: ChapterQuestion) -> Any:
-    """Return the field to fill in, or None where there are no widgets."""
+    """Return the input field, or None without widgets."""
     try:
         widgets = importlib.import_module("ipywidgets")
     except ImportError:
@@ -230,7 +230,7 @@ def questions(chapter: str) -> dict[str, ChapterQuestion]:
 
 
 class Predictions:
-    """The predictions of one chapter, first question to final comparison.
+    """The predictions of one chapter, from the first question to the final comparison.
 
     Parameters:
         chapter: The chapter's name, such as ``"01-thresholds"``; its questions are looked up and its guesses
@@ -285,7 +285,7 @@ class Predictions:
             _show(_ShownQuestions(question))
 
     def _note(self, asked: ChapterQuestion, guess: Guess | None, sure: int | None) -> ChapterQuestion:
-        """Note a question as asked, with its guess or the one that is remembered."""
+        """Record a question as asked, with its guess or the stored one."""
         # A number of NumPy's becomes one of Python's, which JSON can hold.
         guess, sure = make_plain(guess), make_plain(sure)
         if sure is not None and not 0 <= sure <= 100:

@@ -24,7 +24,7 @@ def scenarios() -> Mapping[str, Scenario]:
 
 
 class _Beside(Table):
-    """A recorded scenario played on the engine, and whether the engine agrees; made by :func:`beside`."""
+    """A recorded scenario beside the engine's run of it, and whether they agree; made by :func:`beside`."""
 
     agrees = False
 

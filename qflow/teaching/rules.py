@@ -138,13 +138,13 @@ def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
 
 
 def _find_uncovered(folder: Path) -> list[str]:
-    """Return the rules that no test cites, and that do not say why."""
+    """Return the rules without a citing test and without a reason for that."""
     cited = cited_rules(folder)
     return [name for name, rule in rule_book().items() if name not in cited and not rule.untested]
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print rules: those asked for whole, or all in a line each, in a checkout with their tests."""
+    """Print the requested rules in full, or all on a line each, in a checkout with their tests."""
     root, asked = checkout_root(), chosen.rules
     if chosen.json:
         print(json.dumps([asdict(rule(name)) for name in asked or rule_book()], indent=2))
@@ -178,7 +178,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def _whole(one: Rule, tests: dict[str, list[str]] | None, chapters: dict[str, list[str]]) -> str:
-    """Return a rule as text: its sentence, then its evidence, its tests and its chapters."""
+    """Return a rule in full: its sentence, then its evidence, its tests and its chapters."""
     lines = [f"{one.rule}  {one.title}", *textwrap.wrap(one.sentence, 100), f"source: {one.source}"]
     lines.append(f"certainty: {one.certainty} ({CERTAINTIES[one.certainty]})")
     if tests is not None:
@@ -189,7 +189,7 @@ def _whole(one: Rule, tests: dict[str, list[str]] | None, chapters: dict[str, li
 
 
 def _tests(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield a file's test functions with their source, and the tables their decorators name."""
+    """Yield a file's test functions with their source, and the tables in their decorators."""
     text = path.read_text(encoding="utf-8")
     lines, tree = text.splitlines(), ast.parse(text)
     tables = {
@@ -209,6 +209,6 @@ def _tests(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def normalize(citation: str) -> str:
-    """Return a rule's id as the rule book spells it."""
+    """Return a rule's id in the rule book's spelling."""
     area, number = re.split("[-_]", citation.upper())
     return f"{area}-{int(number):02d}"

@@ -45,7 +45,7 @@ _recorded: ContextVar[list[Trace | Run] | None] = ContextVar(
 
 @contextmanager
 def record_trials() -> Iterator[list[Trace | Run]]:
-    """Record what every bench and every :func:`simulate_case` does meanwhile, in their order."""
+    """Record the actions of every trial and :func:`simulate_case` during a block, in order."""
     seen: list[Trace | Run] = []
     token = _recorded.set(seen)
     try:
@@ -118,7 +118,7 @@ def send(
 
 
 class Reader:
-    """One consumer or browser with a session of its own.
+    """A consumer or browser with its own session.
 
     Parameters:
         broker: Where it reads.
@@ -175,11 +175,11 @@ class Reader:
 
     @property
     def holds(self) -> list[str]:
-        """Labels of the messages it was given and has not settled, in the order they came."""
+        """Labels of its unsettled messages, in the order received."""
         return list(self._held)
 
     def fetch(self, number: int = 1) -> str | None:
-        """Ask for messages one by one; return the last one's label, or None without a message."""
+        """Fetch messages one by one; return the last one's label, or None without a message."""
         before = len(self.got)
         for _ in range(number):
             before = len(self.got)
@@ -187,15 +187,15 @@ class Reader:
         return self.got[-1] if len(self.got) > before else None
 
     def accept(self, *labels: str) -> None:
-        """Accept messages by label; none named means all it holds."""
+        """Accept messages by label; without a label all that it holds."""
         self._settle(self.session.message_accept, labels)
 
     def release(self, *labels: str) -> None:
-        """Release messages; none named means all it holds."""
+        """Release messages by label; without a label all that it holds."""
         self._settle(lambda ids: self.session.message_release(ids, set_redelivered=True), labels)
 
     def reject(self, *labels: str) -> None:
-        """Refuse messages for good; none named means all it holds."""
+        """Reject messages by label; without a label all that it holds."""
         self._settle(self.session.message_reject, labels)
 
     def take(self, number: int) -> None:
@@ -216,7 +216,7 @@ class Reader:
 
 
 class Diary(Table):
-    """A table that is written line by line while things happen.
+    """A table that is written line by line as things happen.
 
     Parameters:
         caption: Its title.
@@ -239,7 +239,7 @@ class Diary(Table):
 
     @classmethod
     def of_queue(cls, broker: Broker, queue: str, *producers: Session, caption: str = "") -> Diary:
-        """Return a diary of a queue's depth and flow control, and of the transfers its producers wait for."""
+        """Return a diary of a queue's depth and flow control, and of its producers' held transfers."""
         return cls(
             caption,
             messages=lambda: broker.queue(queue).statistics().msgDepth,
@@ -249,12 +249,12 @@ class Diary(Table):
         )
 
     def note(self, after: str) -> None:
-        """Write one line: what happened, and every column's value now."""
+        """Write one line: the event, and the present value of each column."""
         self.rows.append([after, *(read() for read in self._read)])
 
 
 class Trial:
-    """A broker with one producer, to try an exercise's case on."""
+    """A broker with one producer, for a case of an exercise."""
 
     def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
         self.broker = Broker(options or BrokerOptions(), store)
@@ -265,18 +265,18 @@ class Trial:
         self.producer = self.broker.session("producer")
 
     def declare(self, queue: str, **short: object) -> Trial:
-        """Declare a queue; keywords are declare arguments without ``qpid.``. Return the trial itself."""
+        """Declare a queue; keywords are declare arguments without ``qpid.``; return the trial."""
         self.admin.queue_declare(queue, {f"qpid.{name}": value for name, value in short.items()})
         return self
 
     def declare_stop(self, queue: str, stop: int, resume: int | None = None, **short: object) -> Trial:
-        """Declare a queue that only its number of messages stops, as :meth:`declare` does."""
+        """Declare a queue with a stop threshold in messages only, as :meth:`declare` does."""
         levels = {"flow_stop_count": stop, "flow_stop_size": 0, "flow_resume_count": resume}
         given = {name: level for name, level in levels.items() if level is not None}
         return self.declare(queue, **given, **short)
 
     def refusal(self, queue: str, arguments: object) -> str:
-        """Declare a queue with a learner's declare arguments; return the error in them, or ""."""
+        """Declare a queue with a learner's arguments; return the error, or ""."""
         if not isinstance(arguments, Mapping):
             return f"the declare arguments are a dict of keys and values; got {arguments!r}"
         try:
@@ -296,7 +296,7 @@ class Trial:
         return found
 
     def code_of(self, command: Callable[[], object]) -> int:
-        """Give a command; return the code of the broker's refusal, or 0."""
+        """Perform a command; return the code of the broker's refusal, or 0."""
         try:
             command()
         except AmqpException as error:
@@ -306,12 +306,12 @@ class Trial:
     def send(
         self, queue: str, what: int | Iterable[str] = 1, *, by: Session | None = None, **named: Any
     ) -> list[Transfer]:
-        """Send messages with the producer, or with another session; see :func:`send`."""
+        """Send messages from the producer, or from another session; see :func:`send`."""
         # In a lab the reader sees completions arrive; without a report no client hears of them.
         return send(by or self.producer, queue, what, sync=_recorded.get() is not None, **named)
 
     def reader(self, queue: str, name: str = "consumer", prefetch: int = 0) -> Reader:
-        """Attach a consumer with a session of its own; prefetch 0 means one message at each fetch."""
+        """Attach a consumer with its own session; prefetch 0 means one message at each fetch."""
         return Reader(self.broker, name, queue, prefetch)
 
     def statistics(self, queue: str) -> QueueStatistics:
@@ -319,7 +319,7 @@ class Trial:
         return self.broker.queue(queue).statistics()
 
     def depth(self, queue: str) -> int:
-        """Return the number of messages that count for a queue."""
+        """Return the number of messages that count towards a queue's depth."""
         return self.statistics(queue).msgDepth
 
     def is_on(self, queue: str) -> bool:
@@ -343,7 +343,7 @@ class Trial:
         return on, self.depth(queue)
 
     def exists(self, queue: str) -> bool:
-        """Return whether there is a queue of that name."""
+        """Return whether a queue of that name exists."""
         return self.admin.queue_query(queue).queue == queue
 
     def left(self, queue: str) -> list[str]:

@@ -162,7 +162,7 @@ _FLOW = ("flow_stopped", "flow_resumed", "queueDelete")
 
 
 def _summarize(trace: Trace, end: int | None = None) -> dict[str, dict[str, float]]:
-    """Measure each queue of a trace up to `end`, in microseconds; None for its last row."""
+    """Measure each queue of a trace up to `end`, in microseconds; None means the last row."""
     from qflow.workload.measures import DepthMeter
 
     end = max(1, trace.time[-1] if end is None and len(trace) else end or 0)
@@ -290,7 +290,7 @@ def _broker_log(namespace: argparse.Namespace) -> int:
 
 
 def instant(text: str) -> tuple[int | None, int | None]:
-    """Return an instant as a row's ``seq`` or a time in microseconds; the other of the two is None."""
+    """Parse an instant: a row's ``seq`` or a time in microseconds; the other is None."""
     if _ROW.fullmatch(text):
         return int(text), None
     if _TIME.fullmatch(text):
@@ -300,7 +300,7 @@ def instant(text: str) -> tuple[int | None, int | None]:
 
 
 def _past_the_end(trace: Trace, seq: int | None, time: int | None) -> str | None:
-    """Return a sentence if an instant is after the trace's end, and the answer about its end; else None."""
+    """Return a sentence and the answer for the end, if an instant is after the trace's end; else None."""
     # Where the workload lasts longer than the last row, that time is the trace's too: nothing happened in it.
     last = trace.time[-1]
     planned = trace.workload.duration * SECOND if trace.workload is not None else 0

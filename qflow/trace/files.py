@@ -45,7 +45,7 @@ class QuarantinedRow(NamedTuple):
     values: str = ""  # What the file has there, at most 500 characters.
 
     def text(self) -> str:
-        """Return it as a sentence."""
+        """Return the row's problem as a sentence."""
         place = f", column {self.column}" if self.column else ""
         return f"row {self.row}{place}: {self.reason}"
 
@@ -54,7 +54,7 @@ class Quarantine(list[QuarantinedRow]):
     """The quarantined rows of one file, in its order."""
 
     def add(self, row: int, column: str, reason: str, values: object = "") -> None:
-        """Set a row aside."""
+        """Quarantine a row."""
         shown = values if isinstance(values, str) else json.dumps(values, ensure_ascii=False, default=str)
         self.append(QuarantinedRow(row, column, reason, shown[:_SHOWN]))
 
@@ -99,12 +99,12 @@ class _Checker:
         self.trace.append_row(row)
 
     def refuse(self, number: int, column: str, reason: str, values: object) -> None:
-        """Set aside a row that is not even one."""
+        """Quarantine a line that is not a row."""
         self.seen = number
         self.quarantine.add(number, column, reason, values)
 
     def finish(self) -> None:
-        """Note the missing rows at the end, if the header has their number."""
+        """Record the rows missing at the end, if the header has their number."""
         promised = self.trace.expected
         if promised is None:
             return
@@ -120,7 +120,7 @@ class _Checker:
             self.quarantine.add(self.seen + 1, "", reason)
 
     def _problem(self, values: Sequence[object]) -> tuple[str, str] | None:
-        """Return the first column that makes no sense, and why."""
+        """Return the first invalid column, and the reason."""
         # By exact type: True is an int for Python, and no number of a trace.
         if tuple(map(type, values)) != _TYPES:
             return _wrong_type(values)
@@ -175,7 +175,7 @@ ROWS_IN_A_GROUP = 65_536
 
 
 class LongTrace:
-    """A trace that is only written, and kept in a temporary file until then: its length takes no memory."""
+    """A trace in a temporary file, for writing only: its length takes no memory."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class LongTrace:
         return {**self._empty.header(), "rows": len(self)}
 
     def parts(self) -> Iterator[tuple[Trace, int, int]]:
-        """Yield traces of a group of rows each, and from where to where to read them."""
+        """Yield a trace for each row group, with its range of rows."""
         self._spool.seek(0)
         for group in range(self._groups + 1):
             part = self._last
@@ -219,7 +219,7 @@ class LongTrace:
 
 
 class TraceLines:
-    """Writes a trace while it happens: JSON lines, which can be read at any moment and after a kill."""
+    """A trace written while it happens, as JSON lines that can be read at any moment and after a kill."""
 
     def __init__(self, path: str | Path, run: str = "run", options: BrokerOptions | None = None) -> None:
         self._empty = Trace(run, options)
@@ -229,7 +229,7 @@ class TraceLines:
         self._write([{**self._empty.header(), "rows": None}])
 
     def extend(self, events: EventTable) -> None:
-        """Write those events of a table that are not written yet."""
+        """Write the events of a table that are not written yet."""
         first, self._written = self._written, len(events)
         if first < self._written:
             part = self._empty.empty()
@@ -250,11 +250,11 @@ def _parts(trace: Trace | LongTrace) -> Iterable[tuple[Trace, int, int]]:
     return ((trace, start, min(start + ROWS_IN_A_GROUP, len(trace))) for start in starts)
 
 
-ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
+_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 
 
 def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress | None = None) -> None:
-    """Write a trace; the same trace gives the same bytes, and no half of one takes an earlier one's place.
+    """Write a trace deterministically; an incomplete one never replaces an earlier file.
 
     Parameters:
         trace: The trace to write.
@@ -282,7 +282,7 @@ def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress |
 
 
 def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trace, Quarantine]:
-    """Read a trace of any origin: good rows are kept, bad ones quarantined with the reason.
+    """Read a trace of any origin: keep good rows, quarantine bad ones with the reason.
 
     Parameters:
         path: ``.parquet``, ``.jsonl`` or ``.jsonl.gz``.
@@ -313,7 +313,7 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trac
 
 
 def load_trace(path: str | Path, progress: Progress | None = None) -> Trace:
-    """Read a trace whose every row must be good."""
+    """Read a trace; refuse any invalid row."""
     trace, quarantine = read_trace(path, progress)
     if quarantine:
         raise TraceError(f"{Path(path).name}: {quarantine.summary()}")
@@ -321,7 +321,7 @@ def load_trace(path: str | Path, progress: Progress | None = None) -> Trace:
 
 
 def check_target(path: str | Path) -> None:
-    """Refuse a trace that cannot be written before the work, not after it."""
+    """Check, before the run, that a trace can be written to a path."""
     target = Path(path)
     try:
         _require_lines(target)
@@ -336,7 +336,7 @@ def check_target(path: str | Path) -> None:
 
 
 def _require_lines(path: Path) -> None:
-    if not path.name.endswith(ENDINGS):
+    if not path.name.endswith(_ENDINGS):
         raise TraceError("a trace is a .parquet, .jsonl or .jsonl.gz file")
 
 
@@ -346,7 +346,7 @@ _dump = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=Fa
 def _write_lines(
     trace: Trace | LongTrace, path: Path, is_packed: bool, progress: Progress | None = None
 ) -> None:
-    """Write a trace; whatever interrupts it, the lines that are there are whole."""
+    """Write a trace as lines; an interruption leaves whole lines."""
     with ExitStack() as opened:
         file: Any = opened.enter_context(path.open("wb"))
         if is_packed:
@@ -384,7 +384,7 @@ def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:
 
 
 def _begin_lines(line: bytes) -> tuple[_Checker, bool]:
-    """Begin with the first line; return whether it is a header: a file of another program may have none."""
+    """Read the first line; return whether it is a header, which files of other programs may lack."""
     first = None
     with suppress(ValueError, RecursionError):
         first = json.loads(line)
@@ -398,7 +398,7 @@ def _begin_lines(line: bytes) -> tuple[_Checker, bool]:
 
 
 def _lines(path: Path) -> Iterator[bytes | None]:
-    """Yield the lines; None for the end of a packed file that is cut off."""
+    """Yield the lines, then None for a packed file that is cut off."""
     with open_unpacked(path) as file:
         try:
             yield from (line for line in file if line.strip())
@@ -414,7 +414,7 @@ DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to read, a ``.gz`` file unpacked and without lines longer than any record."""
+    """Open a file for reading, unpacked if it ends in ``.gz``, with a limit on the length of a line."""
     with path.open("rb") as raw:
         is_packed = path.name.endswith(".gz")
         yield io.BufferedReader(BoundedLines(gzip.GzipFile(fileobj=raw))) if is_packed else raw
@@ -431,7 +431,7 @@ class _LongLineError(gzip.BadGzipFile):
 
 
 class BoundedLines(io.RawIOBase):
-    """The content of a packed file, read until a line is too long to be a record."""
+    """The content of a packed file, up to a line that is too long for a record."""
 
     def __init__(self, packed: gzip.GzipFile | io.BufferedReader) -> None:
         self._packed, self._length = packed, 0
@@ -466,7 +466,7 @@ def _take(checker: _Checker, number: int, line: bytes) -> None:
 
 
 def _name_odd_column(item: object) -> tuple[str, str]:
-    """Return the first missing or surplus column of a row, and its problem."""
+    """Return the first missing or surplus column of a row as a problem."""
     if not isinstance(item, dict):
         return "", f"must be a JSON object, got {type(item).__name__}"
     missing = [name for name in NAMES if name not in item]
@@ -495,7 +495,7 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 def _write_parquet(trace: Trace | LongTrace, path: Path, _: bool, progress: Progress | None = None) -> None:
-    """Write a trace, group of rows by group; interrupted, the file holds the groups that were done."""
+    """Write a trace in row groups; after an interruption the file holds the complete groups."""
     arrow, parquet = _pyarrow()
     types = {"text": arrow.string(), "int64": arrow.int64()}
     columns = [arrow.field(column.name, types[column.type], nullable=False) for column in COLUMNS]
@@ -511,7 +511,7 @@ def _write_parquet(trace: Trace | LongTrace, path: Path, _: bool, progress: Prog
 
 
 def _table(arrow: Any, trace: Trace, start: int, end: int, schema: Any) -> Any:
-    """Return rows of a trace as an Arrow table; its numbers are the trace's own memory, not a copy."""
+    """Return rows of a trace as an Arrow table, without copying its numbers."""
     columns = []
     for column in COLUMNS:
         values = getattr(trace, column.name)

@@ -36,7 +36,7 @@ from qflow.workload.stage import pause_collector
 
 
 def record(broker: Broker, run: str = "run") -> Trace:
-    """Return a trace that grows with each command a broker is given and each thing it does, from now on.
+    """Return a trace that records a broker's commands and events from now on.
 
     Parameters:
         broker: A fresh one: a trace starts at the beginning, or it could not be replayed.
@@ -106,7 +106,7 @@ def _steps_of(trace: Trace) -> Iterator[Step]:
 
 
 def step_at(trace: Trace, row: int) -> Step:
-    """Return the command in a row of a trace; a TraceError says that its detail cannot be read."""
+    """Return the command in a row of a trace; TraceError if its detail is unreadable."""
     try:
         arguments = decode_detail(trace.detail[row])
     except ValueError as error:
@@ -115,7 +115,7 @@ def step_at(trace: Trace, row: int) -> Step:
 
 
 def give(broker: Broker, step: Step) -> None:
-    """Perform one command of a trace at its time; a refusal raises nothing, the broker's own rows show it."""
+    """Perform one command of a trace at its time; a refusal appears in the broker's own rows."""
     try:
         # Never backwards: in a fork a command of the past is given at once, when the clock has passed it.
         if step.time > broker.now:
@@ -214,7 +214,7 @@ _COMPARED = tuple(name for name in NAMES if name not in ("run", "seq"))
 
 
 class Difference(NamedTuple):
-    """The first row in which the engine differs from a trace: its place, from 0; None where one has ended."""
+    """The first row in which the engine differs from a trace: its index; None for the side that has ended."""
 
     place: int
     a: Row | None
@@ -257,7 +257,7 @@ def _first_unequal(a: Trace, b: Trace, name: str, common: int) -> int:
 
 
 class Replay:
-    """Replays a trace; :attr:`trace` is valid at every moment."""
+    """A replay of a trace; :attr:`trace` is valid at every moment."""
 
     def __init__(self, original: Trace) -> None:
         self.original = original
@@ -268,7 +268,7 @@ class Replay:
         self.broker.observe(self._observe)
 
     def run(self, before: Callable[[Step], None] | None = None, progress: Progress | None = None) -> Trace:
-        """Run all commands, each shown to `before` first; return the engine's trace."""
+        """Run all commands, each passed to `before` first; return the engine's trace."""
         with pause_collector():
             for step in _steps_of(self.original):
                 if progress is not None:
@@ -306,7 +306,7 @@ Delivery = tuple[str, str, str, int]
 
 
 def fork(trace: Trace, row: int, commands: Iterable[Event], broker: Broker) -> Trace:
-    """Return a trace that is the same up to the command of a row, and goes another way from there."""
+    """Return a trace that is equal up to the command of a row, and then continues differently."""
     # Up to the next command and not to `row` itself: the effects of the command before it belong to what
     # both courses share, and the broker was restored after them.
     rest = [step for step in _steps_of(trace) if step.row > row]
@@ -331,7 +331,7 @@ def _add_command(command: Event, now: int) -> Step:
 
 
 class _Deliveries:
-    """Which message each subscription was given, and under which number."""
+    """The messages that each subscription was given, by number."""
 
     def __init__(self) -> None:
         # The numbers of deliveries differ between the courses after the first delivery more or less. The
@@ -353,7 +353,7 @@ class _Deliveries:
 
 
 class _Fork:
-    """The continuation: gives the commands, with the numbers that deliveries have here."""
+    """The continuation of a fork: performs the commands with the fork's own delivery numbers."""
 
     def __init__(self, original: Trace, end: int, broker: Broker) -> None:
         self.broker = broker
@@ -389,7 +389,7 @@ class _Fork:
                 give(self.broker, waiting._replace(time=self.broker.now, arguments=own))
 
     def _can_be_given(self, step: Step) -> bool:
-        """Return whether the client's session still exists in the fork, or the store has the message."""
+        """Return whether the fork still has the client's session, or the store has the message."""
         if step.kind == "store.finish" and step.row >= 0:
             store = self.broker.store
             return isinstance(store, DelayedStore) and step.arguments["message"] in store.pending

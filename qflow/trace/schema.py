@@ -47,7 +47,7 @@ _MESSAGE_FIELDS = {item.name: item.default for item in fields(Message) if item.n
 
 
 def encode_detail(detail: Detail) -> str:
-    """Return a detail as canonical JSON text, its keys sorted; None is the empty text.
+    """Return a detail as canonical JSON text with sorted keys; None gives empty text.
 
     >>> encode_detail({"body": b"ab", "message": Message(5, routing_key="q")})
     '{"body":{"$bytes":"6162"},"message":{"$message":{"content_size":5,"routing_key":"q"}}}'
@@ -56,7 +56,7 @@ def encode_detail(detail: Detail) -> str:
 
 
 def _encode_values(names: Names, values: Values) -> str:
-    """Return the same text for a detail that is given as names and values."""
+    """Return the canonical text of a detail, given as names and values."""
     if names is None:
         return ""
     order, template = _frame(names)
@@ -64,7 +64,7 @@ def _encode_values(names: Names, values: Values) -> str:
 
 
 def decode_detail(text: str) -> dict[str, Any]:
-    """Return the detail that :func:`encode_detail` has written; {} for the empty text."""
+    """Return the detail from :func:`encode_detail`; {} for empty text."""
     if not text:
         return {}
     detail = json.loads(text)
@@ -77,7 +77,7 @@ def decode_detail(text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _frame(names: tuple[str, ...]) -> tuple[list[int], str]:
-    """Return the order of the values in the text, and the text around them; few are used very often."""
+    """Return the order of a detail's values, and the text around them; cached, as few are used very often."""
     order = sorted(range(len(names)), key=names.__getitem__)
     texts = [_string(names[place]).replace("%", "%%") for place in order]
     return order, "{" + ",".join(f"{text}:%s" for text in texts) + "}"
@@ -113,7 +113,7 @@ def _refuse(value: object) -> str:
 
 
 class _Writers(dict[type, Callable[[Any], str]]):
-    """How values are written as JSON, by type; an unknown type as the one it derives from."""
+    """JSON writers of values by type; an unknown type uses its base class's."""
 
     def __missing__(self, kind: type) -> Callable[[Any], str]:
         for known in (int, str, float, list, tuple):
@@ -178,7 +178,7 @@ KINDS: Mapping[str, str] = {**COMMANDS, **EFFECTS, **CLIENT_EVENTS}
 
 
 class TraceError(QflowError, ValueError):
-    """A trace cannot be read, written or replayed; one sentence says where, why and what helps."""
+    """An error in reading, writing or replaying a trace; the text gives the place, the reason and a cure."""
 
 
 class Column(NamedTuple):
@@ -222,7 +222,7 @@ class Row(NamedTuple):
 
 
 class Details(Sequence[str]):
-    """The details of a trace's rows as text, which is made when it is first read, and kept from then on."""
+    """The details of a trace's rows as text, encoded when first read, then cached."""
 
     __slots__ = ("_cells",)
 
@@ -258,7 +258,7 @@ Kept = TypeVar("Kept", bound=Any)
 
 
 class _Column(Generic[Kept]):
-    """A column of a trace's cells, with all rows up to now."""
+    """A column of a trace's cells, up to the present row."""
 
     def __init__(self, make: Callable[..., Kept], *arguments: Any) -> None:
         self._make = partial(make, *arguments)
@@ -339,12 +339,12 @@ class Trace(Tabular):
         self.seq.append(row.seq)
 
     def put(self, cells: list[Any]) -> None:
-        """Add rows as a table of events holds them, or as :meth:`cut` has returned them."""
+        """Add rows in the form of an event table, or as :meth:`cut` returned them."""
         self._cells += cells
         self.seq.extend(range(len(self.seq), len(self)))
 
     def cut(self, count: int) -> list[Any]:
-        """Take the first rows off, and return their cells as plain values: numbers, text and None."""
+        """Remove the first rows, and return their cells as plain values: numbers, text and None."""
         # Not without effect: reading the details turns their names and values into text, in the cells.
         self.detail[:count]
         cells = self._cells[: count * WIDTH]
@@ -356,14 +356,14 @@ class Trace(Tabular):
 
     @property
     def detail(self) -> Details:
-        """What else belongs to each row, as canonical JSON, or empty."""
+        """The rows' further values, as canonical JSON text, or empty."""
         return Details(self._cells)
 
     def __len__(self) -> int:
         return len(self._cells) // WIDTH
 
     def row(self, index: int) -> Row:
-        """Return a row by its place, from 0."""
+        """Return a row by its index."""
         # The range takes negative numbers, and refuses those that are too large, as a list does.
         start = range(len(self))[index] * WIDTH
         fields = self._cells[start : start + DETAIL]
@@ -380,7 +380,7 @@ class Trace(Tabular):
         return {"run": [self.run] * (end - start), **columns}
 
     def event(self, index: int) -> Event:
-        """Return a row as the event it was, its detail decoded."""
+        """Return a row as the event that it records, with its detail decoded."""
         row = self.row(index)
         detail: Detail = decode_detail(row.detail) if row.detail else None
         return Event(*row[2:-1], detail)
@@ -407,7 +407,7 @@ class Trace(Tabular):
         return Trace(self.run, self.options, self.workload)
 
     def header(self) -> dict[str, Any]:
-        """Return the header of a file, as JSON can hold it."""
+        """Return the header of a file, as a JSON value."""
         return {
             "format": FORMAT,
             "run": self.run,
@@ -418,7 +418,7 @@ class Trace(Tabular):
 
     @classmethod
     def from_header(cls, header: object) -> Trace:
-        """Return an empty trace made from a file's header, or raise a TraceError."""
+        """Return an empty trace from a file's header, or raise a TraceError."""
         if not isinstance(header, Mapping) or header.get("format") != FORMAT:
             got = header.get("format") if isinstance(header, Mapping) else header
             raise TraceError(f"a trace begins with a header of format {FORMAT!r}, got {got!r}")

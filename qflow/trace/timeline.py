@@ -134,12 +134,12 @@ class Timeline:
 
     @property
     def row(self) -> Row:
-        """The row under the cursor."""
+        """The row at the cursor."""
         return self.trace.row(self.cursor)
 
     @property
     def broker(self) -> Broker:
-        """The broker after the command that the cursor's row belongs to; to look at only.
+        """The broker after the command at the cursor; read it only.
 
         A command given to it would change what the next step shows; :meth:`restore` returns one of its own.
         """
@@ -157,20 +157,20 @@ class Timeline:
         return live
 
     def _is_near(self, nearest: int, given: int, target: int) -> bool:
-        """Return whether the commands from here on take less time than a checkpoint and those after it."""
+        """Return whether replaying the commands since here is cheaper than a checkpoint."""
         # Commands are counted on both sides, and a checkpoint as the commands that take as long as it does to
         # restore. The walk goes forwards only, as no command can be undone.
         from_here, restoring = target - given, self._checkpoints[nearest].count / _PARTS_A_COMMAND
         return 0 <= from_here <= restoring + target - self._checkpoint_at[nearest]
 
     def restore(self) -> Broker:
-        """Return a new broker in the state at the cursor."""
+        """Return a new broker in the state of the cursor."""
         return Checkpoint(self.broker).restore()
 
     # Moving
 
     def seek(self, seq: int) -> Row:
-        """Go to the row of that ``seq``, or the last one before it.
+        """Move to the row of `seq`, or to the last one before it.
 
         Parameters:
             seq: As in the trace's column; one after its end is taken for the end.
@@ -185,11 +185,11 @@ class Timeline:
         return self._go(place)
 
     def seek_time(self, time: int) -> Row:
-        """Go to the last row at or before a time in microseconds; before the first, to the first."""
+        """Move to the last row at or before a time in microseconds, else to the first row."""
         return self._go(max(0, bisect_right(self.trace.time, time) - 1))
 
     def step(self, count: int = 1) -> Row:
-        """Go forward by rows, at most to the last; a negative count goes back, at most to the first."""
+        """Move forward by rows, at most to the last; a negative count moves back."""
         return self._go(min(max(0, self.cursor + count), len(self.trace) - 1))
 
     def _go(self, place: int) -> Row:
@@ -197,7 +197,7 @@ class Timeline:
         return self.row
 
     def fork(self, commands: Iterable[Event] = ()) -> Trace:
-        """Return a trace that goes another way from the cursor on.
+        """Return a trace that continues differently from the cursor on.
 
         Parameters:
             commands: Additional commands; one whose time has passed is given at once.
@@ -219,7 +219,7 @@ _NONE: Sequence[int] = array("q")
 
 
 class RowIndex:
-    """Finds the places of a trace's rows by kind and queue, session or link, and by message."""
+    """An index of a trace's rows by kind and queue, session or link, and by message."""
 
     __slots__ = ("_by", "_messages", "groups")
 
@@ -235,27 +235,27 @@ class RowIndex:
         """Queue and group of every group there ever is, in order of appearance."""
 
     def rows(self, kind: str, column: str, name: str) -> Sequence[int]:
-        """Return the places of all rows of a kind with a name in a column, ascending."""
+        """Return the indices of all rows of a kind with a name in a column, ascending."""
         return self._by[column].get((kind, name), _NONE)
 
     def last(self, kind: str, column: str, name: str, until: int) -> int | None:
-        """Return the place of the last such row up to and including ``until``, or None."""
+        """Return the index of the last such row up to `until`, or None."""
         rows = self.rows(kind, column, name)
         place = bisect_right(rows, until)
         return rows[place - 1] if place else None
 
     def next(self, kind: str, column: str, name: str, after: int) -> int | None:
-        """Return the place of the first such row behind ``after``, or None."""
+        """Return the index of the next such row after `after`, or None."""
         rows = self.rows(kind, column, name)
         place = bisect_right(rows, after)
         return rows[place] if place < len(rows) else None
 
     def count(self, kind: str, column: str, name: str, until: int) -> int:
-        """Return the number of such rows up to and including ``until``."""
+        """Return the number of such rows up to `until`."""
         return bisect_right(self.rows(kind, column, name), until)
 
     def of_message(self, label: str) -> Sequence[int]:
-        """Return the places of all rows about a message, ascending."""
+        """Return the indices of all rows on a message, ascending."""
         return self._messages.get(label, _NONE)
 
     def names(self, column: str, kinds: Iterable[str]) -> list[str]:
@@ -303,7 +303,7 @@ _LEADING = ("transfer", "message", "queue")
 
 
 class Parts:
-    """The objects that one broker consists of, at one instant or another, each with a number of its own."""
+    """The objects of one broker over time, each with a number."""
 
     __slots__ = ("objects", "_numbers")
 
@@ -312,7 +312,7 @@ class Parts:
         self._numbers: dict[int, int] = {}
 
     def number(self, part: object) -> int:
-        """Return the part's place in the list, where it stays."""
+        """Return the part's index in the list."""
         # By identity, as equal parts may differ later; the list keeps each alive, so that no id is given
         # twice.
         number = self._numbers.get(id(part))
@@ -323,7 +323,7 @@ class Parts:
 
 
 class Checkpoint:
-    """A broker's state between two commands, to go back to; with `parts` it is one of many of one broker."""
+    """A broker's state between two commands; with `parts` it shares the objects of other checkpoints."""
 
     __slots__ = ("_packed", "_parts", "_is_for_one", "count")
 
@@ -344,7 +344,7 @@ class Checkpoint:
         """How many parts have fields to set."""
 
     def restore(self) -> Broker:
-        """Return a broker in that state, without an observer: a new one, unless the parts are shared."""
+        """Return a broker in this state, without an observer; a new one, unless the parts are shared."""
         with pause_collector():
             # Shared parts are filled in place. The broker that the timeline showed before *becomes* this
             # one, so only one instant of a timeline is alive at a time; whoever wants to keep one takes a
@@ -358,7 +358,7 @@ class Checkpoint:
 
 
 class _Packer(pickle.Pickler):
-    """Packs the broker's fields, then those of the parts that they refer to, and so on, class by class."""
+    """A packer of the broker's fields, then of the parts that they refer to, class by class."""
 
     def __init__(self, parts: Parts, fixed: dict[type[Any], tuple[str, ...]]) -> None:
         self._file = io.BytesIO()
@@ -371,7 +371,7 @@ class _Packer(pickle.Pickler):
         self.count = 0
 
     def persistent_id(self, item: Any) -> int | None:
-        """Return the number of a part, as fields hold it."""
+        """Return a part's number, for pickle."""
         return self._meet(item) if isinstance(item, _NUMBERED) else None
 
     def reducer_override(self, item: Any) -> Any:
@@ -410,14 +410,14 @@ class _Packer(pickle.Pickler):
 
 
 def _shorten(column: list[Any]) -> list[Any]:
-    """Return a column with the same in all rows as a single row."""
+    """Return a column whose rows are all equal as a single row."""
     first = column[0]
     # By identity: with equality a column of 1 and True would lose one of them.
     return column[:1] if all(item is first for item in column) else column
 
 
 class _Unpacker(pickle.Unpickler):
-    """Fills the fields of the parts."""
+    """An unpacker that fills the fields of the parts."""
 
     def __init__(self, packed: bytes, parts: list[Any]) -> None:
         self._file = io.BytesIO(packed)
@@ -426,7 +426,7 @@ class _Unpacker(pickle.Unpickler):
         self._end = len(packed)
 
     def persistent_load(self, number: int) -> Any:
-        """Return the part with a number."""
+        """Return the part with a number, for pickle."""
         return self._parts[number]
 
     def unpack(self) -> Broker:

@@ -17,7 +17,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def main(arguments):
-    """Install, check, open; return the exit status."""
+    """Install, check, and open the chapters; return the exit status."""
     with io.open(os.path.join(_HERE, "made-for.json"), encoding="utf-8") as file:
         made = json.load(file)
     lacking = _compare(made)
@@ -47,7 +47,7 @@ def main(arguments):
 
 
 def system_name():
-    """Return the kind of this laptop, as ``qflow workshop --for`` names it."""
+    """Return the kind of this laptop, in the terms of ``qflow workshop --for``."""
     system = platform.system().lower()
     if system == "darwin":
         return "macos-arm" if platform.machine() == "arm64" else "macos-intel"
@@ -55,7 +55,7 @@ def system_name():
 
 
 def _compare(made):
-    """Return advice if this folder was made for other laptops or Pythons, or None if it fits."""
+    """Return advice if this folder was made for other laptops or Pythons, else None."""
     system, python = system_name(), "%d.%d" % sys.version_info[:2]
     pythons = [its_python for its_system, its_python in made["for"] if its_system == system]
     if python in pythons:

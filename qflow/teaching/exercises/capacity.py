@@ -16,7 +16,7 @@ from qflow.workload.measures import queue_measures
 
 
 def _burst(trial: Trial, stop: int, capacities: Sequence[int]) -> None:
-    """Fill the queue q to its stop; then let every producer send, in turn, until its window is full."""
+    """Fill the queue q to its stop, then let every producer send in turn until its window is full."""
     trial.send("q", stop)
     sessions = [trial.broker.session(f"p{n}") for n in range(len(capacities))]
     # The message that turns it ON is one of theirs, and already fills a place in a window.
@@ -48,7 +48,7 @@ def _worst_depth(stop: int, capacities: list[int]) -> int:
 def _believed_story(
     stop: int, capacities: list[int], taken: int = 1, again: int = -1, stops: int = 2
 ) -> tuple[int, int, int, int]:
-    """Return a story: how much more than the windows is taken, how near to full it gets again, its stops."""
+    """Return a believed story: the excess over the windows, the next depth near full, and the stops."""
     full = stop + sum(capacities)
     return full, sum(capacities) + taken, full + again, stops
 
@@ -131,7 +131,7 @@ _OFF_SHARE = 0.8
 
 @cache_judgement
 def _overflows(limit: int, stop: int, capacities: tuple[int, ...], resume: int = 1) -> bool:
-    """Return whether a producer is thrown out in the worst case: all windows fill at the stop level."""
+    """Return whether the worst case ends a producer's session: all windows fill at the stop level."""
     trial = Trial().declare_stop("q", stop, resume, max_count=limit)
     return bool(trial.code_of(lambda: _burst(trial, stop, capacities)))
 
@@ -159,7 +159,7 @@ def _safe_stop(answer: Answer, limit: int, capacities: list[int]) -> str:
 
 
 def _shop(limit: int, capacities: Sequence[int], burst_rate: int, stop: int, resume: int) -> Workload:
-    """Two-second bursts every ten seconds, against a steady consumer that does 100 a second."""
+    """Return a workload of two-second bursts every ten seconds, and a steady consumer of 100 a second."""
     rate = burst_rate / len(capacities)
     producers = tuple(
         Producer(f"p{n}", ("", "orders"), rate, capacity, 100, burst=(2, 8), arrival="const", seed=n)

@@ -64,7 +64,7 @@ def _default_thresholds(limit: int, stop_percent: int, resume_percent: int) -> t
 
 
 def _keys(*names: str) -> Callable[..., _Arguments]:
-    """Return a function that names the leading values of a case."""
+    """Return a function that names the first values of a case."""
     return lambda *values: dict(zip(names, values, strict=False))
 
 
@@ -137,7 +137,7 @@ def _declare_line(trial: Trial, line: object, queue: str) -> Declaration | str:
 
 
 def _declare_queue(trial: Trial, declaration: Declaration, queue: str) -> Declaration | str:
-    """Return the declaration if the broker accepts it under that queue name; else the error."""
+    """Return the declaration if the broker accepts it for that queue name; else the error."""
     if refusal := trial.refusal(declaration.name, declaration.arguments):
         return refusal
     if declaration.name != queue:
@@ -181,7 +181,7 @@ def _tool_line(answer: Answer, queue: str, limit: int, stop: int, resume: int) -
 
 
 def _options(stop: str, resume: str, group: str, of: int = 0) -> Callable[..., list[str]]:
-    """Return a function that spells options in one style; thresholds are shares of `of`, or percentages."""
+    """Return a function that spells options in one style; thresholds are shares of `of` or percentages."""
     return lambda s, r, g: [
         *(f"--{name}={value / of if of else value}" for name, value in ((stop, s), (resume, r))),
         f"--{group}={g}",
@@ -326,7 +326,7 @@ def _group_arguments(answer: Answer, header: str) -> str:
 
 
 def _in_groups(trial: Trial, queue: str, header: str) -> str:
-    """Say whether a second consumer is kept from a group that the first one owns."""
+    """Return whether a group's owner keeps a second consumer from the group."""
     trial.send(queue, ["A-1", "A-2", "B-1"], header=header)
     trial.reader(queue, "first").fetch()
     got = trial.reader(queue, "second").fetch()

@@ -100,7 +100,7 @@ def _java_overshoot(capacity: int, size: int, channels: int) -> tuple[int, int]:
 def _joined(
     stop: int, resume: int, sent: int, consumed: list[int], at_newcomer: Callable[[bool, int], bool]
 ) -> tuple[str, str]:
-    """Return both states if the newcomer finds its own from the original's state and depth."""
+    """Return both states if the newcomer derives its own from the original's state and depth."""
     depth = sent - len(consumed)
     is_on = sent > stop and depth >= resume
     return "ON" if is_on else "OFF", "ON" if at_newcomer(is_on, depth) else "OFF"

@@ -19,7 +19,7 @@ def _sort(numbers: Iterable[int], priorities: list[int]) -> list[int]:
 
 
 def _evict_lowest(limit: int, priorities: list[int], gives_way: Callable[[int, int], bool]) -> list[int]:
-    """Keep a ring in which the lowest goes if `gives_way(its priority, the new one)`."""
+    """Simulate a ring in which the lowest message goes if `gives_way(its priority, the new one)`."""
     queue: list[int] = []
     for number, new in enumerate(priorities):
         if len(queue) == limit:

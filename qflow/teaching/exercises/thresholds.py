@@ -37,7 +37,7 @@ def _on_and_off(limit: int, stop: int, resume: int) -> tuple[int, int]:
 
 
 def _with_memory(depths: list[int], on: int, off: int, first: str) -> list[str]:
-    """Return the states if a depth from `on` turns it ON, and one to `off` turns it OFF."""
+    """Return the states for a queue that turns ON at `on`, and OFF at `off`."""
 
     def turn(was: str, depth: int) -> str:
         return "ON" if depth >= on else "OFF" if depth <= off else was
@@ -61,7 +61,7 @@ def _flow_states(depths: list[int], stop: int, resume: int) -> list[str]:
 
 
 def _levels(changes: list[int]) -> list[int]:
-    """Return the depth after every single message."""
+    """Return the depth after each message."""
     steps = [1 if change > 0 else -1 for change in changes for _ in range(abs(change))]
     return list(accumulate(steps, initial=0))
 
@@ -123,7 +123,7 @@ def _message_bytes(exchange: str, routing_key: str, content: int) -> int:
 
 
 def _sizes(messages: int, total: int) -> list[int]:
-    """Split bytes over messages that arrive; the last one takes the rest."""
+    """Return sizes that sum to a number of bytes; the last message takes the remainder."""
     if messages <= 0:
         return []
     each = total // messages
@@ -174,7 +174,7 @@ def _only_the_unit_that_stopped(levels: _Levels, stop: tuple[int, int], resume: 
     },
 )
 def _states_both(levels: _Levels, stop: tuple[int, int], resume: tuple[int, int]) -> list[str]:
-    """Bring a queue to each of these (messages, bytes) in turn, from its head or tail; return the states."""
+    """Bring a queue to each (messages, bytes) in turn, from its head or tail; return the states."""
     trial = Trial().declare(
         "q",
         max_size=0,

@@ -80,7 +80,7 @@ def section_of(rule: str) -> Section:
 
 
 class Subject(NamedTuple):
-    """What a question, or one link of an answer, is about.
+    """The subject of a question or of one link of an answer.
 
     >>> str(Subject("producer", "C1"))
     'producer:C1'
@@ -104,7 +104,7 @@ class Reason:
     because: tuple[Reason, ...] = field(default=())
 
     def flat(self, level: int = 0) -> Iterator[tuple[int, Reason]]:
-        """Yield this reason and all that it rests on, each with its depth in the tree."""
+        """Yield this reason and all reasons below it, each with its depth in the tree."""
         yield level, self
         for reason in self.because:
             yield from reason.flat(level + 1)
@@ -132,7 +132,7 @@ class Link:
     level: int
 
     def data(self) -> dict[str, Any]:
-        """Return the link as JSON can hold it."""
+        """Return the link as a JSON value."""
         return {
             "text": self.text,
             "rules": list(self.rules),
@@ -147,7 +147,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why something is as it is at one instant.
+    """The explanation of a state at one instant, as a chain of reasons.
 
     Parameters:
         subject: The subject of the question.
@@ -180,7 +180,7 @@ class Explanation:
         return f"{arrow}{link.text}{source}"
 
     def data(self) -> dict[str, Any]:
-        """Return everything as JSON can hold it."""
+        """Return the explanation as a JSON value."""
         return {
             "subject": {"kind": self.subject.kind, "name": self.subject.name},
             "seq": self.seq,

@@ -56,11 +56,11 @@ class Subscriber:
         return Reason(text, rules, row, Subject("consumer", self.name), because)
 
     def _last(self, kind: str) -> int | None:
-        """Return the subscription's last row of a kind, found by its name as an owner."""
+        """Return the subscription's last row of a kind, by its name as an owner."""
         return self.instant.last(kind, "link", self.subscription.owner)
 
     def explain(self) -> Reason:
-        """Say whether the consumer is busy or idle, and why it is not given more."""
+        """Explain the consumer's state, busy or idle, and the reason for it."""
         reason = self._explain_nothing_more()
         count = len(self._list_unsettled())
         if not count:
@@ -82,7 +82,7 @@ class Subscriber:
         return reason
 
     def _explain_nothing_more(self) -> Reason:
-        """Say why it is given no message now: credit, nothing there, groups, or not woken."""
+        """Explain the lack of a next message: credit, empty queue, groups, or a missed wake-up."""
         reason = self.explain_no_credit()
         if reason is not None:
             return reason
@@ -134,7 +134,7 @@ class Subscriber:
         return [r for r in given if r.is_acquired and not r.is_ended and r.message.state == ACQUIRED]
 
     def explain_work(self) -> tuple[Reason, ...]:
-        """Describe its held messages and the end of the oldest one's service; empty without any."""
+        """Describe the messages it holds and the end of the oldest one's service; empty without any."""
         labels = [record.label for record in self._list_unsettled()]
         if not labels:
             return ()
@@ -147,7 +147,7 @@ class Subscriber:
     # Credit
 
     def explain_no_credit(self) -> Reason | None:
-        """Explain the missing credit and its use; None if there is some of both (CN-05)."""
+        """Explain exhausted credit, and its use; None if messages and bytes are left (CN-05)."""
         credit = self.subscription.credit
         if credit.exists():
             return None
@@ -199,7 +199,7 @@ class Subscriber:
         return f"it holds {held} of {balance.granted} {noun}s of its window, and {more} more {are} {rest}"
 
     def _explain_completion(self) -> Reason:
-        """Say that settling is not completing, and when the client completes."""
+        """Explain that a settlement is no completion, and when the client completes."""
         row = self.instant.next("session.completed", "session", self.session.name)
         later = self.instant.when(row, "it sends that at {}") or "it sends none in the rest of the trace"
         text = f"{self.name} has nothing left to settle, but only session.completed moves its window on"
@@ -208,7 +208,7 @@ class Subscriber:
     # What it may have
 
     def explain_refusal(self, message: QueuedMessage) -> Reason | None:
-        """Say why it may not have an AVAILABLE message, though it has credit; None if it may (RF-07)."""
+        """Explain the refusal of an AVAILABLE message despite credit; None if it may have it (RF-07)."""
         instant, queue, subscription = self.instant, self.queue, self.subscription
         transfer, label, selector = message.transfer, message.transfer.label, subscription.selector
         if transfer.is_expired(instant.broker.now):
@@ -252,13 +252,13 @@ class Subscriber:
         return self._say(text, ("MG-17", "RF-10"), shown)
 
     def _find_next(self) -> str | None:
-        """Return the message it would get if it were woken now, found by a copy of the engine."""
+        """Return the message that a wake-up would bring now, found with a copy of the engine."""
         twin = self.instant.twin().sessions[self.session.name].consuming.subscriptions[self.subscription.name]
         message = get_next_message(twin.queue, twin)
         return None if message is None else message.transfer.label
 
     def explain_missed_wake_up(self) -> Reason:
-        """Say that it could have a message at once, but was not woken, and why (MG-13)."""
+        """Explain a missed wake-up: a message was ready, but nothing woke the consumer (MG-13)."""
         instant, label, idle = self.instant, self._find_next(), self._last("idle")
         if label is None:
             text = f"{self.name} has {self._count_credit()}, but finds nothing that it may have."
@@ -294,7 +294,7 @@ class Subscriber:
 
 
 def explain_expiry(label: str) -> Reason:
-    """Say that a message has expired, and is still there only because no one has looked at it."""
+    """Explain a message that has expired, but stays until a consumer looks at it."""
     text = f"The time to live of {label} is over; the next look at it removes it."
     return Reason(text, ("QT-07", "MG-21"), None, Subject("message", label))
 
@@ -367,7 +367,7 @@ def explain_readers(instant: Instant, queue: Queue) -> Iterator[Reason]:
 
 
 def explain_no_reader(instant: Instant, queue: Queue) -> Reason:
-    """Say that a queue has no consumer, and when one comes."""
+    """Explain that a queue has no consumer, and name the time of the next one."""
     later = instant.next("subscribe", "queue", queue.name)
     if later is not None:
         name = name_consumer(instant.trace.session[later], instant.trace.link[later])
@@ -422,7 +422,7 @@ def _explain_holding(instant: Instant, queue: Queue, state: GroupState) -> Reaso
 
 
 def _explain_departure(instant: Instant, queue: Queue, state: GroupState) -> tuple[Reason, ...]:
-    """Say it if the owner is a name only: its subscription has ended (MG-15)."""
+    """Explain an owner whose subscription has ended, so that only its name owns the group (MG-15)."""
     session, separator, tag = state.owner.partition("::")
     if not separator:
         text = f"The owner {state.owner!r} is a bare tag: the message was browsed, then acquired by name."

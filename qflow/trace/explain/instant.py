@@ -66,7 +66,7 @@ class Instant:
     # Rows
 
     def last(self, kind: str, column: str, name: str, until: int | None = None, **also: str) -> int | None:
-        """Return the place of the last row of a kind with such names in columns, until now; or None."""
+        """Return the index of the last row of a kind with given names in columns, until now; or None."""
         until = self.end if until is None else until
         if not also:
             return self.index.last(kind, column, name, until)
@@ -75,14 +75,14 @@ class Instant:
         return next((row for row in rows if row <= until and self._holds(row, also)), None)
 
     def next(self, kind: str, column: str, name: str, **also: str) -> int | None:
-        """Return the place of the first such row after now, or None if the trace shows none."""
+        """Return the index of the next such row, or None."""
         if not also:
             return self.index.next(kind, column, name, self.end)
         rows = self.index.rows(kind, column, name)
         return next((row for row in rows if row > self.end and self._holds(row, also)), None)
 
     def began(self, kind: str, ending: str, column: str, name: str, until: int | None = None) -> int | None:
-        """Return the place of the last row of a kind that none of its ending has followed, or None."""
+        """Return the index of the last row of a kind without a later row that ends it, or None."""
         begun, ended = self.last(kind, column, name, until), self.last(ending, column, name, until)
         return begun if begun is not None and (ended is None or ended < begun) else None
 
@@ -90,12 +90,12 @@ class Instant:
         return all(getattr(self.trace, column)[row] == name for column, name in columns.items())
 
     def about(self, label: str, kind: str, queue: str = "", after: int = -1) -> list[int]:
-        """Return the places of the rows of a kind about a message, after a row and until now."""
+        """Return the indices of the rows of a kind on a message, after a row and until now."""
         rows = self.index.of_message(label)
         return [row for row in rows if after < row <= self.end and self._is(row, kind, queue)]
 
     def later_about(self, label: str, kind: str, queue: str = "") -> int | None:
-        """Return the place of the first such row after now, or None."""
+        """Return the index of the next such row on a message, or None."""
         rows = self.index.of_message(label)
         return next((row for row in rows if row > self.end and self._is(row, kind, queue)), None)
 
@@ -108,7 +108,7 @@ class Instant:
         return decode_detail(text) if text else {}
 
     def when(self, row: int | None, words: str = "{}") -> str:
-        """Return the time of a row, as text within words; "" if there is no such row."""
+        """Return the time of a row as a phrase; "" without a row."""
         return "" if row is None else words.format(seconds(self.trace.time[row]))
 
     @property
@@ -117,12 +117,12 @@ class Instant:
         return self.when(len(self.trace) - 1)
 
     def begins(self, row: int) -> bool:
-        """Return whether a row is a command or a client's own act."""
+        """Return whether a row is a command or another act of a client."""
         kind = self.trace.kind[row]
         return kind in COMMANDS or kind in CLIENT_EVENTS
 
     def end_of(self, row: int) -> int:
-        """Return the place of the last row before the next one that :meth:`begins`."""
+        """Return the index of the last row before the next act."""
         # Rows of a command have no mark of it: what follows a command, up to the next one, is its effect, as
         # the engine runs each command to quiescence before it takes another.
         while row + 1 < len(self.trace) and not self.begins(row + 1):
@@ -130,13 +130,13 @@ class Instant:
         return row
 
     def command_of(self, row: int) -> int:
-        """Return the place of the command that a row belongs to."""
+        """Return the index of the row of the command that caused a row."""
         while row and self.trace.kind[row] not in COMMANDS:
             row -= 1
         return row
 
     def cause(self, row: int) -> str:
-        """Return the act that led to a row, as text; later acts in the present tense."""
+        """Return the act that caused a row, as text; later acts in the present tense."""
         command, is_past = self.command_of(row), row <= self.end
         for place in range(row, command, -1):
             # The nearer cause: a command may end a session, whose end has effects of its own (LP-06).
@@ -156,11 +156,11 @@ class Instant:
         return f"{session} {past if is_past else present}{words}"
 
     def moment(self, row: int) -> str:
-        """Return a row's time and the act that led to it, as text."""
+        """Return a row's time and the act that caused it, as text."""
         return f"{self.when(row)}, when {self.cause(row)}"
 
     def label(self, row: int) -> str:
-        """Return the message that a row is about."""
+        """Return the label of a row's message."""
         return self.trace.message[row]
 
     def _name_settled(self, command: int) -> str:
@@ -182,13 +182,13 @@ class Instant:
         return self.broker.sessions.get(name)
 
     def subscriptions(self) -> Iterator[tuple[Session, Subscription]]:
-        """Yield all subscriptions there are now, with their sessions."""
+        """Yield all present subscriptions, with their sessions."""
         for session in self.broker.sessions.values():
             for subscription in session.consuming.subscriptions.values():
                 yield session, subscription
 
     def is_subscribed(self, owner: str) -> bool:
-        """Return whether there is a subscription now that owns groups under a name (MG-15)."""
+        """Return whether a subscription exists that owns groups under a name (MG-15)."""
         # Owners are names. A new subscription of the same session and tag owns its predecessor's groups
         # (MG-15).
         return any(subscription.owner == owner for _, subscription in self.subscriptions())
@@ -205,11 +205,11 @@ class Instant:
 
     @cached_property
     def senders(self) -> Senders:
-        """Whose sessions and messages are whose, of those producers."""
+        """The sessions and messages of those producers."""
         return Senders(self.producers)
 
     def sender(self, session: str, label: str) -> str:
-        """Return the producer of a message on a session, or the session if there is no workload."""
+        """Return the producer of a session's message; without a workload, the session."""
         return self.senders.of(session, label) or session
 
     @cached_property
@@ -217,11 +217,11 @@ class Instant:
         return Checkpoint(self.broker)
 
     def twin(self) -> Broker:
-        """Return another broker in the same state, for experiments."""
+        """Return a copy of the broker, for experiments."""
         return self._checkpoint.restore()
 
     def find_queued(self, queue: Queue, label: str) -> QueuedMessage | None:
-        """Return a message that is on a queue now; the newest, if several have the label."""
+        """Return a queued message by its label; the newest, if several have it."""
         # A queue may have been given the same label twice, and a position may belong to another message by
         # now.
         for row in reversed(self.about(label, "enqueued", queue.name)):

@@ -37,7 +37,7 @@ from qflow.workload.model import Producer, is_unseen
 
 
 def explain_producer(instant: Instant, name: str) -> Reason:
-    """Say whether a producer is blocked, and why."""
+    """Explain whether a producer is blocked, and the reason."""
     model = next((producer for producer in instant.producers if producer.name == name), None)
     session_name = (model.session or name) if model is not None else name
     session = instant.session(session_name)
@@ -49,7 +49,7 @@ def explain_producer(instant: Instant, name: str) -> Reason:
 
 
 class _Publisher:
-    """A producer at an instant, with its model if the workload has one: whether it is blocked, and why."""
+    """A producer at an instant, with its model from the workload."""
 
     def __init__(self, instant: Instant, name: str, model: Producer | None, session: Session) -> None:
         self.instant, self.name, self.model, self.session = instant, name, model, session
@@ -60,7 +60,7 @@ class _Publisher:
         return Reason(text, rules, row, Subject("producer", self.name), because)
 
     def explain(self) -> Reason:
-        """Describe its state: ended, told to stop, waiting for its window, or free to send."""
+        """Describe its state: ended, told to stop by the broker, waiting for its window, or free to send."""
         instant, session = self.instant, self.session
         if not session.is_attached:
             return self._explain_end()
@@ -223,7 +223,7 @@ class _Publisher:
 
 
 def explain_transfer(instant: Instant, label: str) -> Reason:
-    """Say why a transfer is complete, or why it is not."""
+    """Explain whether a transfer is complete, and the reason."""
     sent = instant.about(label, "message.transfer")
     if not sent:
         return _explain_unsent(instant, label, "transfer")
@@ -240,7 +240,7 @@ def explain_transfer(instant: Instant, label: str) -> Reason:
 
 
 def _explain_unsent(instant: Instant, label: str, kind: str) -> Reason:
-    """Say that a message has not been sent yet, and when it is."""
+    """Explain that a message has not been sent yet, and when it is."""
     subject = Subject(kind, label)
     rows = [instant.later_about(label, name) for name in ("client.transfer", "message.transfer")]
     later = min((row for row in rows if row is not None), default=None)
@@ -286,7 +286,7 @@ def _explain_holder(instant: Instant, name: str, transfer: Transfer) -> tuple[Re
 
 
 def _explain_overflow(instant: Instant, transfer: Transfer) -> Reason:
-    """Say why a message waits in the overflow list of its session (ALT-06)."""
+    """Explain a message's wait in the overflow list of its session (ALT-06)."""
     session = instant.broker.sessions[transfer.origin]
     waiting = [item for item, _ in session.overflow.waiting] if session.overflow is not None else []
     label, subject = transfer.label, Subject("message", transfer.label)
@@ -356,7 +356,7 @@ def _explain_never_held(instant: Instant, label: str, sent: int) -> Reason:
 
 
 def _find_rollback(instant: Instant, sent: int) -> int | None:
-    """Return the row that ended the transaction of a transfer without a commit, if there is one."""
+    """Return the row that rolled back a transfer's transaction, or None."""
     session = instant.trace.session[sent]
     kinds = ("tx.rollback", "exception", "session.detach")
     rows = [instant.index.next(kind, "session", session, sent) for kind in kinds]
@@ -364,7 +364,7 @@ def _find_rollback(instant: Instant, sent: int) -> int | None:
 
 
 def _explain_no_hold(instant: Instant, label: str, enqueued: list[int]) -> Reason:
-    """Say why none of the queues that a message went to withheld its completion."""
+    """Explain why no queue of a message withheld its completion."""
     names = list(dict.fromkeys(instant.trace.queue[row] for row in enqueued))
     subject, row = Subject("message", label), enqueued[-1]
     until = instant.end_of(row)
@@ -493,7 +493,7 @@ def _explain_return(instant: Instant, queue: Queue, label: str) -> list[Reason]:
 
 
 def _find_browser_that_left(instant: Instant, queue: Queue, label: str, row: int) -> str:
-    """Return the browsing link whose end made a message available, "" for another cause (RF-51)."""
+    """Return the browsing link whose end made a message available, or "" (RF-51)."""
     trace = instant.trace
     acquired = [one for one in instant.about(label, "acquired", queue.name) if one < row]
     # The rows of a link's end follow one another, its own first. The row before the run of requeued ones is

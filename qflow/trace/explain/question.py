@@ -29,7 +29,7 @@ _SHOWN = 8
 
 
 class _Subjects:
-    """Everything in a trace that can be asked about."""
+    """The index of all subjects in a trace."""
 
     def __init__(self, trace: Trace, index: RowIndex) -> None:
         self.trace, self.index = trace, index
@@ -54,7 +54,7 @@ class _Subjects:
         raise TraceError(f"nothing in this trace is called {text!r}; {self._hint()}")
 
     def _match(self, kind: str, name: str) -> list[str]:
-        """Return the full names that a name may mean."""
+        """Return the full names that a short name may mean."""
         names = self.names(kind)
         if name in names:
             return [name]
@@ -107,7 +107,7 @@ def _consumers(subjects: _Subjects) -> list[str]:
 
 
 def _groups(subjects: _Subjects) -> list[str]:
-    """Groups by name; ``queue/group`` where several queues have one of that name."""
+    """Groups by name; ``queue/group`` for a name on several queues."""
     times = Counter(group for _, group in subjects.index.groups)
     return [group if times[group] == 1 else f"{queue}/{group}" for queue, group in subjects.index.groups]
 
@@ -202,7 +202,7 @@ def _go(timeline: Timeline, instant: int | None, time: int | None, subject: str)
 
 
 def _explain_named_group(instant: Instant, name: str) -> Reason:
-    """Explain a group; its name says of which queue it is, if several have one of that name."""
+    """Explain a group; its name includes the queue if several queues have the group."""
     groups = instant.index.groups
     return explain_group(instant, *next(pair for pair in groups if name in ("/".join(pair), pair[1])))
 

@@ -23,7 +23,7 @@ UNITS = {"count": "message", "size": "byte"}
 
 
 def _are(number: int, unit: str) -> str:
-    """Return the beginning of a sentence about a number of messages or bytes."""
+    """Return the subject and verb for a number of messages or bytes."""
     return f"{format_count(number, UNITS[unit])} {'is' if number == 1 else 'are'}"
 
 
@@ -53,7 +53,7 @@ _ALTERNATIVES = {"watermark": "ALT-07", "java": "ALT-12"}
 
 
 def explain_on(instant: Instant, queue: Queue) -> Reason:
-    """Say why flow control of a queue is ON: what turned it ON, and why it has not turned OFF."""
+    """Explain why a queue is ON: the event that turned it ON, and the reason that it has not turned OFF."""
     row = instant.last("flow_stopped", "queue", queue.name)
     subject = Subject("queue", queue.name)
     assert row is not None, "a queue that is ON has turned ON"
@@ -86,7 +86,7 @@ def _kind(instant: Instant, queue: Queue) -> str:
 
 
 def _rule_of(instant: Instant, queue: Queue) -> str | None:
-    """Return the rule of a queue's flow control, if it is one of the alternatives of history."""
+    """Return the rule of a queue's flow control if it is a historical alternative; else ""."""
     return _ALTERNATIVES.get(_kind(instant, queue))
 
 
@@ -135,7 +135,7 @@ def _explain_off(instant: Instant, queue: Queue) -> Reason:
 
 
 def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
-    """Explain the end of a spell ON, at a ``flow_resumed`` row."""
+    """Explain the end of an interval ON, at a ``flow_resumed`` row."""
     detail = instant.detail(row)
     found = instant.last("dequeued", "queue", queue, until=row)
     left = f"{format_count(detail['count'], 'message')} and {format_count(detail['size'], 'byte')} were left"
@@ -229,7 +229,7 @@ def _explain_origin(instant: Instant, queue: Queue, name: str) -> Reason:
 
 
 def explain_unknown(instant: Instant, queue: Queue) -> Reason:
-    """Say that nothing is known of a queue's thresholds and limits."""
+    """Explain that a queue's thresholds and limits are unknown."""
     row = instant.last("queueDeclare", "queue", queue.name)
     text = f"Thresholds unknown: nothing recorded says what {queue.name} was declared with."
     return Reason(text, ("FC-01", "LP-01"), row, Subject("queue", queue.name))
@@ -251,7 +251,7 @@ def explain_limit(instant: Instant, queue: Queue) -> Reason:
 
 
 def explain_no_flow_control(instant: Instant, queue: Queue) -> Reason:
-    """Say why a queue has no flow control at all."""
+    """Explain why a queue has no flow control."""
     subject = Subject("queue", queue.name)
     row = instant.last("queueDeclare", "queue", queue.name)
     if is_exempt(queue.settings):
@@ -274,7 +274,7 @@ _FULL = ("Maximum depth exceeded on ", "Message larger than configured maximum d
 
 
 def explain_departure(instant: Instant, row: int) -> Reason:
-    """Say why a message left its queue, at a ``dequeued`` row."""
+    """Explain why a message left its queue, at a ``dequeued`` row."""
     trace = instant.trace
     label, queue = trace.message[row], trace.queue[row]
     reason = instant.detail(row)["reason"]
@@ -371,7 +371,7 @@ def _explain_refusal(instant: Instant, queue: Queue, row: int) -> tuple[Reason, 
 
 
 def _explain_failed_commit(instant: Instant, row: int, subject: Subject) -> tuple[Reason, ...]:
-    """List the queues that have refused messages; a commit does not name the one it failed on."""
+    """List the queues that refused messages; a commit does not name the one that it failed on."""
     queues = instant.broker.queues.queues.values()
     # The error of a commit names no queue. All that ever refused one are listed, which may be too many; the
     # engine keeps nothing that would tell.
@@ -382,7 +382,7 @@ def _explain_failed_commit(instant: Instant, row: int, subject: Subject) -> tupl
 
 
 def explain_drop(instant: Instant, row: int) -> Reason:
-    """Say why a message was not put on a queue although it was routed there, at a ``dropped`` row."""
+    """Explain why a routed message is not on a queue, at a ``dropped`` row."""
     label, name = instant.label(row), instant.trace.queue[row]
     subject, when = Subject("message", label), instant.when(row)
     # A queue that destroyed itself is gone by now, so that its policy cannot be asked.
