@@ -9,19 +9,19 @@ from typing import Any
 
 
 def add_json(parser: argparse._ActionsContainer, result: str = "the result") -> None:
-    """Add ``--json``; a refusal is an object then, too (:mod:`qflow.cli`)."""
+    """Add ``--json``; a refusal is then an object, too (:mod:`qflow.cli`)."""
     parser.add_argument(
         "--json", action="store_true", help=f'print {result} as JSON; a refusal as {{"error": …}}'
     )
 
 
 def add_workload(parser: argparse.ArgumentParser) -> None:
-    """Add a workload file, which has to be given."""
+    """Add a required workload file."""
     parser.add_argument("workload", metavar="WORKLOAD.json", help="a workload file")
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Add ``--map``, as ``qflow trace import`` explains it."""
+    """Add ``--map``, described in ``qflow trace import --help``."""
     parser.add_argument(
         "--map", metavar="MEANING=COLUMN,…", help="foreign columns of a log; see qflow trace import --help"
     )
@@ -35,7 +35,7 @@ def add_several(
 
 
 def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> None:
-    """Add ``--seed``; without a default a workload has its own."""
+    """Add ``--seed``; the workload's own seed is the default."""
     shown = "the workload's own" if default is None else default
     parser.add_argument(
         "--seed",
@@ -47,14 +47,14 @@ def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> Non
 
 
 def read_digits(text: str) -> int | None:
-    """Return a whole number of at most 64 bits, written in digits alone; None for any other text."""
+    """Parse a whole number of at most 64 bits, in digits only; None for any other text."""
     # Python refuses to read thousands of digits.
     is_short = text.isascii() and text.isdecimal() and len(text) <= 20
     return int(text) if is_short and int(text) < 1 << 64 else None
 
 
 def whole_number(text: str, most: int | None = None) -> int:
-    """Read a number of things, from 1."""
+    """Parse a whole number from 1."""
     number = read_digits(text)
     if number and (most is None or number <= most):
         return number
@@ -63,7 +63,7 @@ def whole_number(text: str, most: int | None = None) -> int:
 
 
 def named_number(text: str, *, needs_name: bool = True) -> tuple[str, int]:
-    """Read ``NAME=N``, a number of things from 1; where N alone is for all, its name is empty."""
+    """Parse ``NAME=N`` with a whole number from 1; N alone applies to all, with an empty name."""
     name, equals, digits = text.rpartition("=")
     number = read_digits(digits)
     if number and (name or not (equals or needs_name)):
@@ -73,7 +73,7 @@ def named_number(text: str, *, needs_name: bool = True) -> tuple[str, int]:
 
 
 def named_rate(text: str) -> tuple[str, float]:
-    """Read ``NAME=N/s``, a number of messages a second above 0; the unit may be left out."""
+    """Parse ``NAME=N/s``, messages a second above 0; the unit is optional."""
     name, _, rate = text.rpartition("=")
     try:
         number = float(rate.removesuffix("/s"))
@@ -85,7 +85,7 @@ def named_rate(text: str) -> tuple[str, float]:
 
 
 def port_number(text: str) -> int:
-    """Read a TCP port to listen on."""
+    """Parse a TCP port to listen on."""
     number = read_digits(text)
     if number is not None and number <= 65535:
         return number
@@ -93,7 +93,7 @@ def port_number(text: str) -> int:
 
 
 def words_of(allowed: Collection[str]) -> Callable[[str], list[str]]:
-    """Return a reader of comma-separated words, which refuses any other word."""
+    """Return a parser of comma-separated words that refuses unknown words."""
 
     def read(text: str) -> list[str]:
         words = [word.strip() for word in text.split(",")]

@@ -74,7 +74,7 @@ _READABLE = 1_200
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that refuses in one sentence, without the usage block in front."""
+    """A parser that refuses in one sentence, without a usage block."""
 
     commands: Any = None
     """The parser's own commands, if it has any."""
@@ -94,7 +94,7 @@ class Parser(argparse.ArgumentParser):
         return self.commands
 
     def format_help(self) -> str:
-        """Return the help, with two examples at its end."""
+        """Return the help, with two examples at the end."""
         examples = "".join(f"  {line}\n" for line in _examples_of(self.prog))
         return super().format_help() + self.listing + (f"\nexamples:\n{examples}" if examples else "")
 
@@ -123,7 +123,7 @@ class _Commands(NamedTuple):
     added: Any
 
     def add_parser(self, name: str, **named: Any) -> Any:
-        """Add a command; its purpose describes it if it has no longer description."""
+        """Add a command; its purpose is the default description."""
         purpose = ROOMS[name][1]
         description = f"{purpose[0].upper()}{purpose[1:]}."
         return self.added.add_parser(name, **{"description": description, **named, "help": purpose})
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_guarded(work: Callable[[], int], *, as_json: bool = False) -> int:
-    """Run a command's work and return its status: each refusal is a sentence, and an object too for JSON."""
+    """Run a command's work and return its status: a refusal is a sentence, and with JSON an object."""
 
     def refuse(sentence: str, **facts: Any) -> int:
         if as_json:
@@ -203,7 +203,7 @@ def list_parsers(parser: Parser) -> Iterator[Parser]:
 
 
 def _forget_output() -> None:
-    """Send what cannot be printed to the null device: the interpreter tries once more at its end."""
+    """Redirect output that cannot be printed to the null device: the interpreter tries again at its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -212,7 +212,7 @@ def _forget_output() -> None:
 
 
 def _ready_streams() -> None:
-    """Print a question mark in place of a character that the terminal lacks, such as an arrow."""
+    """Print a question mark for a character that the terminal lacks, such as an arrow."""
     # A stream the shell has closed (>&-) is none; what is printed to it would land in the other.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
@@ -222,12 +222,12 @@ def _ready_streams() -> None:
 
 
 def whole_parser() -> Parser:
-    """Return the parser with all options of all commands, as a shell's completion needs it."""
+    """Return the parser with all options of all commands, for a shell's completion."""
     return _parser({module for module, _ in ROOMS.values()})
 
 
 def _parser(asked: Set[str]) -> Parser:
-    """Return the parser of ``qflow``; the commands of these modules have their options."""
+    """Return the parser of ``qflow``; the commands of the given modules have their options."""
     parser = Parser(
         prog="qflow",
         usage="%(prog)s [-h] [--version] COMMAND ...",
@@ -257,7 +257,7 @@ def _list_groups() -> str:
 
 
 def _readable(sentence: str) -> str:
-    """Put a refusal that quotes its input on one line, and leave the middle out of whole pages of it."""
+    """Return a refusal on one line, with the middle of a long quoted input left out."""
     line = " ".join(sentence.splitlines())
     return line if len(line) <= _READABLE else f"{line[: _READABLE // 2]} … {line[-_READABLE // 4 :]}"
 
@@ -405,7 +405,7 @@ EXAMPLES = {
 
 
 def _examples_of(command: str) -> list[str]:
-    """Return two examples of a command, or of its subcommands."""
+    """Return two examples of a command or its subcommands."""
     words = command.removeprefix("qflow").strip()
     inner = [lines for name, lines in EXAMPLES.items() if f"{name} ".startswith(f"{words} ".lstrip())]
     # Each inner command's first example, before any second one.

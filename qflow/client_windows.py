@@ -39,7 +39,7 @@ _UINT32 = 1 << 32
 
 
 class WindowStep(Enum):
-    """What a window asks for before the next transfer."""
+    """A window's request before the next transfer."""
 
     SEND = "send"
     WAIT = "wait for one completion"
@@ -48,7 +48,7 @@ class WindowStep(Enum):
 
 
 class Window:
-    """Counts the transfers that are outstanding: sent, and not known to be complete."""
+    """A counter of outstanding transfers: sent, and not known to be complete."""
 
     name: ClassVar[str] = ""
     default_capacity: ClassVar[int | None] = None
@@ -66,39 +66,39 @@ class Window:
 
     @property
     def capacity(self) -> int | None:
-        """How many transfers may be outstanding; None for any number."""
+        """The number of transfers that may be outstanding; None for any number."""
         return self._capacity
 
     def resize(self, capacity: int | None) -> bool:
-        """Change the capacity; return whether the client flushes on that occasion (CAP-04)."""
+        """Change the capacity; return whether the client then flushes (CAP-04)."""
         self._capacity = capacity
         return False
 
     def next_step(self) -> WindowStep:
-        """Return the step that is needed before the next transfer."""
+        """Return the step needed before the next transfer."""
         raise NotImplementedError
 
     def note_synced(self) -> None:
-        """Note that every command of the session is complete, after a ``SYNC``."""
+        """Record that every command of the session is complete, after a ``SYNC``."""
 
     def wants_flush(self) -> bool:
         """Return, once for each transfer, whether the client flushes before it sends."""
         return False
 
     def sync_flag(self, sync: bool) -> bool:
-        """Say whether the next transfer asks to be reported as soon as it is complete (CM-05)."""
+        """Return whether the next transfer requests a report of its completion (CM-05)."""
         return sync
 
     def note_sent(self, number: int) -> None:
-        """Note a transfer, by the number of its command."""
+        """Record a transfer, by its command number."""
         self.outstanding.append(number)
 
     def note_reported(self, completed: RangeSet) -> None:
-        """Note the broker's report of completed commands."""
+        """Record the broker's report of completed commands."""
         raise NotImplementedError
 
     def unsettled(self) -> int:
-        """Return the number of transfers outstanding, as the client knows."""
+        """Return the number of outstanding transfers, as far as the client knows."""
         return len(self.outstanding)
 
     def available(self) -> int | None:
@@ -116,12 +116,12 @@ def has_room(outstanding: int, capacity: int) -> bool:
 
 
 class IdealWindow(Window):
-    """The window of the documents: blocks exactly when ``capacity`` transfers are held (CAP-08)."""
+    """The documented window: blocks exactly when ``capacity`` transfers are held (CAP-08)."""
 
     name = "ideal"
 
     def next_step(self) -> WindowStep:
-        """Return the step to take: to wait while the window is full, otherwise to send."""
+        """Return the next step: wait while the window is full, otherwise send."""
         if self._capacity is None:
             return WindowStep.SEND
         if self._capacity <= 0:
@@ -133,7 +133,7 @@ class IdealWindow(Window):
         return True
 
     def note_reported(self, completed: RangeSet) -> None:
-        """Free every place whose transfer is complete, in any order."""
+        """Free the place of each complete transfer, in any order."""
         self._reap_front(completed)
         if any(number in completed for number in self.outstanding):
             self.outstanding = deque(n for n in self.outstanding if n not in completed)
@@ -160,14 +160,14 @@ class QpidPythonWindow(Window):
         return WindowStep.SEND if available else WindowStep.WAIT
 
     def sync_flag(self, sync: bool) -> bool:
-        """Return True from the moment on when half of the window is used."""
+        """Return whether half of the window is used."""
         available = self.available()
         if sync or available is None or self._capacity is None:
             return sync
         return available <= ceil(self.threshold * self._capacity)
 
     def note_reported(self, completed: RangeSet) -> None:
-        """Free places from the front, as far as everything before them is complete."""
+        """Free places from the front, up to the first incomplete transfer."""
         while self.outstanding and self.outstanding[0] < completed.front:
             self.outstanding.popleft()
 
@@ -203,12 +203,12 @@ class QpidCppWindow(Window):
         return WindowStep.SYNC if self._capacity <= len(self.outstanding) else WindowStep.SEND
 
     def note_synced(self) -> None:
-        """Reap, and let one transfer pass."""
+        """Reap, and allow one transfer."""
         self._reap()
         self._has_synced = True
 
     def wants_flush(self) -> bool:
-        """Return True when more than a quarter of the capacity has been sent since the last time."""
+        """Return whether more than a quarter of the capacity was sent since the last flush."""
         self._since_flush += 1
         if self._capacity is None or self._since_flush <= self._capacity // 4:
             return False
@@ -218,12 +218,12 @@ class QpidCppWindow(Window):
         return True
 
     def note_sent(self, number: int) -> None:
-        """Add the transfer to the list."""
+        """Append the transfer to the list."""
         super().note_sent(number)
         self._has_synced = False
 
     def note_reported(self, completed: RangeSet) -> None:
-        """Keep the report until the next reaping."""
+        """Keep the report until the next reap."""
         self._known = completed
 
     def unsettled(self) -> int:
@@ -247,7 +247,7 @@ WINDOWS: dict[str, type[Window]] = {
 
 
 def make_window(name: str, capacity: int | None) -> Window:
-    """Return a new window of a kind."""
+    """Return a new window of the given kind."""
     if name not in WINDOWS:
         raise ValueError(f"window: got {name!r}, allowed are {', '.join(map(repr, WINDOWS))}")
     return WINDOWS[name](capacity)

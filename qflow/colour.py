@@ -21,7 +21,7 @@ def _shows_colour(stream: TextIO) -> bool:
 
 
 def paint(text: str, kind: str, stream: TextIO | None = None) -> str:
-    """Return a text in the colour of its kind, if the stream, standard output by default, shows colours."""
+    """Return a text in its kind's colour if the stream, standard output by default, shows colours."""
     return f"\x1b[{_CODES[kind]}m{text}\x1b[0m" if _shows_colour(stream or sys.stdout) else text
 
 

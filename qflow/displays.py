@@ -59,7 +59,7 @@ def _queue_table(queue: Queue) -> Table:
 
 
 def _session_table(session: Session) -> Table:
-    """Return the transfers of a session that are held: those that fill its producer's window."""
+    """Return the held transfers of a session: those that fill its producer's window."""
     held = session.held
     state = "attached" if session.is_attached else f"ended: {session.error or 'closed'}"
     unsettled = session.statistics().unackedMessages
@@ -74,7 +74,7 @@ def _session_table(session: Session) -> Table:
 
 
 def statistics(broker: Broker) -> Table:
-    """Return the statistics of all queues of a broker, a row each, under the names QMF gives them.
+    """Return the statistics of all queues of a broker, a row each, under QMF's names.
 
     >>> from qflow.broker import Broker
     >>> broker = Broker()
@@ -121,13 +121,13 @@ _TABLES: dict[tuple[str, str], Callable[[Any], Table]] = {
 
 
 def has_kernel() -> bool:
-    """Return whether this runs in a kernel, where widgets can be shown; not so in IPython's terminal."""
+    """Return whether a kernel can show widgets; false in IPython's terminal."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return hasattr(shell, "kernel")
 
 
 def register() -> None:
-    """Register the tables of the engine's classes where IPython runs."""
+    """Register the tables of the engine's classes with IPython, if it is running."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None:
         return

@@ -35,7 +35,7 @@ _CARRIED = _PACKAGE / "_kit"
 
 
 def heed_interrupts() -> None:
-    """Let Ctrl-C end a command that a script has put in the background, where shells have it ignored."""
+    """Let Ctrl-C end a command that a script runs in the background, where shells ignore it."""
     import signal
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -43,7 +43,7 @@ def heed_interrupts() -> None:
 
 
 class RefusalError(QflowError):
-    """A request that cannot be fulfilled; the text says in one sentence why.
+    """A request that cannot be fulfilled; the text gives the reason in one sentence.
 
     The ``qflow`` command prints the sentence and ends with status 2; a traceback would not help a learner.
 
@@ -59,7 +59,7 @@ class RefusalError(QflowError):
 
 
 def _is_checkout(folder: Path) -> bool:
-    """Return whether a folder, which need not exist, is the top of a qflow checkout."""
+    """Return whether a folder, which may be missing, is the top of a qflow checkout."""
     import tomllib
 
     try:
@@ -72,13 +72,13 @@ def _is_checkout(folder: Path) -> bool:
 
 
 def checkout_root() -> Path | None:
-    """Return the top of the checkout this package is imported from, or None if it is installed."""
+    """Return the top of the checkout that this package is imported from; None for an installed one."""
     root = _PACKAGE.parent
     return root if _is_checkout(root) else None
 
 
 def nearest_checkout() -> Path | None:
-    """Return the checkout the command runs in, else the one this package is imported from, if any."""
+    """Return the checkout around the working directory, else the one that this package is imported from."""
     here = Path.cwd()
     return next((top for top in (here, *here.parents) if _is_checkout(top)), None) or checkout_root()
 
@@ -110,7 +110,7 @@ def kit_path(name: str) -> Path:
 
 
 def read_text(path: str | Path, errors: str = "strict") -> str:
-    """Read a file as UTF-8, with or without a byte order mark; a UnicodeDecodeError names UTF-16 as such."""
+    """Read a file as UTF-8, with or without a byte order mark; UnicodeDecodeError identifies UTF-16."""
     content = Path(path).read_bytes()
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         reason = "this file is UTF-16, as PowerShell's > writes it; save it as UTF-8"
@@ -123,7 +123,7 @@ MADE_FOR = "made-for.json"
 
 
 def install_command(extra: str = "", options: str = "") -> str:
-    """Return the command that installs qflow again as it was installed, with an extra."""
+    """Return the command that reinstalls qflow in the same way, with an extra."""
     if (Path(sys.prefix).parent / MADE_FOR).is_file():
         # A learner's laptop may have no network: its wheels come with the folder.
         brought = f"qflow workshop{f' --with {extra}' if extra in ('spark', 'live') else ''}"
@@ -148,13 +148,13 @@ def install_command(extra: str = "", options: str = "") -> str:
 
 
 def explain_missing(who: str, package: str, extra: str = "") -> str:
-    """Return the words for a package that is not installed: who needs it, and what brings it."""
+    """Return the sentence for a missing package: who needs it, and the command that installs it."""
     cure = install_command(extra) if extra else f"pip install {package}"
     return f"{who} needs {package}, which is not installed; to install it: {cure}"
 
 
 def origin_folder() -> Path | None:
-    """Return the checkout this package was installed from, if pip noted one and it is still there."""
+    """Return the checkout that this package was installed from, if pip recorded one that still exists."""
     origin = _origin()
     folder = _local(str(origin["url"])) if "dir_info" in origin else None
     return folder if folder is not None and _is_checkout(folder) else None

@@ -27,14 +27,14 @@ _BAR = 24
 
 
 class Progress(Protocol):
-    """What work reports to: how many units are done, of how many if that is known, and of which part."""
+    """A receiver of progress: units done, their total if known, and the present part of the work."""
 
     def __call__(self, done: int, total: int | None = None, part: str = "", /) -> object:
         """Receive one report."""
 
 
 class StatusLine:
-    """A line about work in progress: overwritten on a terminal, a new line elsewhere."""
+    """A line on work in progress: overwritten on a terminal, a new line elsewhere."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -44,7 +44,7 @@ class StatusLine:
         self._shown = ""
 
     def show(self, text: str) -> None:
-        """Show how far the work is."""
+        """Show the progress."""
         if not self._is_terminal:
             print(text, file=self._stream, flush=True)
             return
@@ -55,7 +55,7 @@ class StatusLine:
         self._shown = text
 
     def end(self) -> None:
-        """Leave the line."""
+        """Finish the line."""
         if self._shown:
             print(file=self._stream)
             self._shown = ""
@@ -99,7 +99,7 @@ class ProgressLine:
         self._shown = ""
 
     def __call__(self, done: int, total: int | None = None, part: str = "", /) -> None:
-        """Show how far the work is, if it is time to."""
+        """Show the progress if a line is due."""
         # A part that is new is shown at once.
         when = self._first if part not in ("", self.what) else self._next
         self.total, self.what = total or self.total, part or self.what
@@ -120,7 +120,7 @@ class ProgressLine:
         return f"{self.what} [{'#' * full}{'.' * (_BAR - full)}]"
 
     def end(self) -> None:
-        """Leave the line."""
+        """Finish the line."""
         self._line.end()
 
 
@@ -128,7 +128,7 @@ class ProgressLine:
 def progress(
     what: str, total: int | None = None, unit: str = "rows", has_bar: bool = False
 ) -> Iterator[ProgressLine]:
-    """Show the progress of a block, and leave the line however the block ends."""
+    """Show the progress of a block, and finish the line however the block ends."""
     shown = ProgressLine(what, total, unit=unit, has_bar=has_bar)
     try:
         yield shown

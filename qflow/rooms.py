@@ -27,12 +27,12 @@ from types import ModuleType
 
 
 class Room(ModuleType):
-    """A package whose public names are imported when they are used; made by :func:`open_room`."""
+    """A package that imports its public names on first use; made by :func:`open_room`."""
 
     _origins: dict[str, str] | None = None
 
     def _names(self) -> dict[str, str]:
-        """Return the module that each public name comes from."""
+        """Return the module of each public name."""
         if self._origins is None:
             self._origins = origins(self)
         return self._origins
@@ -73,12 +73,12 @@ class Room(ModuleType):
 
 
 def open_room(name: str) -> None:
-    """Let a package load its public names when they are first used."""
+    """Let a package import its public names on first use."""
     sys.modules[name].__class__ = Room
 
 
 def origins(package: ModuleType) -> dict[str, str]:
-    """Return the public names of a package, each with the module that it comes from."""
+    """Return the public names of a package, each with its module."""
     assert package.__spec__ is not None and package.__file__ is not None
     source = package.__spec__.loader.get_data(package.__file__).decode()  # type: ignore[union-attr]
     found: dict[str, str] = {}

@@ -33,7 +33,7 @@ class Tabular:
         raise NotImplementedError
 
     def preview(self) -> Table:
-        """Return the first rows, which a notebook or a terminal shows."""
+        """Return the first rows, for a notebook or a terminal."""
         columns = self.columns(0, self.SHOWN + 1)
         rows = list(zip(*columns.values(), strict=True))
         more = f", the first {self.SHOWN} rows" if len(rows) > self.SHOWN else ""
@@ -125,7 +125,7 @@ class Table(Tabular):
         return {name: [row[index] for row in self.rows[start:end]] for index, name in enumerate(self.names)}
 
     def preview(self) -> Table:
-        """Return the table itself, which is shown whole."""
+        """Return the table itself, which is always shown whole."""
         return self
 
     def __len__(self) -> int:
@@ -157,7 +157,7 @@ class Table(Tabular):
 
 
 def write_value(value: object) -> str:
-    """Write a value as a table does: states and absences in words, lists with commas.
+    """Return a value as in a table: states and absences in words, lists with commas.
 
     >>> write_value(True), write_value(None), write_value(["A-1", "A-2"]), write_value([]), write_value(0.25)
     ('yes', '–', 'A-1, A-2', '–', '0.25')

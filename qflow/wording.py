@@ -11,7 +11,7 @@ def format_count(number: int, noun: str) -> str:
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Return names as text; of more than five, only the first two and the last.
+    """Return names as text; of more than five, the first two and the last.
 
     >>> format_names(["a"]), format_names(["a", "b", "c"]), format_names([f"m{n}" for n in range(50)])
     ('a', 'a, b and c', 'm0, m1, … m49')
@@ -27,7 +27,7 @@ def format_thousands(number: float) -> str:
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """Return a hint at the allowed word that is closest to the given one; "" if all are far from it."""
+    """Return a hint at the allowed word closest to the given one; "" if none is close."""
     # Only who has mistyped pays for it.
     from difflib import get_close_matches
 

@@ -24,7 +24,7 @@ from qflow.kit import RefusalError
 
 @contextmanager
 def write_whole(path: str | Path) -> Iterator[Path]:
-    """Yield the path of a file beside another, which takes that one's place when the block is done."""
+    """Yield the path of a temporary file that replaces the target when the block succeeds."""
     if _is_stream(path):
         with _write_through(path) as beside:
             yield beside
@@ -52,7 +52,7 @@ def write_whole(path: str | Path) -> Iterator[Path]:
 
 
 def _is_stream(path: str | Path) -> bool:
-    """Return whether a path is a device, a pipe, or where standard output or error goes."""
+    """Return whether a path is a device, a pipe, or this process' standard output or error."""
     if str(path) == "-" or (found := _stat(path)) is None:
         return str(path) == "-"
     return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or _output_of(path) is not None
@@ -79,7 +79,7 @@ def _output_of(path: str | Path) -> int | None:
 
 @contextmanager
 def _write_through(path: str | Path) -> Iterator[Path]:
-    """Yield the path of a temporary file, whose content is then written to a device, a pipe or an output."""
+    """Yield the path of a temporary file that is then copied to a device, a pipe or an output."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="qflow-") as folder:
@@ -94,13 +94,13 @@ def _write_through(path: str | Path) -> Iterator[Path]:
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:
-    """Write a file whole; a text as UTF-8, with line feeds alone."""
+    """Write a file atomically; text as UTF-8 with line feeds."""
     with write_whole(path) as beside:
         beside.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def require_apart(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None]) -> None:
-    """Refuse to write a file that is read, or one file twice."""
+    """Refuse to write a file that is also read, or one file twice."""
     taken = {_identity(path): "is read here" for path in inputs if path is not None}
     for path in outputs:
         if path is not None:

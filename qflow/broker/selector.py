@@ -3,7 +3,7 @@
 The language is the SQL-92 subset of JMS: comparisons, AND OR NOT, IS NULL, LIKE, BETWEEN, IN and arithmetic
 over the message's application headers, with SQL's three truth values.  In the order of this module:
 
-1. *Names*: what ``amqp.`` and ``JMS`` names mean, :data:`NAMES` and :data:`JMS_NAMES`; others are headers.
+1. *Names*: what ``amqp.`` and ``JMS`` names mean, :data:`NAMES` and :data:`_JMS_NAMES`; others are headers.
 2. *Values*: 64-bit integers that wrap, doubles, texts, truth values, and NULL, which is also *unknown*.
 3. *Tokens*: :data:`TOKENS`, the kinds in the order in which they are tried.
 4. *Grammar*: one method of the parser for each rule; it makes a function of the message of each rule.
@@ -77,7 +77,7 @@ NAMES: Final[dict[str, Callable[[_SelectorInput], Value]]] = {
 }
 """The message's own properties (RF-36, RF-42, RF-46); an ``amqp.`` name that is not here is NULL."""
 
-JMS_NAMES: Final[dict[str, str]] = {
+_JMS_NAMES: Final[dict[str, str]] = {
     "JMSType": "amqp.subject",
     "JMSCorrelationID": "amqp.correlation_id",
     "JMSMessageID": "amqp.message_id",
@@ -97,7 +97,7 @@ _FATAL: Final = frozenset(("amqp.message_id", "amqp.correlation_id"))
 def _look_up(name: str) -> Expression:
     """Return the lookup of a name: a property, or a header with a value of a selector's types."""
     if name.startswith(("amqp.", "JMS")):
-        meant = JMS_NAMES.get(name, name)
+        meant = _JMS_NAMES.get(name, name)
         if meant in _FATAL:
             text = f"a selector on {name} makes the real broker crash, so it is refused here"
             raise BrokerFailure(f"{text}; select by a header", "crash")

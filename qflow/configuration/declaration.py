@@ -200,7 +200,7 @@ def ignored_arguments(arguments: Mapping[str, Argument]) -> Iterator[str]:
 
 # The broker
 
-RETIRED = {
+_RETIRED = {
     "auto-expand": "an option of the legacy store, commented out in 1.40",
     "max-auto-expand-jfiles": "an option of the legacy store, commented out in 1.40",
     "async-queue-events": "an option of an older release",
@@ -248,8 +248,8 @@ def _use_of(given: Given) -> OptionUse:
 
 def explain_unknown(name: str) -> str:
     """Return a hint about an option that 1.40 does not have; "" without one."""
-    if name in RETIRED:
-        return RETIRED[name]
+    if name in _RETIRED:
+        return _RETIRED[name]
     if name.startswith("cluster-"):
         return _CLUSTER
     # A strict likeness: a wrong hint costs more than none.

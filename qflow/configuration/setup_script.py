@@ -29,7 +29,7 @@ from qflow.displays import broker_table
 from qflow.kit import RefusalError, read_text
 from qflow.table import Table
 
-TOOL = "qpid-config"
+_TOOL = "qpid-config"
 _ADDRESSES = frozenset(["-a", "--broker-addr", "-b", "--broker"])
 _WITH_VALUE = _ADDRESSES | frozenset(
     ["-t", "--timeout", "--sasl-mechanism", "--sasl-service-name", "--ssl-certificate", "--ssl-key"]
@@ -161,7 +161,7 @@ def parse_script(text: str, name: str = "script") -> SetupScript:
     reader = _ScriptReader()
     reader.read(list(_commands(text, reader.notes)), {})
     if not reader.steps and not reader.has_tool:
-        raise RefusalError(f"{name}: no line of it is one of {TOOL}")
+        raise RefusalError(f"{name}: no line of it is one of {_TOOL}")
     if len(reader.brokers) > 1:
         reader.notes.append(
             f"its lines name {len(reader.brokers)} brokers ({', '.join(reader.brokers)}); here all are one"
@@ -363,7 +363,8 @@ class _ScriptReader:
             self.read(self._functions[expanded[0]], variables | given | {"@": shlex.join(expanded[1:])})
             self._depth -= 1
             return
-        place = next((n for n, word in enumerate(expanded) if Path(word).name in (TOOL, f"{TOOL}.py")), None)
+        names = (_TOOL, f"{_TOOL}.py")
+        place = next((n for n, word in enumerate(expanded) if Path(word).name in names), None)
         if place is None or (place and Path(expanded[0]).name not in _WRAPPERS):
             if expanded[0] == "set" and any(re.match(r"-\w*e", word) for word in expanded[1:]):
                 self.stops = True
@@ -389,7 +390,7 @@ class _ScriptReader:
         verb = rest[0] if rest else ""
         if verb in _SHOWING:
             return
-        text = shlex.join([TOOL, *rest])
+        text = shlex.join([_TOOL, *rest])
         try:
             step = step_of(rest, line, text)
         except ConfigurationError as error:
@@ -406,7 +407,7 @@ def step_of(words: Sequence[str], line: int = 1, text: str = "") -> SetupStep:
     >>> step_of(["bind", "amq.topic", "news", "news.#"]).name
     'amq.topic/news/news.#'
     """
-    text = text or shlex.join([TOOL, *words])
+    text = text or shlex.join([_TOOL, *words])
     verb, kind = words[0], words[1] if len(words) > 1 else ""
     if verb in ("bind", "unbind"):
         return _read_binding(verb, words[1:], line, text)
@@ -418,7 +419,7 @@ def step_of(words: Sequence[str], line: int = 1, text: str = "") -> SetupStep:
     if verb == "add" and kind:
         name, properties = _read_other(kind, words[2:])
         return SetupStep(line, text, "create", kind, name, properties)
-    raise ConfigurationError(f"{TOOL} has add, del, bind and unbind here; got {' '.join(words[:2])!r}")
+    raise ConfigurationError(f"{_TOOL} has add, del, bind and unbind here; got {' '.join(words[:2])!r}")
 
 
 def _read_queue(words: Sequence[str]) -> tuple[str, dict[str, Argument]]:
@@ -427,7 +428,7 @@ def _read_queue(words: Sequence[str]) -> tuple[str, dict[str, Argument]]:
 
 
 def _read_exchange(words: Sequence[str]) -> tuple[str, dict[str, Argument]]:
-    parser = LineParser(prog=f"{TOOL} add exchange", add_help=False)
+    parser = LineParser(prog=f"{_TOOL} add exchange", add_help=False)
     add_exchange_options(parser)
     chosen = parser.parse_args(list(words))
     properties: dict[str, Argument] = {"exchange-type": chosen.type, **_read_extra(chosen.extra)}
@@ -454,7 +455,7 @@ def exchange_step(chosen: argparse.Namespace) -> SetupStep:
 
 
 def _read_other(kind: str, words: Sequence[str]) -> tuple[str, dict[str, Argument]]:
-    parser = LineParser(prog=f"{TOOL} add {kind}", add_help=False)
+    parser = LineParser(prog=f"{_TOOL} add {kind}", add_help=False)
     parser.add_argument("name")
     parser.add_argument("--argument", dest="extra", action="append", default=[])
     chosen = parser.parse_args(list(words))
@@ -474,7 +475,7 @@ def _read_extra(given: Sequence[str]) -> dict[str, Argument]:
 
 def _read_binding(verb: str, words: Sequence[str], line: int, text: str) -> SetupStep:
     if len(words) < 2:
-        raise ConfigurationError(f"{TOOL} {verb} takes an exchange, a queue and perhaps a key")
+        raise ConfigurationError(f"{_TOOL} {verb} takes an exchange, a queue and perhaps a key")
     exchange, queue, key, *condition = [*words, ""] if len(words) == 2 else words
     name = f"{exchange}/{queue}/{key}"
     method: Literal["create", "delete"] = "create" if verb == "bind" else "delete"
@@ -493,7 +494,7 @@ def _read_condition(words: Sequence[str]) -> dict[str, Argument]:
 
 
 def _read_deletion(kind: str, words: Sequence[str], line: int, text: str) -> SetupStep:
-    parser = LineParser(prog=f"{TOOL} del {kind}", add_help=False)
+    parser = LineParser(prog=f"{_TOOL} del {kind}", add_help=False)
     parser.add_argument("name")
     forces = ("--force", "--force-if-not-empty", "--force-if-used")
     for flag in forces if kind == "queue" else ():

@@ -41,7 +41,7 @@ from qflow.workload.simulate import set_up
 from qflow.workload.stage import pause_collector
 
 MESSAGES = 2_000
-CELLS = 30
+_CELLS = 30
 """How many rows and columns a map has at most, and messages a run sends, unless given otherwise."""
 
 _COVERING = 10_000
@@ -280,9 +280,9 @@ def map_of_queue(
     longer, most = cover(workload)
     covers = messages is None and most is None
     if covers:
-        workload, cells = longer, cells or CELLS // 2
+        workload, cells = longer, cells or _CELLS // 2
     messages = messages or (_COVERING if covers else MESSAGES)
-    cells = cells or CELLS
+    cells = cells or _CELLS
     traffic = traffic_of(workload)[queue]
     senders = {name: one.capacity for name, one in traffic.items()}
     if not limit or not senders:
@@ -330,7 +330,7 @@ def plan_map(
     settings: Mapping[str, float],
     stop: str,
     capacity: str,
-    cells: int = CELLS,
+    cells: int = _CELLS,
     messages: int = MESSAGES,
     most: Mapping[str, int] | None = None,
     label: str = "",

@@ -58,7 +58,7 @@ from qflow.messaging.qmf_schema import (
 )
 
 OK = 0
-BROKER_AGENT = "0"
+_BROKER_AGENT = "0"
 
 
 class Console:
@@ -127,7 +127,7 @@ class ObjectId:
 
     isV2 = True
 
-    def __init__(self, constructor: dict[str, Any], agentName: str = BROKER_AGENT) -> None:
+    def __init__(self, constructor: dict[str, Any], agentName: str = _BROKER_AGENT) -> None:
         self.objectName = str(constructor["_object_name"])
         self.agentName = str(constructor.get("_agent_name", agentName))
         self.agentEpoch = int(constructor.get("_agent_epoch", 0))
@@ -342,7 +342,7 @@ class Agent:
 
     def getAgentBank(self) -> str:
         """Return the agent's name at the broker."""
-        return BROKER_AGENT
+        return _BROKER_AGENT
 
     def getV2RoutingKey(self) -> str:
         """Return the key of requests to the agent."""
@@ -398,7 +398,7 @@ class Broker:
 
     def getAgent(self, brokerBank: int, agentBank: object) -> Agent | None:
         """Return an agent by its numbers."""
-        return self._agent if str(agentBank) == BROKER_AGENT else None
+        return self._agent if str(agentBank) == _BROKER_AGENT else None
 
     def getAmqpSession(self) -> EngineSession:
         """Return the console's own session at the broker, attached when it is first asked for."""

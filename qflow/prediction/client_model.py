@@ -45,7 +45,7 @@ from qflow.workload.arrivals import due_messages
 from qflow.workload.attributes import require
 from qflow.workload.model import MODELS, Producer, Workload
 
-DETAILS = ("constants", "full")
+_DETAILS = ("constants", "full")
 """Layers of costs: constants only, or also how they vary (:mod:`qflow.prediction.disturbances`)."""
 
 BOUNDS = ("least", "likely", "most")
@@ -116,7 +116,7 @@ class LogModel:
     # duration in microseconds.
 
     def __init__(self, log: ClientLog, workload: Workload, detail: str = "full") -> None:
-        require(detail in DETAILS, "extract", "detail", detail, " or ".join(map(repr, DETAILS)))
+        require(detail in _DETAILS, "extract", "detail", detail, " or ".join(map(repr, _DETAILS)))
         log, workload, self.span = from_origin(log, workload)
         self.log, self.workload, self.end = log, workload, round(workload.duration * SECOND)
         rows = seen_rows(log, workload)

@@ -36,7 +36,7 @@ FEW, MANY = 20, 200
 _HASTY = 500
 """Microseconds: a send that follows another sooner than that was not waiting for its time."""
 
-USUAL = 2_000
+_USUAL = 2_000
 """Microseconds: a single piece of work that takes longer was interrupted."""
 
 ANSWERED = 5_000
@@ -78,7 +78,7 @@ def pieces(rows: Sequence[LogRow]) -> Pieces:
         sent += row.event == "transfer"
         streak = streak + 1 if row.event == "complete" else 0
         # Sent together, answered together: but the first one travels alone, so the second may be waited for.
-        if streak > 2 and gap < USUAL:
+        if streak > 2 and gap < _USUAL:
             found.reports.append(Report(sent, gap))
         before = row
     return found

@@ -34,7 +34,7 @@ from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
 
-PROMPT = 1_000
+_PROMPT = 1_000
 """Microseconds: a client that sends within that time of its previous act did not pause."""
 
 _WAKE = 10_000
@@ -313,14 +313,14 @@ def _has_caught_up(wishes: Sequence[_Wish], place: int) -> bool:
     if wishes[place].pause >= _PAUSE:
         return True
     following = wishes[place : place + _PACE]
-    slow = sum(wish.pause >= PROMPT and not wish.is_blocked for wish in following)
-    return wishes[place].pause >= PROMPT and slow >= len(following) - 1
+    slow = sum(wish.pause >= _PROMPT and not wish.is_blocked for wish in following)
+    return wishes[place].pause >= _PROMPT and slow >= len(following) - 1
 
 
 def _usual_gap(sends: Sequence[Send]) -> float:
     """Return the mean pause from a transfer to the wish for the next, in microseconds."""
     gaps = [after.wanted - item.time for item, after in pairwise(sends)]
-    return mean([gap for gap in gaps if gap >= PROMPT] or [PROMPT])
+    return mean([gap for gap in gaps if gap >= _PROMPT] or [_PROMPT])
 
 
 def likely_due(sends: Sends) -> list[int]:

@@ -241,7 +241,7 @@ CHANCE = {
 }
 """The relative and the absolute difference below which two values of a measure count as equal."""
 
-NEAR = 0.95
+_NEAR = 0.95
 """Share of a queue's limit from which a message more or less may end a session."""
 
 
@@ -454,8 +454,8 @@ def _near_limits(run: Run) -> tuple[str, ...]:
         settings = QueueSettings.from_arguments(arguments)
         stop = settings.flow_stop_count
         is_safe = stop is not None and 0 < stop <= settings.max_count - outstanding
-        count = NEAR * settings.max_count if settings.max_count and not is_safe else float("inf")
-        size = NEAR * settings.max_size if settings.max_size else float("inf")
+        count = _NEAR * settings.max_count if settings.max_count and not is_safe else float("inf")
+        size = _NEAR * settings.max_size if settings.max_size else float("inf")
         if settings.policy == "reject" and min(count, size) < float("inf"):
             limits[name] = (count, size)
     near = dict.fromkeys(limits, False)

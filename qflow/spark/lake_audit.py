@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
-CUT_ROWS = 1_000_000
+_CUT_ROWS = 1_000_000
 """The size of a piece in rows: a larger component is cut into such pieces, where it can be."""
 _PROBE_ROWS = 20_000
 """The number of a component's first events on which a cut is tried."""
@@ -83,7 +83,7 @@ def without_logs(results: DataFrame) -> DataFrame:
 def audit_large(
     lake: DataFrame,
     peak: Accumulator[int] | None = None,
-    cut: int = CUT_ROWS,
+    cut: int = _CUT_ROWS,
     kept: list[DataFrame] | None = None,
 ) -> DataFrame:
     """Return the results with the facts of the logs; components above the limit are cut where it pays."""
@@ -109,7 +109,7 @@ def audit_to(
     progress: Progress | None = None,
     peak: Accumulator[int] | None = None,
     form: str = FORMAT,
-    cut: int = CUT_ROWS,
+    cut: int = _CUT_ROWS,
 ) -> DataFrame:
     """Audit the parts of a lake that a table of results lacks, and add their results to it.
 
@@ -409,7 +409,7 @@ _PLACES = Schema(component="string", place="bigint")
 """Before which event of a component it is cut."""
 
 
-def _find_cuts(lake: DataFrame, rows: int = CUT_ROWS) -> dict[str, list[int]]:
+def _find_cuts(lake: DataFrame, rows: int = _CUT_ROWS) -> dict[str, list[int]]:
     """Return the events at which to cut each component above the limit, where cutting pays."""
     # A cut pays if one task would get more than its share, and if the engine at rest equals a fresh one.
     # The second is tried on the first rows, before all rows are read for places.

@@ -16,7 +16,7 @@ from qflow.workload.agenda import SECOND
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-SUMMED = ("rows", "quarantined", "duplicates", "missing", "gaps", "unjudged", "blocks")
+_SUMMED = ("rows", "quarantined", "duplicates", "missing", "gaps", "unjudged", "blocks")
 """The numbers of LogFacts."""
 
 _COUNTS = {"findings": "finding", "times_on": "flow_on", "held": "held", "times_blocked": "blocked"}
@@ -208,11 +208,11 @@ def summarise(results: DataFrame, shown: int) -> Summary:
     blame = held.agg(sf.sum("number").alias("held"), sf.sum("total_us").alias("held_us"))
     broken = findings(results).where(f"NOT ({_IS_COUNT})")
     not_judged = broken.where("finding IN ('refused', 'no-begin')").count() if "finding" in kinds else 0
-    sums = facts_of_logs(results).agg(*(sf.sum(name).alias(name) for name in SUMMED)).first()
+    sums = facts_of_logs(results).agg(*(sf.sum(name).alias(name) for name in _SUMMED)).first()
     summary = Summary(
         components,
         {name: row.all for name, row in sorted(kinds.items())},
-        {name: sums[name] or 0 for name in SUMMED if sums is not None} | {"not_judged": not_judged},
+        {name: sums[name] or 0 for name in _SUMMED if sums is not None} | {"not_judged": not_judged},
         float(kinds["flow_on"].share or 0) if "flow_on" in kinds else 0.0,
         _offenders_in(table).limit(shown).collect() if "flow_on" in kinds else [],
         blame.orderBy(sf.desc("held_us"), "source", "client", "queue").limit(shown).collect()

@@ -61,7 +61,7 @@ from qflow.workload.model import Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LARGEST_COMPONENT = 5_000_000
+_LARGEST_COMPONENT = 5_000_000
 """A component with more rows is excluded from steps that hold them all in memory, about 1 kB each."""
 
 
@@ -104,7 +104,7 @@ def component_log(lake: DataFrame, component: str) -> tuple[Workload, ClientLog]
     return _component_log(component, [LakeRow(*row) for row in rows])
 
 
-def _whole_components(batches: Iterator[Any], allowed: int = LARGEST_COMPONENT) -> Iterator[tuple[Any, ...]]:
+def _whole_components(batches: Iterator[Any], allowed: int = _LARGEST_COMPONENT) -> Iterator[tuple[Any, ...]]:
     """Yield each component of a partition with all its rows, or only their number above the limit."""
     for component, parts in by_component(batches):
         count = 0
@@ -234,7 +234,7 @@ _Sections = dict[str, dict[str, Measures]]
 
 
 def what_if(
-    lake: DataFrame, settings: Sequence[FleetSettings], allowed: int = LARGEST_COMPONENT, replays: int = 1
+    lake: DataFrame, settings: Sequence[FleetSettings], allowed: int = _LARGEST_COMPONENT, replays: int = 1
 ) -> DataFrame:
     """Return each component's predicted results under each of several settings.
 
@@ -328,7 +328,7 @@ def sweep(
     settings: Sequence[FleetSettings],
     folder: str | Path,
     progress: Progress | None = None,
-    allowed: int = LARGEST_COMPONENT,
+    allowed: int = _LARGEST_COMPONENT,
     replays: int = 1,
     form: str = FORMAT,
 ) -> DataFrame:
@@ -386,7 +386,7 @@ def advise(
     lake: DataFrame,
     limits: Mapping[str, Limits] | None = None,
     messages: int = _MESSAGES,
-    allowed: int = LARGEST_COMPONENT,
+    allowed: int = _LARGEST_COMPONENT,
 ) -> DataFrame:
     """Return settings that cannot overflow for each queue, with their premises and their costs.
 

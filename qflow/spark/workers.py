@@ -121,7 +121,7 @@ class _TaskWatch:
 
 
 class _CellProgress:
-    """A progress line below a notebook's slow cell: the time so far, and Spark's tasks."""
+    """A progress line below a notebook's slow cell: the time until now, and Spark's tasks."""
 
     def __init__(self) -> None:
         self.tracker: StatusTracker | None = None
