@@ -289,7 +289,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Client:
-    """A client's rows until now, with the instants at which the latest messages began to wait for each step."""
+    """A client's rows until now, with the instants at which its latest messages began to wait for a step."""
 
     number: int = 0
     prefix: str = ""
