@@ -314,6 +314,27 @@ def test_a_mark_behind_the_gate_says_why_and_its_answer_leaves_it_free(live):
         assert not live.page.evaluate(covers, [part, 0, 0]), part
 
 
+def test_a_heap_behind_the_gate_says_why_of_the_completions_where_it_is_clicked(live):
+    """More than 240 are one heap, in the order in which they were held: the first of them at the gate."""
+    live.open(flow_lab(stop=300, resume=100, limit=900, capacity=400, messages=900))
+    frames = live.lab.first.frames
+    live.show(frames.column("queue.orders.held").index(300))
+    live.wait(4)
+    asked = []
+    for share in (0.05, 0.95):
+        place = """share => {
+            const [{ gate, pile }] = document.querySelector('.qflow-scene').scene.view.drawn.places.tanks;
+            const at = new DOMPoint(gate.x + share * (gate.right - gate.x), gate.y)
+                .matrixTransform(document.querySelector('.qf-stage').getScreenCTM());
+            return pile(0) === null && [at.x, at.y]; }"""
+        live.page.mouse.click(*live.page.evaluate(place, share))
+        live.page.locator(".qf-why li").first.wait_for()
+        asked.append(live.page.locator(".qf-why").get_attribute("data-subject"))
+        live.page.keyboard.press("Escape")
+    first, last = (int(subject.removeprefix("transfer:p1-")) for subject in asked)
+    assert first > 300 and 250 < last - first < 300
+
+
 def test_a_wheel_steps_the_handle_that_has_the_focus_and_else_scrolls_the_page(live):
     live.open(flow_lab(messages=300))
     page = live.page

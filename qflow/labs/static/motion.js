@@ -205,7 +205,17 @@ export class Motion extends Painter {
   // The name of the held message whose mark lies at a point of the drawing, or "".
   heldNear(x, y) {
     const { flights, places, timeline } = this;
-    const near = heldAt(flights, this.time, this.frame).map((row) => {
+    const held = heldAt(flights, this.time, this.frame);
+    const heap = places.tanks.find(
+      ({ gate, pile }) => !pile(0) && x > gate.x && x < gate.right && Math.abs(y - gate.y) < gate.reach,
+    );
+    if (heap) {
+      // As on a timeline: those that were held first lie at the gate.
+      const its = held.filter((row) => timeline.stays.get(row, "queue") === heap.index).sort((one, two) => one - two);
+      const place = Math.floor((its.length * (x - heap.gate.x)) / (heap.gate.right - heap.gate.x));
+      return its.length ? timeline.labelOf(its[place]) : "";
+    }
+    const near = held.map((row) => {
       const rest = places.tanks[timeline.stays.get(row, "queue")].pile(flights.piles[row]);
       return [rest ? Math.hypot(rest[0] - x, rest[1] - y) - rest[2] : Infinity, row];
     });
