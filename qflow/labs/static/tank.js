@@ -117,7 +117,7 @@ export function pileIn({ x, y, reach, right }, most) {
   return (place) => {
     const row = place % rows;
     // From the middle outwards, so that a few lie where the gate is.
-    const down = (row % 2 ? 1 : -1) * Math.ceil(row / 2) * pitch + (rows % 2 ? 0 : pitch / 2);
+    const down = (row % 2 ? 1 : -1) * Math.ceil(row / 2) * pitch + (rows % 2 ? 0 : -pitch / 2);
     return [x + 8 + (Math.floor(place / rows) + 0.5) * pitch, y + down, pitch * 0.46];
   };
 }

@@ -80,16 +80,25 @@ test("a window has as many cells as its capacity, in a card's room, or becomes a
 });
 
 test("held completions lie apart behind the gate, or are one heap", () => {
-  const gate = { x: 332, y: 150, reach: 31, right: 486 };
-  for (const most of [1, 15, 100]) {
+  const large = { x: 332, y: 150, reach: 31, right: 486 };
+  const small = { x: 72, y: 90, reach: 20, right: 126 };
+  for (const [gate, most] of [
+    [large, 1],
+    [large, 15],
+    [large, 100],
+    [small, 3],
+    [small, 4],
+    [small, 10],
+  ]) {
     const spots = Array.from({ length: most }, (_, place) => pileIn(gate, most)(place));
     const [, , size] = spots[0];
     spots.forEach(([x, y], at) => {
-      assert.ok(x - size >= gate.x && x + size <= gate.right && Math.abs(y - gate.y) <= gate.reach, `${at} of ${most}`);
+      assert.ok(x - size >= gate.x && x + size <= gate.right, `${at} of ${most}`);
+      assert.ok(Math.abs(y - gate.y) + size <= gate.reach, `${at} of ${most}: within the corridor`);
       for (const [left, top] of spots.slice(0, at)) assert.ok(Math.hypot(x - left, y - top) >= 2 * size, "apart");
     });
   }
-  assert.equal(pileIn(gate, 241)(0), null);
+  assert.equal(pileIn(large, 241)(0), null);
 });
 
 test("labels stand at their levels, none on another, none below the end", () => {
