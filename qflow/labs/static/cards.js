@@ -102,12 +102,14 @@ export function buildProducer(root, timeline, index, place, height, box, form, m
     group.classList.toggle("qf-is-dead", seen.mood === DEAD);
     set(group, { "data-held": seen.held });
   };
-  // On a small card the cross of its death leaves the words free, who it was and how many it had sent: it is on the
-  // cells.
+  // The cross of its death is on the cells, and leaves the words free: who it was and how many it had sent.
   const floor = strip.end[1] + strip.end[2];
-  const cross = form.isSmall
-    ? [box.x + 14 + (strip.end[0] - 22) / 2, place + (form.strip + floor) / 2, Math.max(9, (floor - form.strip) / 2), 5]
-    : [box.x + box.width / 2, place + height / 2, Math.min(box.width, height) * 0.34, 9];
+  const cross = [
+    box.x + 14 + (strip.end[0] - 22) / 2,
+    place + (form.strip + floor) / 2,
+    Math.max(9, (floor - form.strip) / 2),
+    form.isSmall ? 5 : 8,
+  ];
   return {
     index,
     cross,

@@ -216,7 +216,8 @@ function drawUnknown(root, from, to, { top, height }) {
 function drawSamples(root, label, points, x, y, form) {
   const path = points.map(([time, depth], index) => `${index ? "L" : "M"}${x(time).toFixed(1)},${y(depth).toFixed(1)}`);
   svg("path", { d: path.join(""), class: "qf-samples" }, root);
-  svg("text", { x: form.width - form.right, y: 11, class: "qf-samples-word" }, root, `dotted: ${label}`);
+  const words = `dotted: ${form.width < 400 ? label.replace("reported by the ", "") : label}`;
+  svg("text", { x: form.width - form.right, y: 11, class: "qf-samples-word" }, root, words);
 }
 
 function drawLanes(root, lanes, top, x, marks, form, heard) {

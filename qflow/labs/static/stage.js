@@ -262,7 +262,7 @@ export function buildStage(root, timeline, id, isNarrow, room) {
   const out = buildWays(links, timeline, sources, tanks, hubs, geometry, marks);
   const drains = consumers.map((consumer, index) =>
     geometry.ways
-      ? buildDrainBelow(links, tanks[consumer.queue], deskBoxes[index], geometry, marks)
+      ? buildDrainBelow(links, tanks, consumer.queue, deskBoxes[index], geometry, marks)
       : buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks),
   );
   set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
@@ -441,14 +441,17 @@ function buildDrain(parent, tank, sink, geometry, marks) {
   return svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
 }
 
-// On a telephone consumers are below: round the right edge, and down to the card.
-function buildDrainBelow(parent, { bottom, outlet }, box, geometry, marks) {
+// On a telephone consumers are below: straight down to the card, or round the right edge where a tank is in the way.
+function buildDrainBelow(parent, tanks, queue, box, geometry, marks) {
+  const { bottom, outlet, rank } = tanks[queue];
   const x = geometry.tank.x + geometry.tank.width / 2;
   const { drain } = geometry.ways;
   const to = box.x + box.width / 2;
-  const way = [
-    `M${x},${bottom} V${outlet - 8} Q${x},${outlet} ${x + 8},${outlet}`,
-    `H${drain - 8} Q${drain},${outlet} ${drain},${outlet + 8} V${box.y - 12} H${to} V${box.y - 2}`,
+  const round = [
+    `V${outlet - 8} Q${x},${outlet} ${x + 8},${outlet} H${drain - 8}`,
+    `Q${drain},${outlet} ${drain},${outlet + 8} V${box.y - 12}`,
   ].join(" ");
+  const isLast = rank === tanks.length - 1;
+  const way = `M${x},${bottom} ${isLast ? `V${box.y - 12}` : round} H${to} V${box.y - 2}`;
   return svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
 }
