@@ -1,8 +1,9 @@
 # %% [markdown] id="title"
 # # 0 · A tour in ten minutes
 #
-# Follow a shop's orders through a broker. Press Shift+Enter: in less than a minute, seven beats show what a
-# broker does when orders come in too fast. Then the lab is yours.
+# Follow a shop's orders through a broker. Run the cell below with Shift+Enter (once more, if only the blue
+# frame has moved): in less than a minute, seven beats show what a broker does when orders come in too fast.
+# Then the lab is yours.
 
 # %% id="lab"
 import qflow as qf

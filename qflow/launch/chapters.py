@@ -192,7 +192,11 @@ def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequenc
     arguments = _lab_arguments(chapters, browser=browser, port=port, further=further)
     _quieten_news()
     server = importlib.import_module("jupyterlab.labapp").LabApp.initialize_server(argv=arguments)
-    print(server.display_url, *said, "Ctrl-C ends JupyterLab.", sep="\n", flush=True)
+    begin = _first_cell(chapters, server.default_url)
+    addresses = "\n".join(line + begin for line in server.display_url.splitlines())
+    print(addresses, *said, "Ctrl-C ends JupyterLab.", sep="\n", flush=True)
+    # Only now: in the addresses above, which end in a token, it would swallow that.
+    server.default_url += begin
     with suppress(importlib.import_module("jupyter_core.application").NoStart):
         server.start()
     return 0
@@ -250,6 +254,18 @@ def _first_chapter(chapters: Path) -> str:
     if not names:
         raise RefusalError(f"There is no chapter (a file such as {_FIRST_CHAPTER}) in {chapters}.")
     return _FIRST_CHAPTER if _FIRST_CHAPTER in names else names[0]
+
+
+def _first_cell(chapters: Path, address: str) -> str:
+    """Return the end of an address that selects a chapter's first cell of code; "" for any other address."""
+    # JupyterLab selects the title otherwise, and the first Shift+Enter would run that.
+    chapter = chapters / address.rpartition("/lab/tree/")[2]
+    if chapter.suffix != ".ipynb" or not chapter.is_file():
+        return ""
+    notebook = _read_notebook(chapter.name, chapter.read_bytes())
+    cells = notebook["cells"] if notebook else []
+    first = next((cell["id"] for cell in cells if cell["cell_type"] == "code" and "id" in cell), "")
+    return f"#cell-id={first}" if first else ""
 
 
 def _lab_arguments(

@@ -34,7 +34,7 @@ _KERNELS_DATA = "qflow/_kit/data/recordings/workloads"
 """Where the page's Python has the kit's recordings of workloads."""
 
 _RUN_ALL = re.compile(r"\s*Run\s+the\s+cells\s+from\s+top\s+to\s+bottom\s+with\s+Shift\+Enter\.")
-_PRESS = re.compile(r"Press\s+Shift\+Enter:\s*(\w)")
+_PRESS = re.compile(r"Run\s+the\s+cell\s+below\s+with\s+Shift\+Enter[^:]*:\s*(\w)")
 
 
 def recorded_folder() -> Path:
@@ -48,7 +48,7 @@ def without_keys(text: str) -> str:
 
     >>> without_keys("*20 minutes. Run the cells from top to bottom with Shift+Enter.*")
     '*20 minutes.*'
-    >>> without_keys("Press Shift+Enter: in a minute you know.")
+    >>> without_keys("Run the cell below with Shift+Enter: in a minute you know.")
     'In a minute you know.'
     """
     return _PRESS.sub(lambda found: found[1].upper(), _RUN_ALL.sub("", text))

@@ -260,7 +260,8 @@ def test_the_lab_answers_on_a_chapter(tmp_path):
         # Its address is the first thing that is said after warnings, and works as it stands there.
         said = server.log.read_text().splitlines()
         address = next(line for line in said if not line.startswith("[W "))
-        assert (address, get(address)[0]) == (f"{server.url}/lab/tree/{first}", 200)
+        # It selects the first cell of code: the first Shift+Enter runs that.
+        assert (address, get(address)[0]) == (f"{server.url}/lab/tree/{first}#cell-id=lab", 200)
         # The question whether to fetch news would lie over the first picture.
         answer = get(f"{server.url}/lab/api/settings/@jupyterlab/apputils-extension:notification")[1]
         settings = json.loads(answer)["schema"]["properties"]
