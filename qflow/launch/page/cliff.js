@@ -48,8 +48,8 @@ export async function showCliff(root, said, { stops, windows, other, limit, safe
     `window of C1, ${windows[0]} to ${windows.at(-1)}`,
   );
   const side = html("div", { class: "cliff-side" }, root);
-  const tank = svg("svg", { class: "cliff-tank", viewBox: "0 0 260 300", role: "img" }, side);
-  const parts = buildTank(tank, 40, 20, 110, 260, true);
+  const tank = svg("svg", { class: "cliff-tank", viewBox: "0 0 156 300", role: "img" }, side);
+  const parts = buildTank(tank, 8, 16, 66, 270, true);
   const zoom = button({ class: "qf-button-plain", "aria-pressed": "false" }, side, "look closer", () => {
     isNear = !isNear;
     set(zoom, { "aria-pressed": isNear });
