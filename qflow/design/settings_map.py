@@ -447,6 +447,10 @@ _STYLE = (
     ".qfm .qf-map-missed{fill:url(#qf-map-lines)}"
     ".qfm .qf-map-goal{fill:none;stroke:var(--qf-ink,#1c2126);stroke-width:2;stroke-dasharray:5 3}"
     ".qfm .qf-map-halo{fill:none;stroke:var(--qf-card,#fff);stroke-opacity:.8;stroke-width:5}"
+    # A document of its own has no theme above it.
+    "@media(prefers-color-scheme:dark){.qfm:root{--qf-soft:#a5b0bb;--qf-ink:#e8edf2;--qf-card:#20262d;"
+    "--qf-ground:#171b20;--qf-go:#35c49b;--qf-level:#1f6c9c;--qf-stop:#ff9350;--qf-glow:#f0b429}"
+    ".qfm:root text{fill:#e8edf2}}"
 )
 _PATTERNS = (
     '<defs><pattern id="qf-map-crosses" width="9" height="9" patternUnits="userSpaceOnUse">'
