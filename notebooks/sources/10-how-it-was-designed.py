@@ -224,7 +224,7 @@ def facts(picture):
     frames = picture.frames
     waited = sum(to - start for start, to in frames.spans("producer.p1.blocked"))
     depth = max(frames.column("queue.orders.depth"))
-    return frames.at(-1)["producer.p1.sent"], depth, f"{100 * waited / frames.topology.end:.0f} %"
+    return frames.at(-1)["producer.p1.sent"], depth, f"{100 * waited / picture.run.time_base:.0f} %"
 
 
 found = {name: facts(picture) for name, picture in designs.pictures.items()}
