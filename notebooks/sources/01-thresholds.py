@@ -11,7 +11,7 @@
 # ## Predict before you run
 #
 # The queue `orders` has a limit of 1,000 messages, a **stop threshold** of 900 and a **resume threshold** of
-# 500. Run the cell and watch it fill. When it pauses to ask, drag the mark on the tank, or type a number, and
+# 500. Watch it fill. When it pauses to ask, drag the mark on the tank, or type a number, and
 # press *go*. A wrong guess teaches you more than no guess.
 
 # %% id="lab" jupyter={"source_hidden": true}

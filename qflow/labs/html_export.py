@@ -87,7 +87,7 @@ def to_fragment(
 _SLICES = 240
 
 _STILL = (
-    "<noscript><p>Without JavaScript the picture stands still: messages on {name} over time, at most "
+    "<noscript><p>The picture, standing still: messages on {name} over time, at most "
     '{deepest}; flow control is ON {on}.</p><svg viewBox="0 0 740 140" width="740" role="img" '
     'aria-label="The depth of {name} over time">{marks}'
     '<path d="M10,10V130H730" fill="none" stroke="#57606a"/>'
@@ -140,11 +140,15 @@ def pack_text(numbers: bytes) -> str:
 @cache
 def script_element(name: str = "stored.js", folder: Path = STATIC) -> str:
     """Return the element with all scripts and styles that draw stored runs, or with a page's own module."""
+    return _SCRIPTS.format(packed=pack_text(styled_script(name, folder).encode()))
+
+
+def styled_script(name: str, folder: Path) -> str:
+    """Return a module, and all that it imports, as a script that brings the styles of labs."""
     # Styles travel with the script: where no script runs, the sentences are shown without them.
     styles = script_json(read_styles(*STYLES))
     sheet = f"Object.assign(document.createElement('style'), {{textContent: {styles}}})"
-    script = f"document.head.append({sheet});\n{join_script(name, folder)}"
-    return _SCRIPTS.format(packed=pack_text(script.encode()))
+    return f"document.head.append({sheet});\n{join_script(name, folder)}"
 
 
 def script_json(value: object) -> str:

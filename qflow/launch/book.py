@@ -9,17 +9,20 @@ the checkout, so that links between pages stay what they are, but for their endi
 
 from __future__ import annotations
 
+import base64
 import importlib
+import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from qflow.kit import kit_path
-from qflow.labs.html_export import THEME, script_element, script_json
+from qflow.labs.html_export import THEME, script_json, styled_script
 from qflow.labs.scripts import join_script, read_styles
 from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
@@ -31,6 +34,7 @@ from qflow.launch.sections import (
     link_sections,
     read_sections,
     write_index,
+    write_packed,
     write_rules,
 )
 from qflow.teaching.rules import RULE, rule_book
@@ -72,12 +76,18 @@ _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >
 _TEMPLATE = "book.html.j2"
 _PICTURE = f"{FOLDER}/notebooks/images/preview.png"
 _ALT = "A producer, a queue above its stop threshold, a consumer; 90 completions are held."
-_SCRIPTS = ("navigation.js", "ask.js")
 # A notebook's output brings its own scripts; the labs of a page share those of the book.
 OWN_SCRIPTS = re.compile(
     r'<script class="qf-scripts">.*?</script>|<script>globalThis\.qflowShow\?\.\(\);</script>', re.DOTALL
 )
 """The scripts of a stored run, where a page has them itself."""
+_CHART = re.compile(r'src="data:image/svg\+xml;base64,([^"]+)"')
+_RUN = re.compile(
+    r"(<noscript>(?:(?!</noscript>).)*</noscript>|)\s*"
+    r'<script [^>]*class="qf-run"[^>]*>(.*?)</script>',
+    re.DOTALL,
+)
+"""The still of a stored run, and the run."""
 _LIGHT, _DARK = "default", "github-dark"
 
 
@@ -129,11 +139,11 @@ def write_book(site: Path) -> list[Page]:
         if source.suffix not in _READ:
             (book / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, book / path)
-    exporter, found, read = _exporter(), {}, set()
+    exporter, found, read, beside = _exporter(), {}, set(), _Beside(book)
     for page in pages:
         target = book / page.file
         target.parent.mkdir(parents=True, exist_ok=True)
-        drawn, its = _draw_page(page, pages, exporter)
+        drawn, its = _draw_page(page, pages, exporter, beside)
         target.write_text(drawn, encoding="utf-8")
         found[page.file] = (page.title, its)
         read |= set(re.findall(rf'"{RECORDINGS}/([\w.-]+)"', drawn))
@@ -141,8 +151,8 @@ def write_book(site: Path) -> list[Page]:
     (book / RECORDINGS).mkdir(exist_ok=True)
     for name in sorted(read):
         shutil.copyfile(recorded_folder() / name, book / RECORDINGS / name)
-    write_index(book / "search-index.js", found)
-    write_rules(book / "rules-index.js")
+    write_index(book / "search-index", found)
+    write_rules(book / "rules-index")
     return pages
 
 
@@ -151,13 +161,51 @@ def _write_style(site: Path) -> None:
     book = site / FOLDER
     book.mkdir(parents=True, exist_ok=True)
     page, ask = ((PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "ask.css"))
-    shared = read_styles("scene.css", "guess.css", "errata.css")
-    shown = {"page.css": page, "code.css": _colours(), "ask.css": f"{shared}\n{ask}"}
-    scripts = {name: join_script(name, PAGE) for name in _SCRIPTS}
-    # Packed, with their styles, as a notebook's output has them: a third of the size.
-    scripts["labs.js"] = re.sub(r"</?script[^>]*>", "", script_element("labs.js", PAGE))
-    for name, text in {**shown, **scripts}.items():
+    shown = {
+        "page.css": page,
+        "code.css": _colours(),
+        # The script of labs brings these styles itself.
+        "scene.css": read_styles("scene.css", "guess.css"),
+        "ask.css": f"{read_styles('errata.css')}\n{ask}",
+        "navigation.js": join_script("navigation.js", PAGE),
+    }
+    for name, text in shown.items():
         (book / name).write_text(text, encoding="utf-8")
+    write_packed(book / "labs", styled_script("labs.js", PAGE))
+    write_packed(book / "ask", join_script("ask.js", PAGE))
+
+
+class _Beside:
+    """What lies beside the pages and is fetched as a reader comes to it: charts, and the runs of labs."""
+
+    def __init__(self, book: Path) -> None:
+        self._book = book
+
+    def move(self, body: str, top: str) -> str:
+        """Write a page's charts and stored runs into files; return the page that names them."""
+        body = _CHART.sub(lambda found: self._chart(base64.b64decode(found[1]).decode(), top), body)
+        return _RUN.sub(lambda found: self._run(found[1], found[2], top), body)
+
+    def _chart(self, drawn: str, top: str) -> str:
+        size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)
+        room = f' width="{size[1]}" height="{size[2]}"' if size else ""
+        place = self._place("charts", drawn).with_suffix(".svg")
+        place.write_text(drawn, encoding="utf-8")
+        return f'src="{top}{FOLDER}/charts/{place.name}" loading="lazy"{room}'
+
+    def _run(self, still: str, run: str, top: str) -> str:
+        place = self._place("runs", run)
+        write_packed(place, run)
+        if "asks" not in json.loads(run):
+            # On paper, and until the run is there, the still stands in its place. Of a run that asks it is
+            # an answer.
+            still = still.replace("noscript>", "div>").replace("<div>", '<div class="qf-still">', 1)
+        source = f"{top}{FOLDER}/runs/{place.name}"
+        return f'{still}<script type="application/json" class="qf-run" data-src="{source}"></script>'
+
+    def _place(self, folder: str, text: str) -> Path:
+        (self._book / folder).mkdir(exist_ok=True)
+        return self._book / folder / sha256(text.encode()).hexdigest()[:12]
 
 
 def group_pages(pages: Sequence[Page], current: Page | None = None) -> dict[str, list[Page]]:
@@ -172,7 +220,7 @@ def _page(source: Path, path: str) -> Page:
     text = source.read_text(encoding="utf-8")
     if source.suffix == ".ipynb":
         cells = importlib.import_module("nbformat").reads(text, as_version=4).cells
-        text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        text = without_keys("\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown"))
     heading = re.search(r"^# +(.+)$", text, re.MULTILINE)
     title = heading[1] if heading else source.stem
     return Page(source, path, _plain(title), _summarize(text))
@@ -201,7 +249,9 @@ def _exporter() -> Any:
     )
 
 
-def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, list[PageSection]]:
+def _draw_page(
+    page: Page, pages: Sequence[Page], exporter: Any, shelf: _Beside
+) -> tuple[str, list[PageSection]]:
     """Return a page as HTML, and its sections."""
     nbformat = importlib.import_module("nbformat")
     text = page.source.read_text(encoding="utf-8")
@@ -235,6 +285,7 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, l
     body, _ = exporter.from_notebook_node(book, resources={"page": around})
     if page.live:
         body = OWN_SCRIPTS.sub("", body)
+    body = shelf.move(body, top)
     body = add_anchors(_LINK.sub(r"\1.html", body), rows=page.source.suffix == ".md")
     its = read_sections(body)
     linked = _link_rules(body, f"{top}{FOLDER}/notebooks/reference/rules.html")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -112,19 +113,23 @@ def link_sections(its: Sequence[PageSection]) -> str:
     return _SECTIONS.format(links) if links else ""
 
 
-def write_index(script: Path, found: Mapping[str, tuple[str, Sequence[PageSection]]]) -> None:
-    """Write the script that holds the search's synonyms and, page by page, all sections."""
+def write_index(place: Path, found: Mapping[str, tuple[str, Sequence[PageSection]]]) -> None:
+    """Write what the search loads: its synonyms and, page by page, all sections."""
     rows = [[file, title, [astuple(section)[:3] for section in its]] for file, (title, its) in found.items()]
-    index = {"synonyms": synonyms(), "pages": rows}
-    packed = pack_text(json.dumps(index, ensure_ascii=False).encode())
-    script.write_text(f'globalThis.qflowIndex = "{packed}";\n', encoding="utf-8")
+    write_packed(place, json.dumps({"synonyms": synonyms(), "pages": rows}, ensure_ascii=False))
 
 
-def write_rules(script: Path) -> None:
-    """Write the script that holds title, sentence and certainty of each rule, for the cards of its links."""
+def write_rules(place: Path) -> None:
+    """Write title, sentence and certainty of each rule, for the cards of its links."""
     rules = {rule: [held.title, held.sentence, held.certainty] for rule, held in rule_book().items()}
-    packed = pack_text(json.dumps(rules, ensure_ascii=False).encode())
-    script.write_text(f'globalThis.qflowRules = "{packed}";\n', encoding="utf-8")
+    write_packed(place, json.dumps(rules, ensure_ascii=False))
+
+
+def write_packed(place: Path, text: str) -> None:
+    """Write what pages load once they need it: as deflated bytes, and as a script with the same as text."""
+    # From a folder a browser runs a script, and fetches nothing; from a server the bytes are a quarter less.
+    place.with_suffix(".z").write_bytes(zlib.compress(text.encode(), 9))
+    place.with_suffix(".js").write_text(f'qflowPacked = "{pack_text(text.encode())}";\n', encoding="utf-8")
 
 
 def _words(part: str) -> str:

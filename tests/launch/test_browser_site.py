@@ -226,6 +226,8 @@ def test_what_a_page_says_of_its_labs_can_be_done_there(page, built, capsys):
         lab.goto("about:blank")
         lab.goto(f"{page.server.url}/{name}")
         bars = lab.locator(".qf-touch")
+        # What plays labs is loaded as one comes near.
+        lab.evaluate("document.querySelector('.qflow-stored, .output_svg')?.scrollIntoView()")
         bars.first.wait_for()
         assert "Shift+Enter" not in lab.locator("main").inner_text()
         assert lab.workers == [], "what is only read fetches no Python"

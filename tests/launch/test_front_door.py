@@ -159,7 +159,10 @@ def test_the_first_page_leads_to_every_chapter_and_asks_nobody(folder, root):
 def index_of(site: Path) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """Read what a search looks through: for each page its file, its title and its sections."""
     script = (site / "book" / "search-index.js").read_text()
-    return json.loads(unpacked(re.fullmatch(r'globalThis.qflowIndex = "(.*)";\n', script)[1]))["pages"]
+    index = json.loads(unpacked(re.fullmatch(r'qflowPacked = "(.*)";\n', script)[1]))
+    served = zlib.decompress((site / "book" / "search-index.z").read_bytes())
+    assert json.loads(served) == index, "from a folder as from a server"
+    return index["pages"]
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +196,7 @@ def test_a_chapter_is_a_page_whose_labs_play_and_can_be_made_live(small_book):
     tour, spark, text = small_book.values()
     assert tour.count('class="qflow-stored"') == 2 and 'class="qf-scripts"' not in tour
     # The labs share the book's scripts; a notebook in JupyterLab is a click away, on a phone too.
-    assert tour.count('src="../../book/labs.js"') == 1
+    assert tour.count('<script src="../../book/navigation.js">') == 1
     assert tour.count('href="../../lab/index.html?path=00-tour.ipynb"') == 2
     (cells,) = re.findall(r'class="qf-cells"[^>]*>(.*?)</script>', tour)
     assert [cell["source"] for cell in json.loads(cells).values()] == ["lab(0)", "lab(1)"]

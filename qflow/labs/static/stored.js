@@ -68,9 +68,22 @@ function askStored(model, asks, asked) {
 // reader has answered.
 export const films = new WeakMap();
 
-function showStored(home) {
-  const { pictures, plays, states, asks, ...values } = JSON.parse(home.querySelector(".qf-run").textContent);
+// A page of the book keeps its runs beside it, and loads each as its place comes near.
+function loadWhenNear(home, place) {
+  const watch = new IntersectionObserver(
+    async ([{ isIntersecting }]) => {
+      if (!isIntersecting) return;
+      watch.disconnect();
+      showStored(home, await globalThis.qflowLoad(place));
+    },
+    { rootMargin: "300px" },
+  );
+  watch.observe(home);
+}
+
+function showStored(home, { pictures, plays, states, asks, ...values }) {
   const scene = document.createElement("div");
+  home.querySelector(".qf-still")?.remove();
   home.prepend(scene);
   // Before the first run of a kernel, which may take it over.
   const model = new StoredModel({ run: 0.5, ...values, pictures: pictures.map(withNumbers) });
@@ -80,14 +93,15 @@ function showStored(home) {
   render({ model, el: scene });
   films.set(home, { model, scene, asked });
   if (plays) playWhenSeen(scene, model);
-  return model;
 }
 
 // Every stored run that the page holds by now, each once.
 globalThis.qflowShow = () => {
   for (const home of document.querySelectorAll(".qflow-stored:not([data-shown])")) {
     home.dataset.shown = "";
-    showStored(home);
+    const { textContent, dataset } = home.querySelector(".qf-run");
+    if (dataset.src) loadWhenNear(home, dataset.src);
+    else showStored(home, JSON.parse(textContent));
   }
 };
 globalThis.qflowShow();

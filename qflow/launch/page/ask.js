@@ -11,7 +11,7 @@ import { button, html, set, write } from "../../labs/static/svg.js";
 import { loadingWords, loadPython } from "./worker.js";
 
 const isFolder = location.protocol === "file:";
-const script = new URL("python.js", document.currentScript.src);
+const script = new URL(`${document.body.dataset.book}python.js`, location.href);
 const KEPT = "qflow-answers";
 
 // Read anew each time: the same site may be open in another tab.

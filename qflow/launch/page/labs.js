@@ -7,7 +7,7 @@ import { PageKernel } from "./kernel.js";
 import { drawWidget } from "./widgets.js";
 import { loadingWords } from "./worker.js";
 
-const script = new URL("python.js", document.querySelector(".qf-labs").src);
+const script = new URL(`${document.body.dataset.book}python.js`, location.href);
 const NO_PYTHON =
   "It plays what is stored. This page is opened from a folder, where a browser starts no Python: start a server in " +
   "the folder of the site (python -m http.server) and open the address that it prints.";

@@ -1,21 +1,29 @@
 // Navigation: the search of the book, which section of the page is being read, tables on a phone, and where a page
 // cannot lead.
 
-import { unpackedJson } from "../../labs/static/packed.js";
 import { html, write } from "../../labs/static/svg.js";
 import { showRules } from "./rules.js";
 import { findSections, placeOf, repairedWords, searchedWords } from "./search.js";
+import { loadJson, runScript } from "./shelf.js";
 
 const book = new URL(".", document.currentScript.src);
 showRules(book);
 
-// The index is a script, loaded once it is needed: a page that was opened from a folder may not fetch.
+// What plays the labs of a page is loaded as one of them comes near, and so is each run (stored.js).
+globalThis.qflowLoad = (place) => loadJson(new URL(place, location.href));
+const cells = Object.entries(JSON.parse(document.querySelector(".qf-cells")?.textContent ?? "{}"));
+const near = new IntersectionObserver(
+  (seen) => {
+    if (!seen.some(({ isIntersecting }) => isIntersecting)) return;
+    near.disconnect();
+    runScript(new URL("labs", book));
+  },
+  { rootMargin: "1000px" },
+);
+for (const [id, { kind }] of cells) if (kind) near.observe(document.getElementById(`cell-id=${id}`));
+if (document.querySelector(".qf-place")) runScript(new URL("ask", book));
+
 let index;
-async function loadIndex() {
-  const script = html("script", { src: new URL("search-index.js", book) }, document.head);
-  await new Promise((onload, onerror) => Object.assign(script, { onload, onerror }));
-  return unpackedJson(qflowIndex);
-}
 
 // Some words around the first that was looked for, all of them marked.
 function showExcerpt(home, text, words) {
@@ -50,7 +58,7 @@ const list = html("ul", {}, panel);
 async function showFound() {
   const asked = input.value;
   panel.hidden = !asked.trim();
-  index ??= loadIndex();
+  index ??= loadJson(new URL("search-index", book));
   const { pages, synonyms } = await index.catch(() => ({}));
   if (asked !== input.value || !asked.trim()) return;
   const words = pages ? repairedWords(pages, searchedWords(asked, synonyms)) : [];

@@ -1,19 +1,14 @@
 // Rules: what a link to a rule says of it, in a card beside the link, for a pointer that rests on it and for the
 // keyboard's focus. Escape closes the card, and a pointer may move into it.
 
-import { unpackedJson } from "../../labs/static/packed.js";
 import { html, set } from "../../labs/static/svg.js";
+import { loadJson } from "./shelf.js";
 
 const LINK = "a.rule";
 const RESTS = 250; // milliseconds
 
-// The rules are a script, loaded once one is pointed at: a page that was opened from a folder may not fetch.
+// Loaded once one is pointed at.
 let rules;
-async function loadRules(book) {
-  const script = html("script", { src: new URL("rules-index.js", book) }, document.head);
-  await new Promise((onload, onerror) => Object.assign(script, { onload, onerror }));
-  return unpackedJson(qflowRules);
-}
 
 export function showRules(book) {
   const card = html("div", { class: "rule-card", id: "rule-card", role: "tooltip", hidden: "" }, document.body);
@@ -28,7 +23,7 @@ export function showRules(book) {
     if (link === shown) return;
     close();
     shown = link;
-    rules ??= loadRules(book);
+    rules ??= loadJson(new URL("rules-index", book));
     const found = (await rules.catch(() => ({})))[link.textContent.trim().toUpperCase()];
     if (!found || shown !== link) return;
     const [title, sentence, certainty] = found;
