@@ -53,7 +53,7 @@ class ThresholdAlerts(QueueObserver):
         self.size = 0
 
     def enqueued(self, message: QueuedMessage) -> None:
-        """Add the message; raise the alarms that it reaches, bytes before count."""
+        """Add the message; raise the alarms whose level it reaches, messages before bytes."""
         self.count += 1
         self.size += message.transfer.size
         if self.size_alarm.rises(self.size):
@@ -62,7 +62,7 @@ class ThresholdAlerts(QueueObserver):
             self._emit_rise()
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Subtract the message; end the alarms that it falls to, bytes before count."""
+        """Subtract the message; re-arm the alarms whose level it falls to, messages before bytes."""
         self.count -= 1
         self.size -= message.transfer.size
         if self.size_alarm.falls(self.size):
@@ -81,7 +81,7 @@ class ThresholdAlerts(QueueObserver):
 
 
 def make_alerts(context: BrokerContext, queue: str, settings: QueueSettings) -> ThresholdAlerts | None:
-    """Return the alerts a queue needs, or None; only *declared* limits give defaults (QT-11)."""
+    """Return a queue's alerts, or None; only *declared* limits give defaults (QT-11)."""
     options = context.options
     count_up = _work_out_level(settings.alert_count_up, settings.max_count, UINT32, options)
     size_up = _work_out_level(settings.alert_size_up, settings.max_size or 0, UINT64, options)

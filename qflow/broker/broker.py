@@ -132,7 +132,7 @@ class Broker(BrokerContext):
         self.cells = observer.cells if isinstance(observer, EventTable) else None
 
     def advance(self, now: SupportsIndex) -> None:
-        """Advance the time, in microseconds since the start, and run the timers that were due by then."""
+        """Advance the time, in microseconds since the start, and run the timers due by then."""
         until = integer("time in microseconds", now)
         if until >> 63:
             raise ValueError(f"time is 0 to {(1 << 63) - 1} us; got {until}")
@@ -158,7 +158,7 @@ class Broker(BrokerContext):
             task = self.timers.take(until)
 
     def close_connection(self, name: Text) -> bool:
-        """End all sessions of a connection by management (CF-11); return whether there was one."""
+        """End all sessions of a connection, for management (CF-11); return whether it exists."""
         connection = self.connections.get(encodable("a connection's name", name))
         if connection is None or not connection.sessions:
             return False
@@ -166,7 +166,7 @@ class Broker(BrokerContext):
         return True
 
     def refers_to(self, queue: object) -> bool:
-        """Return whether a delivery or a transaction of some session refers to a queue (RF-45)."""
+        """Return whether any session's delivery or transaction refers to a queue (RF-45)."""
         return isinstance(queue, Queue) and any(one.refers_to(queue) for one in self.sessions.values())
 
     def destroy_queue(self, name: str, reason: str) -> None:
@@ -174,7 +174,7 @@ class Broker(BrokerContext):
         self.queues.destroy(name, reason)
 
     def snapshot(self) -> Snapshot:
-        """Return the whole state as a plain value that JSON can hold.
+        """Return the whole state as a JSON value.
 
         Take it between commands; observers and client hooks are not part of it.
 

@@ -23,7 +23,7 @@ _SIZE: Final = 1 << _SHIFT
 
 @mypyc_attr(free_list_len=1)
 class RangeSet(Restorable):
-    """Numbers from 0 up: all those before a front, and some behind it.
+    """A set of numbers from 0: all before a front, and some beyond it.
 
     Attributes:
         front (int): The smallest number that is not in the set.
@@ -90,7 +90,7 @@ class RangeSet(Restorable):
                 self._behind += 1
 
     def _move_front(self) -> None:
-        """Let the front pass all numbers that follow it without a hole."""
+        """Move the front past all numbers that follow it without a hole."""
         while True:
             block, place = self.front >> _SHIFT, self.front & (_SIZE - 1)
             bits = self._blocks.get(block, 0) >> place
@@ -161,7 +161,7 @@ _REPORTED: Final[tuple[str, ...]] = ("completed",)
 
 
 class Completions(CommandOwner):
-    """Numbers a session's commands, and keeps which of them are complete."""
+    """The command numbers of a session, and the set of completed ones."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_report", "on_channel_flow", "_has_parked")
     __slots__ = (
@@ -202,7 +202,7 @@ class Completions(CommandOwner):
         return number
 
     def retract(self, number: int) -> None:
-        """Take the number of the last command back: it did not happen."""
+        """Take back the number of the last command, which did not happen."""
         self.next_number = number
         # Undo the report that every 65,536th command asks for (RF-05), or the next one would ask twice.
         if (number + 1) % KNOWN_COMPLETED_INTERVAL == 0:
@@ -210,7 +210,7 @@ class Completions(CommandOwner):
             self.context.reporters.remove(self)
 
     def want_report(self) -> None:
-        """Ask for a report at the end of the current step, of all that is complete then."""
+        """Request a report of all complete commands at the end of the current step."""
         self._wants_all = True
         self._enter()
 
@@ -220,7 +220,7 @@ class Completions(CommandOwner):
             self.context.reporters.append(self)
 
     def report_when_complete(self, number: int) -> None:
-        """Remember that a command carries the sync flag (CM-05 a)."""
+        """Mark a command as carrying the sync flag (CM-05 a)."""
         self._awaited.add(number)
 
     def is_awaited(self, number: int) -> bool:
@@ -228,7 +228,7 @@ class Completions(CommandOwner):
         return bool(self._awaited) and number in self._awaited
 
     def hold(self, transfer: Transfer) -> None:
-        """Keep a transfer whose completion a queue withholds."""
+        """Record a transfer whose completion a queue withholds."""
         self.incomplete[transfer.number] = transfer
 
     def sync_point(self, number: int, is_reported: bool = True) -> bool:
@@ -246,7 +246,7 @@ class Completions(CommandOwner):
         return True
 
     def complete(self, number: int, label: str = "") -> None:
-        """Note that a command is processed; before the feature, only when all earlier ones are (CM-04)."""
+        """Complete a command; in the design before the feature, only after all earlier ones (CM-04)."""
         if not self._is_in_order:
             self._complete(number, label)
             return
@@ -325,7 +325,7 @@ class Completions(CommandOwner):
             self.on_channel_flow(is_active)
 
     def abandon(self) -> None:
-        """Forget all that is incomplete: the session is gone (CM-09)."""
+        """Drop all incomplete commands: the session has ended (CM-09)."""
         # The transfers live on, on their queues; what releases them later reports to nobody.
         for transfer in self.held:
             transfer.owner = None

@@ -71,29 +71,29 @@ class Balance(Restorable):
             self.granted = min(self.granted + amount, INFINITE - 1)
 
     def allows(self, need: int) -> bool:
-        """Return whether ``need`` more fits."""
+        """Return whether the balance covers ``need``."""
         # Modulo 2^32, as the broker's counters are uint32: a window that was infinite, was stopped and then
         # gets completions falls below 0, which enlarges the next one (RF-09).
         return self.granted == INFINITE or self.granted >= (self.used + need) % _MODULUS
 
     def spend(self, amount: int) -> None:
-        """Take credit for good (credit mode)."""
+        """Consume credit permanently (credit mode)."""
         if self.granted != INFINITE:
             self.granted -= amount
 
     def occupy(self, amount: int) -> None:
-        """Take room in the window until :meth:`vacate` (window mode)."""
+        """Occupy room in the window until :meth:`vacate` (window mode)."""
         if self.granted != INFINITE:
             self.used = (self.used + amount) % _MODULUS
 
     def vacate(self, amount: int) -> None:
-        """Give room back."""
+        """Return room to the window."""
         if self.granted != INFINITE:
             self.used = (self.used - amount) % _MODULUS
 
 
 class Credit(Restorable):
-    """A subscription's balances of messages and of bytes; at first window mode without any (CN-03, CN-04)."""
+    """A subscription's balances of messages and bytes; at first window mode, no credit (CN-03, CN-04)."""
 
     __slots__ = ("mode", "messages", "volume", "_other_messages", "_other_volume")
 
@@ -105,7 +105,7 @@ class Credit(Restorable):
         self._other_volume = Balance()
 
     def change_mode(self, mode: int) -> None:
-        """Let the balances of this mode count from now on."""
+        """Switch to this mode's balances."""
         # Nothing is moved between the modes: what was granted in one is there again when the client comes
         # back to it.
         if mode != self.mode:
@@ -148,17 +148,17 @@ class Credit(Restorable):
             self.volume.spend(size)
 
     def replenish(self, size: int) -> None:
-        """Move the window on, if that is the mode *now* (RF-04)."""
+        """Return room to the window, if the mode is window *now* (RF-04)."""
         if self.mode == WINDOW_MODE:
             self.messages.vacate(1)
             self.volume.vacate(size)
 
 
 class AttachedSession(Protocol):
-    """What a connection asks of its sessions."""
+    """A connection's view of its sessions."""
 
     def fail(self, error: AmqpException) -> None:
-        """Die of an error."""
+        """End with an error."""
 
     def note_queue_deleted(self, subscription: Subscription, error: SessionException) -> None:
         """Handle the deletion of a subscription's queue (CN-18, LNK-09)."""
@@ -169,7 +169,7 @@ _FRAME_CONTENT: Final = 65_535 - 12
 
 
 class Traffic(Restorable):
-    """Messages that went over a connection in one direction, with their bytes and frames (CF-10)."""
+    """The messages of a connection in one direction, with their bytes and frames (CF-10)."""
 
     __slots__ = ("messages", "size", "frames")
 
@@ -202,20 +202,20 @@ class Connection(Dependent):
         self.to_client = Traffic()
 
     def schedule(self, task: Subscription) -> None:
-        """Put a subscription at the end of the FIFO, unless it is in the FIFO already."""
+        """Put a subscription at the end of the FIFO, unless it is already in it."""
         if not task.is_scheduled:
             task.is_scheduled = True
             self.tasks.add(task)
             self.scheduler.activate(self)
 
     def forget(self, task: Subscription) -> None:
-        """Take a subscription out of the FIFO."""
+        """Remove a subscription from the FIFO."""
         if task.is_scheduled:
             task.is_scheduled = False
             self.tasks.remove(task)
 
     def close(self, error: AmqpException) -> None:
-        """End every session of the connection: one of them broke the protocol (LP-06)."""
+        """Close every session of the connection: one of them broke the protocol (LP-06)."""
         for session in list(self.sessions):
             session.fail(error)
 
@@ -232,7 +232,7 @@ class Connection(Dependent):
         )
 
     def serve(self) -> None:
-        """Give turns until no subscription gets a message any more."""
+        """Give turns until no subscription gets any more messages."""
         while self.tasks.count:
             task = self.tasks.take()
             task.is_scheduled = False
@@ -264,14 +264,14 @@ class OutputScheduler(Dependent):
             self._ready.add(connection)
 
     def read(self, connection: Connection) -> None:
-        """Note the connection being read; the one read before it is served first."""
+        """Set the connection being read; the one before it is now served in its turn, if it has work."""
         # What this connection is to be sent waits until its read is over; others come before it (RF-12).
         before, self.reading = self.reading, connection
         if before is not None and before.tasks.count:
             self.activate(before)
 
     def expect_reply(self, replier: SemanticState) -> None:
-        """Let a client answer the broker's ``session.flush`` as soon as all output is made (RF-05)."""
+        """Let a client answer the broker's ``session.flush`` once all output is made (RF-05)."""
         self._repliers.add(replier)
 
     def quiesce(self) -> None:
@@ -302,7 +302,7 @@ class OutputScheduler(Dependent):
 
 @mypyc_attr(free_list_len=1)
 class DeliveryRecord(Dependent):
-    """What the broker remembers of a message it has sent to a subscription (RF-03)."""
+    """The broker's record of a message sent to a subscription (RF-03)."""
 
     __slots__ = (
         "id", "message", "queue", "tag", "redelivered", "is_acquired", "is_windowing", "is_ended",
@@ -363,7 +363,7 @@ class DeliveryRecord(Dependent):
         self.is_ended = True
 
     def release(self, set_redelivered: bool) -> None:
-        """Give an acquired message back (CN-14); a browsed one belongs to no subscription."""
+        """Return an acquired message to its queue (CN-14); a browsed one belongs to no subscription."""
         if self.is_acquired and not self.is_ended:
             self.is_ended = True
             # It belongs to none any more, so that a later acquire may claim it again (RF-02).
@@ -432,7 +432,7 @@ class Subscription(QueueConsumer):
         self.block()
 
     def block(self) -> None:
-        """Stop for want of credit; the session remembers its tag, to wake it."""
+        """Stop for lack of credit; the session remembers the tag, to wake it."""
         self.is_blocked = True
         self.target.blocked.add(self.name)
 
@@ -442,7 +442,7 @@ class Subscription(QueueConsumer):
             self.connection.schedule(self)
 
     def wake_for_credit(self) -> None:
-        """Ask for a turn if it was credit that was missing (RF-08)."""
+        """Ask for a turn if the subscription waited for credit (RF-08)."""
         if self.is_blocked:
             self.is_blocked = False
             self.notify()
@@ -472,14 +472,14 @@ class Subscription(QueueConsumer):
         return self.selector is not None
 
     def wants(self, message: QueuedMessage) -> bool:
-        """Return whether the selector, if there is one, lets a message through."""
+        """Return whether the selector, if any, accepts a message."""
         selector = self.selector
         return selector is None or selector.matches(
             message.transfer, message.delivery_count, self.queue.context.start_time
         )
 
     def flush(self) -> None:
-        """Send while there are credit and messages, then take the credit away (RF-08)."""
+        """Send while there are credit and messages, then withdraw the credit (RF-08)."""
         while self.credit.exists():
             if not self.send_next():
                 break
@@ -488,7 +488,7 @@ class Subscription(QueueConsumer):
         self.credit.stop()
 
     def record(self, number: int, message: QueuedMessage) -> DeliveryRecord:
-        """Make the record of a delivery, and charge the credit for it."""
+        """Make the record of a delivery, and charge credit for it."""
         credit = self.credit
         credit.charge(message.transfer.size)
         return DeliveryRecord(
@@ -570,7 +570,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
 
 
 def _choose_others(queue: Queue, wake: NotificationSet | None) -> NotificationSet:
-    """Return the readers to wake in this consumer's place, with those chosen before (RF-07b)."""
+    """Return the readers to wake in this consumer's place, beside those already chosen (RF-07b)."""
     if wake is None:
         wake = NotificationSet()
     queue.listeners.populate(wake)
@@ -635,7 +635,7 @@ class SemanticState(Dependent):
         return [*self.subscriptions.values(), *lingering]
 
     def refers_to(self, queue: Queue) -> bool:
-        """Return whether a delivery that is remembered came from a queue (RF-45)."""
+        """Return whether a recorded delivery came from a queue (RF-45)."""
         return any(record.queue is queue for record in self.records.values())
 
     def add(self, subscription: Subscription) -> None:
@@ -650,7 +650,7 @@ class SemanticState(Dependent):
         subscription.queue.cancel(subscription)
 
     def _end_with_session(self, subscription: Subscription) -> None:
-        """End a subscription where no command can be refused if its queue's alternate refuses (RF-34)."""
+        """End a subscription where no command can be refused, even if its queue's alternate does (RF-34)."""
         try:
             self._end(subscription)
         except SessionException as error:
@@ -671,7 +671,7 @@ class SemanticState(Dependent):
         return number
 
     def deliver(self, subscription: Subscription, message: QueuedMessage) -> None:
-        """Send a message; with accept mode none an acquired one is dequeued now (CN-11)."""
+        """Send a message; in accept mode none an acquired message is dequeued now (CN-11)."""
         record = subscription.record(self.send_command(), message)
         transfer = message.transfer
         self.connection.to_client.count(transfer.size, transfer.message.content_size)
@@ -703,7 +703,7 @@ class SemanticState(Dependent):
         self.wake_blocked()
 
     def wake_blocked(self) -> None:
-        """Wake every subscription that stopped for want of credit, by ascending tag (RF-04, RF-05)."""
+        """Wake every subscription that waits for credit, by ascending tag (RF-04, RF-05)."""
         if len(self.blocked) == 1:
             self._wake(self.blocked.pop())
         elif self.blocked:
@@ -745,7 +745,7 @@ class SemanticState(Dependent):
         self.unacked_messages = len(self.records)
 
     def acquire(self, numbers: Iterable[int]) -> list[int]:
-        """Claim browsed deliveries; return those that were granted (RF-02)."""
+        """Acquire browsed deliveries; return the granted ones (RF-02)."""
         # Nothing is swept here (RF-03), unlike in every other command about deliveries.
         granted = [record.id for record in self._find_records(numbers) if record.acquire()]
         self.send_command()
@@ -763,7 +763,7 @@ class SemanticState(Dependent):
         return [self.records[number] for number in _sort_numbers(numbers) if number in self.records]
 
     def cancel(self, subscription: Subscription) -> None:
-        """End a subscription; its deliveries stay acquired (CN-17)."""
+        """End a subscription; its deliveries remain acquired (CN-17)."""
         del self.subscriptions[subscription.name]
         self.connection.forget(subscription)
         # All records of the tag, those of an earlier subscription of that name as well (RF-03).
@@ -819,7 +819,7 @@ class SemanticState(Dependent):
 
 
 class TxAccept(TxOperation):
-    """The accepts of a transaction: one operation, the last of it (RF-22)."""
+    """The accepts of a transaction: one operation, at its end (RF-22)."""
 
     __slots__ = ("state", "numbers")
 

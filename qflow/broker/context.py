@@ -25,7 +25,7 @@ Agent = Callable[[Transfer], object]
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTask(Dependent):
-    """Something that is due at some time."""
+    """A task that is due at some time."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class _Timers(Restorable):
 
     @property
     def next_due(self) -> int | None:
-        """When the first task is due, or None."""
+        """The due time of the first task, or None."""
         return self._heap[0][0] if self._heap else None
 
     def is_due(self, until: int) -> bool:
@@ -68,7 +68,7 @@ class _Timers(Restorable):
         heapq.heappush(self._heap, (due, self._sequence, task))
 
     def pass_over(self, count: int) -> None:
-        """Count tasks that need not be scheduled, as they would change nothing."""
+        """Count tasks that are not scheduled, as they would change nothing."""
         self._sequence += count
 
     def take(self, until: int) -> tuple[int, TimerTask] | None:
@@ -80,7 +80,7 @@ class _Timers(Restorable):
 
 
 class BrokerContext(Restorable):
-    """What the parts of a broker know of it, so that a queue need not know sessions and exchanges."""
+    """The services that a broker offers its parts, so that a queue need not know sessions and exchanges."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("observer", "cells", "stamp", "agent", "requests", "failures")
     """Attributes that are no part of the broker's state: a snapshot leaves them out."""
@@ -128,7 +128,7 @@ class BrokerContext(Restorable):
         group: str = "",
         detail: Detail = None,
     ) -> None:
-        """Show the observer one event.  Callers test ``observer`` first: no trace, no cost."""
+        """Emit an event to the observer. Callers test ``observer`` first: no trace, no cost."""
         names, values = pack(detail)
         self.tell(kind, queue, session, link, message, size, group, names, values)
 
@@ -144,7 +144,7 @@ class BrokerContext(Restorable):
         names: Names = None,
         values: Values = (),
     ) -> None:
-        """Do what :meth:`emit` does, with the detail as names and values, which costs less."""
+        """Emit an event with its detail as names and values, which is cheaper than :meth:`emit`."""
         cells = self.cells
         if cells is not None:
             cells += (self.stamp, kind, queue, session, link, message, size, group, names, values)
@@ -154,12 +154,12 @@ class BrokerContext(Restorable):
             self.observer(tuple.__new__(Event, row))
 
     def ask_agent(self, request: Transfer) -> None:
-        """Keep a request for the management agent, if there is one, until the command is over."""
+        """Keep a request for the management agent, if any, until the command is over."""
         if self.agent is not None:
             self.requests = [*(self.requests or ()), request]
 
     def answer_requests(self) -> None:
-        """Let the agent answer, now that everything is quiet, and warn of failures noted."""
+        """Let the agent answer, now that the broker is quiescent, and warn of recorded failures."""
         # The agent's answers are commands like any other.
         requests, self.requests = self.requests or [], None
         for request in requests:
@@ -169,7 +169,7 @@ class BrokerContext(Restorable):
             self._warn_of_failures()
 
     def note_failure(self, how: str, text: str, queue: str = "") -> None:
-        """Note that the real broker would hang or crash ("hang", "crash") here, once a command."""
+        """Record that the real broker would "hang" or "crash" here, once a command."""
         if text in (self.failures or ()):
             return
         self.failures = [*(self.failures or ()), text]
@@ -179,7 +179,7 @@ class BrokerContext(Restorable):
             self.emit("broker_failure", queue, detail={"how": how, "text": text})
 
     def make_failure(self, how: str, text: str, queue: str = "") -> BrokerFailure:
-        """Note a hang or crash of the real broker, and return the refusal for it: 540."""
+        """Record a hang or crash of the real broker, and return the refusal for it: 540."""
         self.note_failure(how, text, queue)
         return BrokerFailure(text, how)
 
@@ -190,7 +190,7 @@ class BrokerContext(Restorable):
             warnings.warn(text, BrokerFailureWarning, stacklevel=2)
 
     def store_finishes(self, label: str) -> None:
-        """Show the observer an answer of the store, which is a command to the broker (CM-12)."""
+        """Emit an answer of the store, which is a command to the broker (CM-12)."""
         if self.observer is not None:
             self.emit("store.finish", message=label, detail={"message": label})
 
@@ -199,7 +199,7 @@ class BrokerContext(Restorable):
         raise NotImplementedError
 
     def refers_to(self, queue: object) -> bool:
-        """Return whether a session still refers to a queue that is gone (RF-45); the broker knows."""
+        """Return whether a session still refers to a deleted queue (RF-45); the broker answers."""
         raise NotImplementedError
 
     def destroy_queue(self, name: str, reason: str) -> None:

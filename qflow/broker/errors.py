@@ -175,7 +175,7 @@ class ConnectionForcedException(AmqpException):
 
 
 class SessionDetached(AmqpException):
-    """A command to a session that is gone; the client raises this itself, and nothing changes."""
+    """A command to an ended session; the client raises this itself, and nothing changes."""
 
     code: ClassVar[int] = 409
     name: ClassVar[str] = "detached"

@@ -133,7 +133,7 @@ Values = tuple[Any, ...]
 
 
 def pack(detail: Detail) -> tuple[Names, Values]:
-    """Return the names and the values of a detail; None has none of either."""
+    """Return the names and the values of a detail; empty ones for None."""
     return (None, ()) if detail is None else (tuple(detail), tuple(detail.values()))
 
 
@@ -161,7 +161,7 @@ _event: Callable[[Iterable[Any]], Event] = partial(tuple.__new__, Event)
 
 
 class EventTable(Sequence[Event]):
-    """Events as an observer keeps them cheaply: one flat list of cells, in which a column is a stride.
+    """Events in one flat list of cells, with a column as a stride: cheap to record.
 
     >>> table = EventTable([Event(0, "enqueued", queue="q"), Event(5, "dequeued", queue="q")])
     >>> table.column("kind"), table[-1].time, len(table)
@@ -237,7 +237,7 @@ class EventTable(Sequence[Event]):
 
 
 def of_kinds(events: Iterable[Event], kinds: Container[str]) -> Iterator[Event]:
-    """Return the events of some kinds, in order; of a table no object is made of any other."""
+    """Return the events of some kinds, in order; a table makes objects of these only."""
     if not isinstance(events, EventTable):
         return (event for event in events if event.kind in kinds)
     return (

@@ -62,7 +62,7 @@ class _Binding(Dependent):
 
 
 class Exchange(Router):
-    """Common part of all types: bindings in order, the alternate, and the counters."""
+    """The common part of all types: bindings in order, the alternate, and the counters."""
 
     type: ClassVar[str] = ""
     keeps_origins: ClassVar[bool] = True
@@ -112,14 +112,14 @@ class Exchange(Router):
 
     @property
     def arguments(self) -> dict[str, int]:
-        """What a declare asked for, by key, with 1 for a value, which nothing looks at (EX-11)."""
+        """The keys of the declare's arguments, with 1 as the value, which nothing reads (EX-11)."""
         options = {_MSG_SEQUENCE: self.sequence is not None, _INITIAL_VALUE: self.keeps_last}
         return {key: 1 for key, is_set in options.items() if is_set}
 
     # Bindings
 
     def bind(self, queue: Queue, key: str, arguments: Arguments) -> bool:
-        """Bind, or do what ``qpid.fed.op`` says; return whether that may end the exchange (RF-50)."""
+        """Bind, or perform ``qpid.fed.op``; return whether that may end the exchange (RF-50)."""
         # Binding again changes nothing (EX-12), except that it may add an origin.
         operation, may_end = fed_op(arguments), False
         if operation == "U":
@@ -148,7 +148,7 @@ class Exchange(Router):
         return not is_there
 
     def _withdraw(self, queue: Queue, key: str, origin: str) -> bool:
-        """Take one origin away, and unbind if none is left (RF-49); return whether that may be the end."""
+        """Remove one origin, and unbind if none is left (RF-49); return whether that may end the exchange."""
         by_queue = self.origins.get(self._normalize_key(key), {})
         origins = by_queue.get(queue.name)
         if origins is not None:
@@ -172,7 +172,7 @@ class Exchange(Router):
         return bool(identities)
 
     def _insert(self, identity: Identity, binding: _Binding) -> None:
-        """Keep a new binding."""
+        """Add a new binding."""
         self.bindings[identity] = binding
 
     def _remove(self, identity: Identity) -> bool:
@@ -188,30 +188,30 @@ class Exchange(Router):
         return True
 
     def _drops_key(self, key: str) -> bool:
-        """Return whether the exchange forgets a key by which no queue is bound any more."""
+        """Return whether the exchange forgets a key that no longer binds a queue."""
         return not any(binding.key == key for binding in self.bindings.values())
 
     @property
     def is_idle(self) -> bool:
-        """Whether an auto-delete exchange may go: nothing is bound, and it is no alternate (EX-11)."""
+        """Whether an auto-delete exchange may end: nothing is bound, and it is no alternate (EX-11)."""
         return not self.bindings and not self.alternate_users
 
     def _forget_binding(self, binding: _Binding) -> None:
-        """Forget a binding in the type's own index."""
+        """Remove a binding from the type's own index."""
 
     def _check(self, arguments: Arguments) -> None:
-        """Refuse binding arguments that make no sense for this type."""
+        """Refuse binding arguments that are invalid for this type."""
 
     def _check_again(self, existing: _Binding, arguments: Arguments) -> bool:
-        """Return whether to bind again changes nothing; refuse it if it makes no sense for this type."""
+        """Return whether binding again changes nothing; refuse arguments that are invalid for this type."""
         return True
 
     def _has_same(self, queue: Queue, arguments: Arguments) -> bool:
-        """Return whether a binding under another key is the same one for this type."""
+        """Return whether a binding under another key equals this one for this type."""
         return False
 
     def _normalize_key(self, key: str) -> str:
-        """Return the form in which a key is kept."""
+        """Return a key in the stored form."""
         return key
 
     def _identity(self, queue: Queue, key: str) -> Identity:
@@ -230,17 +230,17 @@ class Exchange(Router):
         return binding.key == key
 
     def has_arguments(self, arguments: Arguments) -> bool:
-        """Return whether ``exchange.bound`` finds the arguments; only a headers exchange looks (RF-33)."""
+        """Return whether ``exchange.bound`` matches the arguments; only headers exchanges compare (RF-33)."""
         return True
 
     def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
-        """Return the bindings a transfer satisfies, in order, as they are before routing changes them."""
+        """Return the bindings that match a transfer, in order, as they are before routing changes them."""
         raise NotImplementedError
 
     # Routing
 
     def route(self, transfer: Transfer, delivery_count: int = -1) -> bool:
-        """Give the transfer to every matching queue, and raise the first refusal then (LP-08)."""
+        """Deliver the transfer to every matching queue, then raise the first refusal (LP-08)."""
         if self.name in _REQUEST_KEYS and transfer.message.routing_key in _REQUEST_KEYS[self.name]:
             self.context.ask_agent(transfer)
             if self.type == "direct":
@@ -262,7 +262,7 @@ class Exchange(Router):
         return bool(bindings)
 
     def _annotate(self, transfer: Transfer) -> None:
-        """Number messages, and keep the last one for queues bound later, if asked to (EX-11)."""
+        """Number messages, and keep the last one for queues bound later, if the exchange does so (EX-11)."""
         if self.sequence is not None:
             self.sequence += 1
             transfer.annotate(_MSG_SEQUENCE, self.sequence)
@@ -302,7 +302,7 @@ class Exchange(Router):
         self.references += 1
 
     def dismiss(self) -> None:
-        """Count one part fewer; when none is left, the bindings of a deleted exchange end (RF-18)."""
+        """Count one part fewer; at 0 the bindings of a deleted exchange end (RF-18)."""
         # Reference counts stand in for the broker's shared pointers; Python's own would not tell when.
         self.references -= 1
         if self.is_deleted:
@@ -342,7 +342,7 @@ class Exchange(Router):
 
 
 def _normalize_pattern(pattern: str) -> str:
-    """Return the form in which the broker keeps a topic pattern: every ``#`` behind the ``*`` (EX-06)."""
+    """Return a topic pattern in the broker's form: every ``#`` after the ``*`` (EX-06)."""
     words: list[str] = []
     for is_wild, run in groupby(pattern.split("."), lambda word: word in ("*", "#")):
         part = list(run)
@@ -409,7 +409,7 @@ def fed_origin(arguments: Arguments) -> str:
 
 
 def _same_arguments(bound: Arguments, arguments: Arguments) -> bool:
-    """Return whether a binding is one with these arguments, whose ``qpid.`` keys do not count (RF-27)."""
+    """Return whether a binding has these arguments, ``qpid.`` keys ignored (RF-27)."""
     return _add_types(bound) == _add_types(_select_conditions(arguments))
 
 
@@ -422,7 +422,7 @@ def _select_conditions(arguments: Arguments) -> Arguments:
 
 
 def _headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, HeaderValue]) -> bool:
-    """Return whether headers satisfy a binding; one that is called ``x-match`` counts, too (EX-07, RF-29)."""
+    """Return whether headers satisfy a binding; a header called ``x-match`` counts, too (EX-07, RF-29)."""
     wanted = _select_conditions(arguments)
     found = sum(key in headers and _value_matches(value, headers[key]) for key, value in wanted.items())
     # Less one for x-match itself, which is among the wanted ones. With "any" and no other argument nothing
@@ -431,7 +431,7 @@ def _headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, H
 
 
 def _value_matches(wanted: HeaderValue, got: HeaderValue) -> bool:
-    """Compare as the header's kind asks; a binding's value of another kind counts as 0, or "" (RF-28)."""
+    """Compare in the type of the header; a binding's value of another type counts as 0, or "" (RF-28)."""
     # The kind of the *message's* value decides how both are compared (RF-28); these kinds are never equal to
     # anything.
     if isinstance(got, list | dict | UUID):
@@ -449,7 +449,7 @@ _EXCLUSIVE_BINDING = "qpid.exclusive-binding"
 
 
 class DirectExchange(Exchange):
-    """Routing key equals binding key (EX-04); the default exchange is one, too (EX-02)."""
+    """An exchange whose routing key equals the binding key (EX-04); also the default exchange (EX-02)."""
 
     type: ClassVar[str] = "direct"
     __slots__ = ("_by_key", "bare_keys")
@@ -492,7 +492,7 @@ class DirectExchange(Exchange):
 
     @property
     def is_idle(self) -> bool:
-        """Whether an auto-delete exchange may go; a bare key keeps it (RF-50)."""
+        """Whether an auto-delete exchange may end; a bare key keeps it (RF-50)."""
         return not (self.bindings or self.bare_keys or self.alternate_users)
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
@@ -505,7 +505,7 @@ class DirectExchange(Exchange):
 
 
 class _FanoutExchange(Exchange):
-    """Routes to every bound queue, whatever the key; a queue is bound at most once (EX-05)."""
+    """An exchange that routes to each bound queue; a queue is bound at most once (EX-05)."""
 
     type: ClassVar[str] = "fanout"
     __slots__ = ()
@@ -586,7 +586,7 @@ class _HeadersExchange(Exchange):
             )
 
     def _check_again(self, existing: _Binding, arguments: Arguments) -> bool:
-        """Refuse the same queue and key with other arguments: 541 (EX-03)."""
+        """Refuse the same queue and key with different arguments: 541 (EX-03)."""
         if not _same_arguments(existing.arguments, arguments):
             raise InternalErrorException(
                 f"Exchange: {self.name}, binding key: {existing.key} Duplicate binding key not allowed."
@@ -594,14 +594,14 @@ class _HeadersExchange(Exchange):
         return True
 
     def _has_same(self, queue: Queue, arguments: Arguments) -> bool:
-        """Return whether the queue is bound with these arguments already, by whatever key (EX-12)."""
+        """Return whether the queue is bound with these arguments under any key (EX-12)."""
         return any(
             binding.queue is queue and _same_arguments(binding.arguments, arguments)
             for binding in self.bindings.values()
         )
 
     def unbind(self, queue: Queue, key: str) -> bool:
-        """Remove a binding; also to remove none may end an auto-delete exchange (RF-32)."""
+        """Remove a binding; even removing none may end an auto-delete exchange (RF-32)."""
         super().unbind(queue, key)
         return True
 
@@ -624,7 +624,7 @@ class _HeadersExchange(Exchange):
 
 
 def _has_all(arguments: Arguments, binding: _Binding) -> bool:
-    """Return whether all of a binding's own arguments, x-match included, are among these; void is any."""
+    """Return whether all of a binding's arguments, x-match included, are among these; void matches any."""
     given = _add_types(arguments)
     wanted = _add_types(_select_conditions(binding.arguments))
     return all(key in given and (value[1] is None or given[key] == value) for key, value in wanted.items())
@@ -691,7 +691,7 @@ class ExchangeRegistry(Dependent):
         auto_delete: bool = False,
         arguments: Arguments | None = None,
     ) -> tuple[Exchange, bool]:
-        """Return an exchange, and whether it was made now; 404 or 530 as EX-03 says."""
+        """Return an exchange, and whether it is new; 404 or 530 as in EX-03."""
         existing = self.exchanges.get(name)
         if existing is not None:
             _check_same(existing, kind, alternate)
@@ -727,7 +727,7 @@ class ExchangeRegistry(Dependent):
         exchange.unbind_if_unreferenced()
 
     def unbind_everywhere(self, queue: Queue) -> None:
-        """Remove every binding of a queue that goes away; auto-delete exchanges may follow it."""
+        """Remove every binding of a deleted queue; auto-delete exchanges may end with it."""
         for exchange in list(self.exchanges.values()):
             if exchange.unbind_queue(queue):
                 self.consider(exchange)

@@ -49,23 +49,23 @@ class FlowState(QueueObserver):
         raise NotImplementedError
 
     def add(self, message: QueuedMessage) -> None:
-        """Count a message that came."""
+        """Count an enqueued message."""
         self.count += 1
         self.size += message.transfer.size
 
     def subtract(self, message: QueuedMessage) -> None:
-        """Count a message that went."""
+        """Count a dequeued message."""
         self.count -= 1
         self.size -= message.transfer.size
 
     def turn_on(self) -> None:
-        """Go ON, which is counted (FC-19)."""
+        """Turn ON, and count it (FC-19)."""
         self.stopped = True
         self.stopped_count += 1
         self._emit_state("flow_stopped")
 
     def turn_off(self) -> None:
-        """Go OFF."""
+        """Turn OFF."""
         self.stopped = False
         self._emit_state("flow_resumed")
 
@@ -81,7 +81,7 @@ class FlowState(QueueObserver):
         transfer.release_hold(self.queue)
 
     def show_hold(self, kind: str, transfer: Transfer) -> None:
-        """Show the observer that a transfer is withheld, or not any more."""
+        """Emit that a transfer is withheld, or no longer withheld."""
         if self.context.observer is not None:
             label, size, values = transfer.label, transfer.size, (transfer.number,)
             self.context.tell(kind, self.queue, transfer.origin, "", label, size, "", _HOLD, values)
@@ -92,7 +92,7 @@ class FlowState(QueueObserver):
 
 
 class Origin(Enum):
-    """What set a level; a configuration is explained from it."""
+    """The origin of a level, from which a configuration is explained."""
 
     GIVEN = "given"
     """A declare argument, 0 included (FC-02.6)."""
@@ -132,7 +132,7 @@ class FlowLevels(Frozen):
 
     @classmethod
     def propose(cls, settings: QueueSettings, options: BrokerOptions) -> FlowLevels:
-        """Work out the levels before they are checked (FC-02.3 to FC-02.6)."""
+        """Return the levels before validation (FC-02.3 to FC-02.6)."""
         max_size = effective_max_size(settings, options)
         size_origin = Origin.BROKER_LIMIT if settings.max_size is None else Origin.RATIO
         stop_count, resume_count = _propose_pair(
@@ -169,7 +169,7 @@ class FlowLevels(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class FlowThresholds(Frozen):
-    """The four levels of one queue; 0 means that this level does not take part.
+    """The four levels of one queue; a level of 0 is absent.
 
     >>> settings = QueueSettings.from_arguments({"qpid.max_count": 90, "qpid.max_size": 0})
     >>> FlowThresholds.of("orders", settings, BrokerOptions())      # FC-04: 62, not 63
@@ -206,7 +206,7 @@ def may_resume(levels: FlowThresholds, count: int, size: int) -> bool:
 
 
 def is_exempt(settings: QueueSettings) -> bool:
-    """Return whether a queue never has flow control, whatever thresholds it is given (FC-03)."""
+    """Return whether a queue never has flow control, for any thresholds (FC-03)."""
     return settings.policy == "ring"
 
 
@@ -232,7 +232,7 @@ class QueueFlowLimit(FlowState):
             self.hold(message.transfer)
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Subtract the message, perhaps turn OFF, and release what that frees (FC-16, FC-17)."""
+        """Subtract the message, perhaps turn OFF, and release the holds that this ends (FC-16, FC-17)."""
         self.subtract(message)
         if not self.stopped:
             return
@@ -265,7 +265,7 @@ def effective_max_size(settings: QueueSettings, options: BrokerOptions) -> int:
 def _propose_pair(
     stop: int | None, resume: int | None, maximum: int, origin: Origin, options: BrokerOptions
 ) -> tuple[Level, Level]:
-    """One unit's two levels before they are checked (FC-02.4 to FC-02.6)."""
+    """Return one unit's two levels before validation (FC-02.4 to FC-02.6)."""
     if not maximum:
         origin = Origin.NO_LIMIT
     return (

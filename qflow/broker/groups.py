@@ -25,7 +25,7 @@ Entry = tuple[int, str]
 
 
 class GroupState(Dependent):
-    """One group on one queue: how many members, how many acquired, and by whom (MG-06)."""
+    """One group on one queue: its members, its acquired members, and its owner (MG-06)."""
 
     __slots__ = ("name", "members", "acquired", "owner")
 
@@ -37,7 +37,7 @@ class GroupState(Dependent):
 
 
 class _GroupIndex(Dependent):
-    """The first waiting message of every group, by the group's owner; made of the groups when needed."""
+    """An index of every group's first waiting message, by the group's owner; built when needed."""
 
     __slots__ = ("_groups", "_waiting", "_gone", "_firsts", "has_expiring")
 
@@ -94,7 +94,7 @@ class _GroupIndex(Dependent):
     # What has happened to a group
 
     def note_owner(self, state: GroupState) -> None:
-        """Note that a group has another owner, or none now."""
+        """Record a change of a group's owner."""
         # The old entry stays where it is, under its old owner: heaps cannot remove from the middle. _first
         # drops it when it comes to the top.
         position = self._position(state.name)
@@ -102,7 +102,7 @@ class _GroupIndex(Dependent):
             heappush(self._firsts.setdefault(state.owner, []), (position, state.name))
 
     def note_waiting(self, state: GroupState, message: QueuedMessage) -> None:
-        """Note a message that waits: a new one, or a released one."""
+        """Record a waiting message: a new one, or a released one."""
         position = message.position
         if message.transfer.expiration is not None:
             self.has_expiring = True
@@ -116,12 +116,12 @@ class _GroupIndex(Dependent):
             self.note_owner(state)
 
     def note_leaving(self, state: GroupState, message: QueuedMessage) -> None:
-        """Note that a waiting message cannot be had any more, or not now."""
+        """Record that a waiting message is no longer available."""
         self._gone.add(message.position)
         self.note_owner(state)
 
     def forget(self, state: GroupState) -> None:
-        """Note that a group has no members any more."""
+        """Record that a group has no members left."""
         self._gone.difference_update(self._waiting.pop(state.name, ()))
 
 
@@ -163,11 +163,11 @@ class MessageGroupManager(MessageDistributor):
         return None
 
     def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
-        """Return whether the message's group is free or already ``owner``'s (MG-07)."""
+        """Return whether the message's group is free or already belongs to ``owner`` (MG-07)."""
         return self.groups[message.group].owner in ("", owner)
 
     def take(self, owner: str, message: QueuedMessage) -> bool:
-        """Let ``owner`` have the message, and with it the group if that is free (MG-07, MG-08)."""
+        """Acquire the message for ``owner``, and the group too if it is free (MG-07, MG-08)."""
         state = self.groups[message.group]
         if not state.owner:
             state.owner = owner
@@ -205,7 +205,7 @@ class MessageGroupManager(MessageDistributor):
             self.index.note_waiting(state, message)
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Forget a member; a group without members is gone, one without acquired members is free."""
+        """Remove a member; a group without members ends, one without acquired members is free."""
         state = self.groups[message.group]
         del state.members[message.position]
         # By a purge or a ring a message may go that nobody had acquired; only an acquired one is counted.

@@ -137,7 +137,7 @@ class _BlockedFlag(RoutingListener):
             blocking[0].show_hold("held", transfer)
 
     def reconsider(self) -> None:
-        """Free the transfer if all its queues are normal, or it has left them all."""
+        """Release the transfer if all its queues are normal, or it has left them all."""
         if self.is_set and (not self.remaining or not any(limit.stopped for limit in self.destinations)):
             self.is_set = False
             self.destinations[0].show_hold("let_go", self.transfer)
@@ -191,7 +191,7 @@ INTERVAL = 100_000
 
 
 class OverflowList(TimerTask):
-    """One session's list of messages that wait for room, and its timer."""
+    """One session's list of messages that wait for room, and its retry timer."""
 
     __slots__ = ("context", "waiting", "is_active")
 
@@ -213,7 +213,7 @@ class OverflowList(TimerTask):
                 )
 
     def fire(self, due: int) -> None:
-        """Route from the head until one does not fit, and try again later."""
+        """Route from the head until a message does not fit, and try again later."""
         if not self.is_active:
             return
         self.context.timers.schedule(due + INTERVAL, self)
@@ -222,7 +222,7 @@ class OverflowList(TimerTask):
             transfer.release_hold(OVERFLOW)
 
     def stop(self) -> None:
-        """End with the session: what still waits is lost."""
+        """End with the session: messages that still wait are lost."""
         self.is_active = False
         self.waiting.clear()
 
@@ -240,7 +240,7 @@ _LAYOUT = struct.Struct(">IIQQIQ")
 
 @dataclass(frozen=True, slots=True)
 class ReplicatedState(Frozen):
-    """What is sent: the encoded numbers, and the ranges of held positions."""
+    """A replicated update: the encoded numbers, and the ranges of held positions."""
 
     # u32 stop_count, u32 resume_count, u64 stop_size, u64 resume_size, u32 count, u64 size.
     encoded: bytes

@@ -55,11 +55,11 @@ class Ring(LimitPolicy):
         return False
 
     def may_drop(self, oldest: QueuedMessage, transfer: Transfer) -> bool:
-        """Return whether the oldest message may go for the new one."""
+        """Return whether the oldest message may be dropped for the new one."""
         return True
 
     def evict(self, queue: Queue, transfer: Transfer) -> bool:
-        """Drop the oldest messages, while they may go, until the new one fits; return whether it does."""
+        """Drop the oldest messages, while allowed, until the new one fits; return whether it does."""
         # Two rings that are each other's alternates would evict what the other one evicts for ever.
         if self.is_evicting:
             raise _make_circle(queue)
@@ -94,7 +94,7 @@ def _make_circle(queue: Queue) -> BrokerFailure:
 
 
 class _PriorityRing(Ring):
-    """Drops messages of no higher priority until the new one fits, else drops the new one (LP-12)."""
+    """A ring that drops messages of no higher priority until the new one fits, else the new one (LP-12)."""
 
     name: ClassVar[str] = "priority_ring"
 
@@ -105,7 +105,7 @@ class _PriorityRing(Ring):
 
 
 class _RingStrict(Ring):
-    """Drops the oldest messages, but refuses the new one rather than drop an acquired one (LP-19)."""
+    """A ring that refuses the new message rather than drop an acquired one (LP-19)."""
 
     name: ClassVar[str] = "ring_strict"
 

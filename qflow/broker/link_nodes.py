@@ -48,7 +48,7 @@ Properties = Mapping[str, object]
 
 
 class _NodePolicy(Restorable):
-    """What management has said is to be made when a link asks for a name that matches (LNK-20)."""
+    """A policy of management: the node to make when a link names one that matches a pattern (LNK-20)."""
 
     __slots__ = ("kind", "pattern", "properties")
 
@@ -85,7 +85,7 @@ class _NodePolicy(Restorable):
 
 
 class Node(Dependent):
-    """What an address means: a queue, or an exchange."""
+    """The node of an address: a queue, or an exchange."""
 
     __slots__ = ("queue", "exchange", "policy", "is_new", "is_controlled")
 
@@ -102,7 +102,7 @@ class Node(Dependent):
 
 
 class LinkNodes(Dependent):
-    """Finds and makes the nodes of links."""
+    """A registry that finds and makes the nodes of links."""
 
     __slots__ = ("queues", "exchanges", "policies", "topics")
 
@@ -116,7 +116,7 @@ class LinkNodes(Dependent):
     # Policies
 
     def add_policy(self, kind: str, pattern: str, properties: Properties) -> None:
-        """Make a policy; status 7 for one that exists, or whose pattern cannot be used."""
+        """Add a policy; status 7 for an existing name or an invalid pattern."""
         if any(policy.kind == kind and policy.pattern == pattern for policy in self.policies):
             raise ManagementError(EXCEPTION, f"object already exists: {pattern}")
         if re.search(r"[(){}|\\]|[*+?]{2}", pattern):
@@ -130,7 +130,7 @@ class LinkNodes(Dependent):
         self.policies.append(_NodePolicy(kind, pattern, properties))
 
     def remove_policy(self, kind: str, pattern: str) -> None:
-        """Forget a policy, though not the nodes that it has made; status 7 for an unknown one."""
+        """Remove a policy, but not the nodes that it made; status 7 for an unknown one."""
         kept = [one for one in self.policies if one.kind != kind or one.pattern != pattern]
         if len(kept) == len(self.policies):
             raise ManagementError(EXCEPTION, f"No such {kind}: {pattern}")
@@ -152,7 +152,7 @@ class LinkNodes(Dependent):
     def resolve(
         self, name: str, is_dynamic: bool, capabilities: list[str], properties: Properties, owner: str
     ) -> Node:
-        """Return the node of a name, created if terminus or policy allows; refuse an unknown name."""
+        """Return the node of a name, created if terminus or policy allows it; refuse an unknown name."""
         node = self.find(name, TOPIC in capabilities)
         if node.queue is not None or node.exchange is not None:
             return node
@@ -192,7 +192,7 @@ class LinkNodes(Dependent):
         return Node(None, self._declare_exchange(name, given, goes), given)
 
     def queue(self, name: str, properties: Properties, lifetime: str) -> Queue:
-        """Return the queue of a name, made now if it does not exist, with a lifetime then."""
+        """Return the queue of a name, created if it does not exist, then with a lifetime."""
         alternate = to_text(properties.get("alternate-exchange", ""))
         is_durable = to_bool(properties.get("durable", False))
         arguments = _select_arguments(properties)
@@ -214,7 +214,7 @@ class LinkNodes(Dependent):
 
 
 def _select_arguments(properties: Properties) -> dict[str, object]:
-    """Return those properties of a terminus that are arguments of a queue's declare."""
+    """Return the properties of a terminus that are arguments of a queue's declare."""
     return {key: value for key, value in properties.items() if key.startswith("qpid.") or key == "no-local"}
 
 
@@ -222,7 +222,7 @@ def _select_arguments(properties: Properties) -> dict[str, object]:
 
 
 def granted_capabilities(node: Node, asked: list[str]) -> list[str]:
-    """Return those of the capabilities asked for that the node has, in the order asked."""
+    """Return the requested capabilities that the node has, in the requested order."""
     place = node.queue or node.exchange
     if place is None:
         return []
@@ -235,7 +235,7 @@ def granted_capabilities(node: Node, asked: list[str]) -> list[str]:
 
 
 def shown_properties(node: Node, asked: Properties) -> dict[str, HeaderValue]:
-    """Return the real values of the properties asked for, as texts; empty if none was."""
+    """Return the real values of the requested properties, as texts; empty without a request."""
     if not asked:
         return {}
     shown: dict[str, HeaderValue] = {"supported-dist-modes": "copy" if node.queue is None else "move"}

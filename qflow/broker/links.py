@@ -87,7 +87,7 @@ Options = Mapping[str, Any]
 
 
 def condition_of(error: AmqpException) -> tuple[str, str]:
-    """Return the condition and the words with which a link is closed for a refusal (LNK-08)."""
+    """Return the condition and description that close a link for a refusal (LNK-08)."""
     if isinstance(error, LinkException):
         return error.condition, error.text
     if isinstance(error, ResourceDeletedException):
@@ -103,7 +103,7 @@ DELIVERY_OVERHEAD: Final = 1_024
 
 
 class _LinkCredit(Credit):
-    """A link's credit: messages, each spent for good (LNK-10), within an allowance of bytes."""
+    """A link's credit in messages, each spent permanently (LNK-10), within an allowance of bytes."""
 
     # AMQP 1.0 has no credit in bytes, and without a socket the allowance is infinite.  A server sets it to
     # the room in its client's socket, so that a receiver that does not read gets no more.  While any of it is
@@ -124,11 +124,11 @@ class _LinkCredit(Credit):
             super().grant(unit, amount)
 
     def stop(self) -> None:
-        """Take the credit in messages away; the allowance of bytes is the server's own."""
+        """Withdraw the credit in messages; the allowance of bytes is the server's own."""
         self.messages.granted = 0
 
     def takes_any_size(self) -> bool:
-        """Return True: the allowance asks only whether anything of it is left."""
+        """Return True: the allowance is used up only after a message."""
         return True
 
     def charge(self, size: int) -> None:
@@ -200,7 +200,7 @@ class OutgoingLink(Subscription):
         return True
 
     def free(self, number: int) -> None:
-        """Free the slot of a settled delivery, which may wake the link."""
+        """Free the slot of a settled delivery, and perhaps wake the link."""
         for slot, taken in self.ring.items():
             # The oldest is first, and most clients settle in order.
             if taken == number:
@@ -209,7 +209,7 @@ class OutgoingLink(Subscription):
         self.wake_for_credit()
 
     def wake_for_credit(self) -> None:
-        """Ask for a turn if credit was missing and is there: messages and allowance come one by one."""
+        """Ask for a turn if the link waited for credit and has it: messages and allowance come one by one."""
         if self.credit.exists():
             super().wake_for_credit()
 
@@ -220,7 +220,7 @@ def _read_subject(message: QueuedMessage) -> str:
 
 
 class _LinkDeliveries(SemanticState):
-    """What a session of links receives: each delivery is settled by itself."""
+    """The deliveries of a session of links, each settled individually."""
 
     __slots__ = ()
 
@@ -260,7 +260,7 @@ class _LinkDeliveries(SemanticState):
             link.free(record.id)
 
     def end(self, link: OutgoingLink) -> None:
-        """End a link; its deliveries return, first to last, the count raised (LNK-13)."""
+        """End a link; its deliveries return, first to last, with the count raised (LNK-13)."""
         del self.subscriptions[link.name]
         self.blocked.discard(link.name)
         link.is_enabled = False
@@ -278,7 +278,7 @@ class _LinkDeliveries(SemanticState):
         self.unacked_messages = len(self.records)
 
     def move_to_transaction(self, number: int, transaction: TxBuffer) -> None:
-        """Accept a delivery at commit; it is off its link from now on (RF-58)."""
+        """Accept a delivery at commit; it leaves its link now (RF-58)."""
         record = self.records.pop(number, None)
         if record is not None:
             self._free(record)
@@ -287,7 +287,7 @@ class _LinkDeliveries(SemanticState):
 
 
 class _TxSettle(TxOperation):
-    """An accept that waits for its transaction's end (LNK-22)."""
+    """An accept that waits for the end of its transaction (LNK-22)."""
 
     __slots__ = ("record",)
 
@@ -358,7 +358,7 @@ class IncomingLink(CommandOwner):
         exchange.route_with_alternate(transfer)
 
     def transfer_complete(self, transfer: Transfer) -> None:
-        """Complete a transfer; if it was withheld, its client is sent the outcome now (LNK-03)."""
+        """Complete a transfer; if it was withheld, its client gets the outcome now (LNK-03)."""
         held = self.unsettled.pop(transfer.number, None)
         session = self.session
         session.completions.transfer_complete(transfer)
@@ -377,7 +377,7 @@ class IncomingLink(CommandOwner):
         self.session.completions.unblock_channel(queue)
 
     def abandon(self) -> None:
-        """Forget the withheld transfers: they stay on their queues, and have no outcome any more (LNK-07)."""
+        """Drop the withheld transfers: they stay on their queues, without any outcome (LNK-07)."""
         for number, transfer in self.unsettled.items():
             transfer.owner = None
             self.session.completions.incomplete.pop(number, None)
@@ -446,7 +446,7 @@ class LinkSession(Session):
         self.quiesce()
 
     def fail(self, error: AmqpException) -> None:
-        """Die of what management has done to the connection, and tell the client."""
+        """End after management closed the connection, and tell the client."""
         super().fail(error)
         if self.on_ended is not None:
             self.on_ended(error)
@@ -462,7 +462,7 @@ class LinkSession(Session):
             self.completions.complete(number)
 
     def show_lost(self, transfer: Transfer) -> None:
-        """Show that a transfer went nowhere."""
+        """Emit that a transfer reached no queue."""
         self.context.discardsNoRoute += 1
         if self.context.observer is not None:
             label, size = transfer.label, transfer.size
@@ -470,7 +470,7 @@ class LinkSession(Session):
 
     @command("link.dispatch", is_numbered=False)
     def link_dispatch(self) -> None:
-        """Serve all links of the connection: something moved on it that is no command (LNK-15)."""
+        """Serve all links of the connection after an event that is no command (LNK-15)."""
 
     # Links
 
@@ -478,7 +478,7 @@ class LinkSession(Session):
     def link_attach(
         self, tag: str, role: str, address: str | None = None, options: Options | None = None
     ) -> IncomingLink | OutgoingLink:
-        """Attach a link to a node, which is made now if its terminus asks for that (LNK-16 … LNK-19)."""
+        """Attach a link to a node, which is created if its terminus requests it (LNK-16 … LNK-19)."""
         # What a terminus says: dynamic, capabilities, properties; a source also filters (name to descriptor
         # and value), copy (a browser), settled (at most once), unsettled, durable, and timeout in seconds.
         given = options or {}
@@ -591,7 +591,7 @@ class LinkSession(Session):
     def _choose_binding(
         self, exchange: Exchange, granted: _Granted, filters: Mapping[str, Any]
     ) -> tuple[str, dict[str, HeaderValue]]:
-        """Return key and arguments with which a subscription's queue is bound (LNK-14)."""
+        """Return key and arguments of the binding of a subscription's queue (LNK-14)."""
         if exchange.type == "headers":
             found = next((name for name, value in filters.items() if value[0] == HEADERS_FILTER), None)
             conditions: dict[str, HeaderValue] = {"x-match": "all"}
@@ -611,7 +611,7 @@ class LinkSession(Session):
 
     @command("link.detach", is_numbered=False)
     def link_detach(self, tag: str, role: str) -> None:
-        """End a link in good order, closed or detached, which is the same here (LNK-13, LNK-19)."""
+        """End a link in good order, by close or detach, which are equal here (LNK-13, LNK-19)."""
         if role == "sender":
             self._drop_sender(tag)
             return
@@ -715,7 +715,7 @@ class LinkSession(Session):
     # Receiving
 
     def message_accept(self, transfers: Iterable[int], transactional: Flag = False) -> None:
-        """Accept deliveries, or settle them without a state, which is the same (LNK-12)."""
+        """Accept deliveries, or settle them without a state, which is equivalent (LNK-12)."""
         if flag("message.accept: transactional", transactional):
             self._accept_at_commit(transfers, transactional=True)
         else:
@@ -736,7 +736,7 @@ class LinkSession(Session):
         undeliverable_here: bool = False,
         annotations: Mapping[str, HeaderValue] | None = None,
     ) -> None:
-        """Give deliveries back to their queues, changed (LNK-12)."""
+        """Return deliveries to their queues with modifications (LNK-12)."""
         state = cast(_LinkDeliveries, self.consuming)
         for number in cast("tuple[int, ...]", transfers):
             record = state.records.get(number)
@@ -763,14 +763,14 @@ class LinkSession(Session):
 
     @command("tx.commit")
     def tx_commit(self, sync: bool = True) -> None:
-        """Make transfers and accepts happen, all or none (LNK-21); 541 if a queue has no room (LNK-23)."""
+        """Commit transfers and accepts, all or none (LNK-21); 541 if a queue has no room (LNK-23)."""
         transaction = self._require_transaction()
         self.transaction = None
         self._commit(transaction)
 
     @command("tx.rollback")
     def tx_rollback(self) -> None:
-        """Forget the transaction's transfers; its accepted deliveries return, the count raised (LNK-22)."""
+        """Drop the transaction's transfers; its accepted deliveries return, the count raised (LNK-22)."""
         transaction = self._require_transaction()
         self.transaction = None
         transaction.rollback()
@@ -788,7 +788,7 @@ def is_released(error: AmqpException) -> bool:
 
 
 def _find_waiting(connection: Connection) -> list[Subscription]:
-    """Return the links of a connection that wait at their queues beside messages (LNK-15)."""
+    """Return the links of a connection that wait although their queues have messages (LNK-15)."""
     return [
         link
         for session in connection.sessions
@@ -799,7 +799,7 @@ def _find_waiting(connection: Connection) -> list[Subscription]:
 
 
 def _find_selector(filters: Mapping[str, Any], granted: _Granted) -> dict[str, Any]:
-    """Return the selector among the filters as a subscription's argument, and note that it is in force."""
+    """Return the selector among the filters as a subscription's argument, and record it as in force."""
     for name, (descriptor, value) in filters.items():
         if descriptor == SELECTOR_FILTER and isinstance(value, str) and value:
             # Before anything is made: it may be wrong.

@@ -61,7 +61,7 @@ def _method(method: Method) -> Method:
 
 
 class Management(Dependent):
-    """What ``qpid-config`` and ``qpid-tool`` call.  A refusal is a :class:`ManagementError`.
+    """The methods that ``qpid-config`` and ``qpid-tool`` call. A refusal is a :class:`ManagementError`.
 
     >>> from qflow.broker import Broker
     >>> broker = Broker()
@@ -171,7 +171,7 @@ class Management(Dependent):
 
     @_method
     def queueRedirect(self, sourceQueue: str, targetQueue: str = "") -> None:
-        """Swap the messages sent to two queues, or, without a target, end that (QT-18, RF-26)."""
+        """Swap the messages sent to two queues; without a target, end the swap (QT-18, RF-26)."""
         source = self._find(sourceQueue)
         if not targetQueue:
             peer = source.redirect
@@ -197,13 +197,13 @@ class Management(Dependent):
 
     @_method
     def close(self, connection: str) -> None:
-        """Close a client's connection: each of its sessions dies of 320, connection-forced."""
+        """Close a client's connection: each of its sessions ends with 320, connection-forced."""
         if not self.context.close_connection(connection):
             raise _unknown_object("connection", connection)
 
     @_method
     def getTimestampConfig(self) -> bool:
-        """Return whether messages get the time of their arrival."""
+        """Return whether messages get their time of arrival."""
         return self.context.stamps_arrivals
 
     @_method
@@ -218,7 +218,7 @@ class Management(Dependent):
 
     @_method
     def setLogLevel(self, level: str) -> None:
-        """Set selectors of the log, such as ``"notice+ debug+:broker"``: checked and kept, nothing more."""
+        """Set selectors of the log, such as ``"notice+ debug+:broker"``: checked and stored, no effect."""
         selectors = level.replace(",", " ").split()
         for selector in selectors:
             name = selector.removeprefix("!").partition(":")[0].rstrip("+-")

@@ -37,7 +37,7 @@ _DEEPEST: Final = 100
 
 
 class Sent(Frozen):
-    """The size that a sender states for a message; snapshots leave it out, as the transfer keeps it."""
+    """The size that a sender states for a message; the transfer stores it, so snapshots omit it."""
 
     # Not in the dataclass below: compiled, that counts a class's variable among its fields.
     VOLATILE: ClassVar[tuple[str, ...]] = ("size",)
@@ -50,7 +50,7 @@ class Sent(Frozen):
 @mypyc_attr(free_list_len=1)
 @dataclass(slots=True, init=False)
 class Message(Sent):
-    """What a producer sends: properties and an amount of content.
+    """A message as a producer sends it: properties and an amount of content.
 
     The broker asks only how much content there is.  Headers and content are kept as plain copies, at most 100
     levels deep; a whole number may be of any type that stands for one but bool.  ``label`` names the message
@@ -165,7 +165,7 @@ class Message(Sent):
         content_encoding: Text | None = None,
         **properties: Any,
     ) -> Message:
-        """Return a message with a body, and the size that its encoding has.
+        """Return a message with a body, and the size of its encoding.
 
         Parameters:
             body: Text is sent as UTF-8; a dict and a list in AMQP's own encoding, with the content type
@@ -205,7 +205,7 @@ class Message(Sent):
 
     @property
     def body(self) -> Any:
-        """The body, as :meth:`of` got it; None if the message was made with an amount of content."""
+        """The body given to :meth:`of`; None for a message made with an amount of content."""
         content = self.content
         return content[1] if _is_enclosed(content) else content
 
@@ -321,7 +321,7 @@ def integer(what: str, value: object) -> int:
 
 
 def flag(what: str, value: object) -> bool:
-    """Return a truth value; TypeError for anything else, 0 and 1 included."""
+    """Return a bool; TypeError for anything else, 0 and 1 included."""
     if not isinstance(value, bool):
         raise TypeError(f"{what} is True or False; got {show(value)}")
     return value
@@ -513,7 +513,7 @@ def _measure_value(what: str, value: object, depth: int) -> int:
 
 
 class CommandOwner(Dependent):
-    """Where a transfer's completion is reported: the completions of its session."""
+    """The owner of a transfer's command, to which its completion is reported: a session's completions."""
 
     __slots__ = ()
 
@@ -535,7 +535,7 @@ class CommandOwner(Dependent):
 
 
 class RoutingListener(Dependent):
-    """Is called when a transfer has been given to all its queues."""
+    """A listener that is called when a transfer has been given to all its queues."""
 
     __slots__ = ()
 
@@ -549,7 +549,7 @@ _NO_MESSAGE = Message()
 
 @mypyc_attr(free_list_len=1)
 class Transfer(Restorable):
-    """A message on its way, shared by all its queues; ``pending`` counts what withholds it (CM-02).
+    """A message under way, shared by all its queues; ``pending`` counts the holds of its completion (CM-02).
 
     >>> transfer = Transfer(None, 7, Message(100), 112, "p1-1")
     >>> transfer.hold("orders")
@@ -605,7 +605,7 @@ class Transfer(Restorable):
 
     @property
     def label(self) -> str:
-        """Name for people and traces."""
+        """The message's name, for people and traces."""
         if self._label:
             return self._label
         # Made when it is first asked for: a trace asks again and again, an engine without one never does.
@@ -618,11 +618,11 @@ class Transfer(Restorable):
         return self.expiration is not None and self.expiration < now
 
     def annotate(self, key: str, value: HeaderValue) -> None:
-        """Add a header of the broker's own to the message's for its consumers (EX-11); not counted."""
+        """Add a header of the broker's own for the message's consumers (EX-11); not counted."""
         self.annotations = {**(self.annotations or {}), key: value}
 
     def apart(self) -> Transfer:
-        """Return the same message outside its transaction: complete, and without an owner."""
+        """Return the message outside its transaction: complete, and without an owner."""
         twin = Transfer(
             None,
             self.number,
@@ -647,7 +647,7 @@ class Transfer(Restorable):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing holds the completion any more."""
+        """Whether nothing holds the completion."""
         return self.pending == 0
 
     def hold(self, holder: str) -> bool:
@@ -669,13 +669,13 @@ class Transfer(Restorable):
             self.finish()
 
     def end_routing(self) -> None:
-        """Note that all queues have been tried; the transfer is complete if nothing holds it."""
+        """Record that all queues have been tried; the transfer completes if nothing holds it."""
         if self.listener is not None:
             self.listener.routed(self)
         self.finish()
 
     def finish(self) -> None:
-        """Take one off the count; at 0 the owner completes the command."""
+        """Decrement the count; at 0 the owner completes the command."""
         if not self.pending:
             return
         self.pending -= 1
@@ -713,7 +713,7 @@ _NO_TRANSFER = Transfer()
 
 @mypyc_attr(free_list_len=1)
 class QueuedMessage(Restorable):
-    """A copy of a transferred message, at a position of a queue that is never used again (QT-20)."""
+    """A transferred message on a queue, at a position that is never reused (QT-20)."""
 
     __slots__ = (
         "transfer", "position", "state", "delivery_count", "group", "annotations", "was_redelivered",
@@ -733,7 +733,7 @@ class QueuedMessage(Restorable):
 
     @property
     def is_first_acquirer(self) -> bool:
-        """Whether AMQP 1.0 calls the next consumer the first (RF-55)."""
+        """Whether AMQP 1.0 calls the next consumer the first acquirer (RF-55)."""
         return self.delivery_count <= 0 and not self.was_redelivered
 
     def annotate(self, key: str, value: HeaderValue) -> None:
@@ -742,7 +742,7 @@ class QueuedMessage(Restorable):
 
     @contextmanager
     def route_on(self, keeps_trace: bool = False) -> Iterator[Transfer]:
-        """Give the transfer to be routed on from here; only a reject and a move keep the trace (QT-17)."""
+        """Return the transfer for routing on from here; only a reject and a move keep the trace (QT-17)."""
         transfer = self.transfer
         before = transfer.annotations
         transfer.annotations = self.annotations
@@ -769,13 +769,13 @@ class QueueObserver(Dependent):
     __slots__ = ()
 
     def enqueued(self, message: QueuedMessage) -> None:
-        """Note a message that is now on the queue."""
+        """Handle a message that is now on the queue."""
 
     def acquired(self, message: QueuedMessage) -> None:
-        """Note a message that now belongs to a consumer."""
+        """Handle a message that a consumer has acquired."""
 
     def requeued(self, message: QueuedMessage) -> None:
-        """Note an acquired message that is available again."""
+        """Handle an acquired message that is available again."""
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Note a message that leaves the queue."""
+        """Handle a message that leaves the queue."""

@@ -102,7 +102,7 @@ NOT_MODELLED = frozenset(name for names in MODULES.values() for name in names)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One option as it was given: its full name, its text, and the place and spelling for refusals."""
+    """A given option: its full name, its text, and the place and spelling for refusals."""
 
     name: str
     text: str
@@ -124,7 +124,7 @@ def read_options(
     file: str = "qpidd.conf",
     check: Callable[[Given], object] = lambda given: None,
 ) -> dict[str, Given]:
-    """Read all three places; the first that gives an option wins."""
+    """Read all three places; the first one with an option takes precedence."""
     given: dict[str, Given] = {}
     for place in (
         _from_command_line(list(arguments), []),
@@ -150,7 +150,7 @@ def ignored_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def ignored_words(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Return a command line's words that are no option and no value of one; qpidd ignores them (RF-47)."""
+    """Return a command line's words that are neither an option nor its value; qpidd ignores them (RF-47)."""
     ignored: list[str] = []
     # Read for what is passed over.
     list(_from_command_line(list(arguments), ignored))
@@ -190,13 +190,13 @@ def _from_command_line(rest: list[str], ignored: list[str]) -> Iterator[Given]:
 
 
 def _show_bytes(text: str) -> str:
-    """Return a text as qpidd's log has it: bytes that are not ASCII in hexadecimal (RF-57)."""
+    """Return a text as in qpidd's log: bytes that are not ASCII in hexadecimal (RF-57)."""
     encoded = text.encode("utf-8", "surrogateescape")
     return "".join([chr(byte) if byte < 0x80 else f"\\x{byte:02X}" for byte in encoded])
 
 
 def _find(flag: str) -> str | None:
-    """Return the option that a word names, perhaps by its start; None if it names none."""
+    """Return the option that a word names, perhaps abbreviated; None for no option."""
     if not flag.startswith("--"):
         return _LETTERS.get(flag[1:]) if flag.startswith("-") else None
     start = flag[2:]
@@ -245,7 +245,7 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """The broker-wide settings that flow control, limits, groups and alerts look at.
+    """The broker-wide settings of flow control, limits, groups and alerts.
 
     Parameters:
         default_queue_limit: Maximum bytes of a queue which declares no ``qpid.max_size``; 0 means none
@@ -337,7 +337,7 @@ flowStopRatio=60 flowResumeRatio=70
 
     @classmethod
     def of_given(cls, given: Mapping[str, Given]) -> BrokerOptions:
-        """Make options of what :func:`~qflow.broker.options.read_options` has read."""
+        """Make options from the result of :func:`~qflow.broker.options.read_options`."""
         values = {name.replace("-", "_"): convert(given[name]) for name in MODELLED if name in given}
         return cls(**values)  # type: ignore[arg-type]
 
@@ -350,7 +350,7 @@ _VARIABLES = {_PREFIX + name.upper().replace("-", "_"): name for name in _KNOWN}
 
 
 def convert(given: Given) -> object:
-    """Return an option's value, for one without effect here its text; a StartupError has qpidd's words."""
+    """Return an option's value, or the text of one without effect here; a StartupError has qpidd's words."""
     read = _CONVERSIONS.get(given.name)
     return given.text if read is None else read(given)
 
@@ -374,7 +374,7 @@ def _to_unsigned(limit: int) -> Callable[[Given], int]:
 
 
 def _read_seconds(given: Given) -> float:
-    """Read a number of seconds, or of the unit behind it, of any sign and base (RF-47, RF-57)."""
+    """Parse a number of seconds, or of its unit, with any sign and base (RF-47, RF-57)."""
     match = _SECONDS.fullmatch(given.text)
     if match is None:
         given.refuse()

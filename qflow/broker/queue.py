@@ -64,7 +64,7 @@ _MOVED: Final[tuple[str, ...]] = ("position",)
 
 
 class LimitPolicy(Restorable):
-    """What a queue does with a message that has no room; the kinds are in :mod:`qflow.broker.limits`."""
+    """A limit policy: its decision on a message that does not fit; see :mod:`qflow.broker.limits`."""
 
     name: ClassVar[str] = ""
 
@@ -129,7 +129,7 @@ class Queue(Dependent):
     # Enqueue
 
     def accepts(self, transfer: Transfer, delivery_count: int = -1) -> bool:
-        """Return whether the queue wants the message at all: no-local, filter, trace (RF-24)."""
+        """Return whether the queue accepts the message: no-local, filter, trace (RF-24)."""
         if self.settings.no_local and self.users.is_local(transfer.connection):
             return False
         if self.settings.trace_exclude and _is_excluded(transfer, self.settings.trace_exclude):
@@ -137,7 +137,7 @@ class Queue(Dependent):
         return self.filter is None or self.filter.matches(transfer, delivery_count, self.context.start_time)
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
-        """Take a routed message: now, or at commit if it was sent in a transaction and is wanted (CM-10)."""
+        """Take a routed message: now, or at commit if sent in a transaction and accepted (CM-10)."""
         # A redirect is one step: two queues that redirect to each other swap their messages, and do not
         # loop.
         target = self.redirect or self
@@ -158,11 +158,11 @@ class Queue(Dependent):
             self.context.emit("dropped", self.name, transfer.origin, "", transfer.label, transfer.size)
 
     def reserve(self, transfer: Transfer) -> bool:
-        """Take room, or ask the limit policy what to do; False means: dropped silently."""
+        """Reserve room, or apply the limit policy; False means: dropped silently."""
         return self.depth.take_room(transfer.size) or self.policy.make_room(self, transfer)
 
     def push(self, transfer: Transfer, delivery_count: int = -1, in_transaction: bool = False) -> None:
-        """Add a message for which room is reserved, and wake the readers that may get it."""
+        """Add a message with reserved room, and wake the readers that may get it."""
         self.position += 1
         message = QueuedMessage(transfer, self.position, delivery_count)
         if self.annotates:
@@ -192,7 +192,7 @@ class Queue(Dependent):
     # Dequeue
 
     def remove(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
-        """Take a message off the queue for good, whatever state it is in."""
+        """Remove a message from the queue permanently, in any state."""
         transfer = message.transfer
         # The room first.  A producer whose completion the observers release may send at once, and then finds
         # the place of this message free (FC-16).
@@ -209,7 +209,7 @@ class Queue(Dependent):
         message.state = REMOVED
 
     def dequeue(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
-        """Remove a message; the queue goes if it waited for that (RF-19 iii), 540 if it is durable."""
+        """Remove a message; the queue ends if it waited for that (RF-19 iii), 540 if it is durable."""
         if self.durable and reason == "accept" and self.depth.count == 1 and self._goes_when_empty():
             raise self.make_hang("goes with an accept")
         self.remove(message, reason, in_transaction)
@@ -222,7 +222,7 @@ class Queue(Dependent):
         return self.context.make_failure("hang", refusal, self.name)
 
     def reject(self, message: QueuedMessage) -> None:
-        """Remove a message that a consumer refuses, and hand it to the alternate exchange (CN-16)."""
+        """Remove a message that a consumer rejects, and route it to the alternate exchange (CN-16)."""
         self.counters.discardsSubscriber += 1
         self.remove(message, "reject")
         try:
@@ -234,7 +234,7 @@ class Queue(Dependent):
             self.settle()
 
     def evict(self, message: QueuedMessage) -> None:
-        """Drop a message to make room; the alternate exchange gets it (LP-10.3)."""
+        """Drop a message to make room; it goes to the alternate exchange (LP-10.3)."""
         self.remove(message, "ring")
         if self.alternate is not None:
             with message.route_on() as transfer:
@@ -287,12 +287,12 @@ class Queue(Dependent):
     # Consumers
 
     def add_consumer(self, consumer: QueueConsumer, is_exclusive: bool, connection: str) -> None:
-        """Count a new subscription, which ends the last time-out."""
+        """Count a new subscription, and end a running time-out."""
         self.users.add(consumer, is_exclusive, connection)
         self.lifetime.use()
 
     def cancel(self, consumer: QueueConsumer) -> None:
-        """Forget a subscription, which may serve another one (RF-14) or end the queue (RF-19 i, RF-34)."""
+        """Remove a subscription, and perhaps serve another one (RF-14) or end the queue (RF-19 i, RF-34)."""
         self.listeners.remove(consumer)
         self.users.remove(consumer)
         # On every cancel, of a browser as well: the broker does not ask whether the one that left had been
@@ -303,7 +303,7 @@ class Queue(Dependent):
             self.consider_deletion()
 
     def leave(self, is_controlling: bool) -> None:
-        """Forget a link that sent here; its going may end the queue (LNK-18)."""
+        """Remove a link of a sender, and perhaps end the queue (LNK-18)."""
         self.users.leave(is_controlling)
         if is_controlling or self.is_unused:
             self.delete_unless_needed()
@@ -322,12 +322,12 @@ class Queue(Dependent):
             self.context.destroy_queue(self.name, "auto-delete")
 
     def delete_unless_needed(self) -> None:
-        """Delete the queue likewise, where no command can be refused if the alternate refuses."""
+        """Delete the queue likewise, where no command can be refused, even if the alternate refuses."""
         with suppress(SessionException):
             self.consider_deletion()
 
     def expire(self, timer: int, declares: int) -> None:
-        """Delete the queue when a time-out is over; a declare meanwhile starts another one instead."""
+        """Delete the queue when a time-out ends; a declare meanwhile starts another one instead."""
         if not self.lifetime.end_timer(timer):
             return
         if self.lifetime.declares != declares:
@@ -368,7 +368,7 @@ class Queue(Dependent):
 
     @property
     def byte_depth(self) -> int:
-        """Their bytes (``byteDepth``)."""
+        """Bytes of these messages (``byteDepth``)."""
         return self.counters.depth()[1]
 
     @property
@@ -400,7 +400,7 @@ class Queue(Dependent):
     # What the observer sees
 
     def _annotate(self, message: QueuedMessage) -> None:
-        """Add the sequence header, which a last value queue has not (QT-15), and the trace id (QT-17)."""
+        """Add the sequence header, except on a last value queue (QT-15), and the trace id (QT-17)."""
         settings = self.settings
         if settings.queue_msg_sequence and not settings.last_value_queue_key:
             message.annotate(settings.queue_msg_sequence, message.position)
@@ -478,7 +478,7 @@ _COUNTER_NAMES: tuple[str, ...] = (
 
 
 class QueueCounters(Restorable):
-    """What one queue counts; see :class:`~qflow.broker.statistics.QueueStatistics` for the meanings."""
+    """The counters of one queue; see :class:`~qflow.broker.statistics.QueueStatistics` for the meanings."""
 
     __slots__ = _COUNTER_NAMES
 
@@ -510,7 +510,7 @@ class QueueCounters(Restorable):
             self.byteTxnDequeues += size
 
     def depth(self) -> tuple[int, int]:
-        """Return messages and bytes that came and have not gone."""
+        """Return the messages and bytes on the queue."""
         messages = self.msgTotalEnqueues - self.msgTotalDequeues
         return messages, self.byteTotalEnqueues - self.byteTotalDequeues
 
@@ -525,7 +525,7 @@ class QueueCounters(Restorable):
 
 
 class Lifetime(Restorable):
-    """Who owns a queue exclusively (CN-23), and when the queue deletes itself (QT-08)."""
+    """A queue's exclusive owner (CN-23), and its automatic deletion (QT-08)."""
 
     __slots__ = ("policy", "timeout", "owner", "declares", "timers", "last_timer")
 
@@ -542,7 +542,7 @@ class Lifetime(Restorable):
 
     @classmethod
     def of(cls, settings: QueueSettings, auto_delete: bool) -> Lifetime:
-        """Return the lifetime that a declare asks for; an unknown policy is ignored (RF-19, QT-08)."""
+        """Return the lifetime in a declare's arguments; an unknown policy is ignored (RF-19, QT-08)."""
         policy = settings.lifetime_policy if settings.lifetime_policy in LIFETIMES else ""
         if policy == "manual":
             return Lifetime()
@@ -556,7 +556,7 @@ class Lifetime(Restorable):
         return bool(self.policy)
 
     def is_over(self, is_unused: bool, is_empty: bool, is_controlled: bool = False) -> bool:
-        """Return whether the policy lets the queue go now (RF-19); a link may control it (LNK-18)."""
+        """Return whether the policy allows deletion now (RF-19); a link may control it (LNK-18)."""
         if self.policy in ("", "delete-on-close"):
             return bool(self.policy) and not is_controlled
         if self.policy == "delete-if-empty":
@@ -570,7 +570,7 @@ class Lifetime(Restorable):
         return self.last_timer
 
     def end_timer(self, timer: int) -> bool:
-        """Return whether a time-out was still running; it is not any more."""
+        """End the time-out; return whether it was running."""
         if timer not in self.timers:
             return False
         self.timers.remove(timer)
@@ -582,7 +582,7 @@ class Lifetime(Restorable):
 
 
 class _AutoDelete(TimerTask):
-    """A time-out after which a queue deletes itself (QT-08)."""
+    """A time-out until a queue deletes itself (QT-08)."""
 
     __slots__ = ("queue", "timer", "declares")
 
@@ -596,7 +596,7 @@ class _AutoDelete(TimerTask):
 
 
 class _TxPublish(TxOperation):
-    """A message that will be on a queue when its transaction commits (LP-09, CM-10)."""
+    """A message that reaches a queue when its transaction commits (LP-09, CM-10)."""
 
     __slots__ = ("queue", "transfer", "is_reserved")
 
@@ -626,10 +626,10 @@ class _TxPublish(TxOperation):
 
 
 def _is_excluded(transfer: Transfer, excluded: str) -> bool:
-    """Return whether the message has been at a place that the queue excludes (QT-17)."""
+    """Return whether the message has passed a place that the queue excludes (QT-17)."""
     return not _split_trace(transfer.message.property_as_string(TRACE)).isdisjoint(_split_trace(excluded))
 
 
 def _split_trace(trace: str) -> set[str]:
-    """Take a list apart; commas and blanks separate, as in the broker."""
+    """Split a list at commas and blanks, as the broker does."""
     return set(trace.replace(",", " ").split(" ")) - {""}

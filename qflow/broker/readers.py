@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 
 
 class Fifo(Restorable, Generic[Item]):
-    """Items in the order in which they were added; mostly it holds one of them, or none.
+    """Items in the order of addition; usually one of them, or none.
 
     >>> readers = Fifo(["c1", "c2", "c3"])
     >>> readers.remove("c2")
@@ -86,12 +86,12 @@ class QueueConsumer(Dependent):
         self.is_listening = False
 
     def notify(self) -> None:
-        """Ask to be served when output is made next."""
+        """Ask to be served at the next output."""
         raise NotImplementedError
 
 
 class MessageDistributor(QueueObserver):
-    """Decides which AVAILABLE message a consumer may take; that of a plain queue refuses none."""
+    """A rule for the AVAILABLE messages that a consumer may take; a plain queue's allows all."""
 
     __slots__ = ("store",)
 
@@ -99,11 +99,11 @@ class MessageDistributor(QueueObserver):
         self.store = store
 
     def next(self, consumer: QueueConsumer, skips: bool) -> QueuedMessage | None:
-        """Return a consumer's next message; with ``skips``, those it may not take can be skipped."""
+        """Return a consumer's next message; with ``skips``, skip those that it may not take."""
         return self.store.next(consumer.cursor)
 
     def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
-        """Return whether ``owner`` may take the message; this changes nothing."""
+        """Return whether ``owner`` may take the message, without changing anything."""
         return True
 
     def take(self, owner: str, message: QueuedMessage) -> bool:
@@ -113,7 +113,7 @@ class MessageDistributor(QueueObserver):
 
 @mypyc_attr(free_list_len=1)
 class NotificationSet(Restorable):
-    """The readers that an event wakes: at most one consumer, and browsers (RF-06)."""
+    """The readers that an event wakes: at most one consumer, and all browsers (RF-06)."""
 
     __slots__ = ("consumer", "browsers")
 
@@ -145,7 +145,7 @@ class QueueListeners(Restorable):
         self._browsers: list[QueueConsumer] = []
 
     def add(self, consumer: QueueConsumer) -> None:
-        """Put a reader at the end of its list, unless it is in the list already."""
+        """Add a reader at the end of its list, unless it is already in it."""
         if not consumer.is_listening:
             consumer.is_listening = True
             self.count += 1
@@ -155,7 +155,7 @@ class QueueListeners(Restorable):
                 self._browsers.append(consumer)
 
     def remove(self, consumer: QueueConsumer) -> None:
-        """Take a reader off its list."""
+        """Remove a reader from its list."""
         if consumer.is_listening:
             consumer.is_listening = False
             self.count -= 1
@@ -239,7 +239,7 @@ class QueueUsers(Restorable):
             self.senders += 1
 
     def leave(self, is_controlling: bool) -> None:
-        """Forget a link that was counted."""
+        """Remove a counted link."""
         if is_controlling:
             self.controllers -= 1
         else:

@@ -50,7 +50,7 @@ class QueueRegistry(Dependent):
         self.lingering: dict[str, Queue] = {}
 
     def find_shown(self, name: str) -> Queue | None:
-        """Return the queue that management shows by a name: one there is, or one that lingers (RF-45)."""
+        """Return the queue that management shows under a name: an existing or a lingering one (RF-45)."""
         queue = self.queues.get(name)
         if queue is not None:
             return queue
@@ -182,7 +182,7 @@ class QueueRegistry(Dependent):
 
 
 class QueueCleaner(TimerTask):
-    """Looks at all queues every ``queue-purge-interval`` seconds; skips no busy one (IN-05)."""
+    """A task that removes expired messages every ``queue-purge-interval`` seconds from each queue (IN-05)."""
 
     __slots__ = ("context", "queues")
 
@@ -271,7 +271,7 @@ def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router
 
 
 def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> int:
-    """Move the first ``quantity`` matching messages (0: all); from a refusal on they are lost (QT-23)."""
+    """Move the first ``quantity`` matching messages (0: all); after a refusal the rest is lost (QT-23)."""
     return _take_off(source, quantity, wanted, "move", target.deliver)
 
 
@@ -282,7 +282,7 @@ def _take_off(
     reason: str,
     send: Callable[[Transfer, int], object] | None,
 ) -> int:
-    """Remove matching messages, and send them on if they go anywhere; return how many."""
+    """Remove matching messages, and send them on if they have a destination; return their number."""
     removed = _remove_available(queue, limit, wanted.matches, reason)
     was_emptied = queue.is_empty
     try:
@@ -348,7 +348,7 @@ def _print_map(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueueQueryResult(Frozen):
-    """Answer to ``queue.query``; all empty for an unknown queue, which is no error."""
+    """Answer to ``queue.query``; empty for an unknown queue, which is no error."""
 
     queue: str = ""
     message_count: int = 0
@@ -412,7 +412,7 @@ def query_bound(
     key: str | None,
     arguments: Mapping[str, HeaderValue] | None,
 ) -> ExchangeBoundResult:
-    """Say whether an exchange has such a binding; without one, each part is judged for itself (RF-33)."""
+    """Return whether an exchange has a binding; without one, each criterion is judged alone (RF-33)."""
     source = queues.exchanges.exchanges.get(exchange)
     target = queues.queues.get(queue) if queue else None
     missing_queue = bool(queue) and target is None

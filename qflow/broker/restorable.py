@@ -27,7 +27,7 @@ Containers = Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Restorable:
-    """A part of a broker's state; its constructor can do without arguments."""
+    """A part of a broker's state that a snapshot restores; its constructor works without arguments."""
 
     WRITTEN_AS: ClassVar[Containers] = {}
     """For a field that is hashed as another container: what makes that one, and what makes it back."""
@@ -36,7 +36,7 @@ class Restorable:
 
     @classmethod
     def __init_subclass__(cls) -> None:
-        """Say why a class outside cannot inherit from this one: compiled, it could not be made."""
+        """Refuse a subclass outside the engine: in the compiled form it could not be made."""
         module: str = getattr(cls, "__module__")  # noqa: B009 - compiled, no class has it by name
         if not module.startswith("qflow."):
             raise TypeError(
@@ -51,7 +51,7 @@ class Restorable:
 
 @mypyc_attr(serializable=True, allow_interpreted_subclasses=True)
 class Dependent(Restorable):
-    """A part that is made for other parts, by the engine only."""
+    """A part that only the engine makes, for other parts."""
 
     __slots__ = ()
 

@@ -31,7 +31,7 @@ from qflow.broker.snapshot import Refused, Text
 
 
 class _SelectorInput(NamedTuple):
-    """A message on its way as a selector sees it; the broker started at ``epoch``, in seconds (RF-46)."""
+    """A selector's view of a message under way; the broker started at ``epoch``, in seconds (RF-46)."""
 
     transfer: Transfer
     delivery_count: int = -1
@@ -138,7 +138,7 @@ def _negate(value: Value) -> Value:
 
 
 def _join(parts: list[Expression], subject: _SelectorInput, decisive: bool) -> Value:
-    """Return OR if ``decisive`` is True, else AND; ask for no more than needed, which may divide by 0."""
+    """Return OR if ``decisive`` is True, else AND; evaluate no more than needed, as more may divide by 0."""
     other = not decisive
     found: Value = other
     for part in parts:
@@ -176,7 +176,7 @@ def _is_between(value: Value, low: Value, high: Value) -> Value:
 
 
 def _is_in(value: Value, choices: list[Expression], subject: _SelectorInput, is_negated: bool) -> Value:
-    """Return whether a value is one of some others, or is known to differ from each; ask no more of them."""
+    """Return whether a value equals one of some others, or is known to differ from all; lazily."""
     if value is None:
         return None
     found: Value = is_negated
@@ -387,7 +387,7 @@ def _read_exact(text: str, is_negative: bool = False) -> int:
 
 
 def _read_approximate(text: str) -> float:
-    """Return the value of a floating literal; ValueError if a double has no place for it."""
+    """Return the value of a floating literal; ValueError if no double can hold it."""
     digits = text.rstrip("fFdD").replace("_", "")
     is_hexadecimal = digits[1:2] in ("x", "X")
     try:
@@ -426,13 +426,13 @@ class Selector(Frozen):
         self._evaluate: Expression | None = _Parser(self.expression).parse()
 
     def accepts(self, message: Message | Refused) -> bool:
-        """Return whether the expression is true for a message that nothing has been done with yet."""
+        """Return whether the expression is true for a fresh message."""
         if not isinstance(message, Message):
             raise TypeError(f"message is a Message; got {show(message)}")
         return self.matches(Transfer(message=message))
 
     def matches(self, transfer: Transfer, delivery_count: int = -1, epoch: int = 0) -> bool:
-        """Return whether the expression is true for a transfer, not unknown or divided by 0 (RF-35)."""
+        """Return whether the expression is true for a transfer; false if unknown or divided by 0 (RF-35)."""
         if self._evaluate is None:
             self._evaluate = _Parser(self.expression).parse()
         try:
@@ -471,7 +471,7 @@ class _Parser:
         return self._last
 
     def _error(self, why: str) -> FramingErrorException:
-        """Return the refusal of the token that was read last, in the broker's words (RF-36)."""
+        """Return the refusal of the last token, in the broker's words (RF-36)."""
         return FramingErrorException(f"Illegal selector: '{self._last.text}': {why}")
 
     def _take(self, *wanted: str) -> str:

@@ -190,7 +190,7 @@ class Session(Dependent):
     # What a command needs
 
     def require_attached(self, kind: str) -> None:
-        """Refuse a command to a session that is gone; nothing in the broker changes."""
+        """Refuse a command to an ended session; nothing in the broker changes."""
         if not self.is_attached:
             raise SessionDetached(f"{kind} on session {self.name!r}, which is not attached any more")
 
@@ -205,7 +205,7 @@ class Session(Dependent):
         return -1
 
     def fail_command(self, error: Exception, number: int = -1) -> None:
-        """End a command that failed: the session dies of it, or it did not happen."""
+        """Process a failed command: end the session for it, or undo the command."""
         if isinstance(error, AmqpException):
             if isinstance(error, BrokerFailure):
                 self.context.note_failure(error.how, error.text)
@@ -219,12 +219,12 @@ class Session(Dependent):
             self.completions.retract(number)
 
     def quiesce(self) -> None:
-        """Let everything happen, unless more commands come in the same write."""
+        """Run to quiescence, unless more commands follow in the same write."""
         if not self.is_pipelining:
             self.connection.scheduler.quiesce()
 
     def show(self, kind: str, arguments: Detail, number: int = -1) -> None:
-        """Show the observer a command with its arguments."""
+        """Emit a command with its arguments."""
         detail = dict(arguments or {})
         if self.is_pipelining:
             detail["pipelined"] = True
@@ -234,7 +234,7 @@ class Session(Dependent):
         self.context.emit(kind, queue, self.name, link, detail=detail)
 
     def show_transfers(self, kind: str, transfers: tuple[int, ...], number: int = -1) -> None:
-        """Show the observer a command whose only argument is numbers of deliveries."""
+        """Emit a command whose only argument is delivery numbers."""
         if self.is_pipelining or self.completions.is_awaited(number):
             self.show(kind, {"transfers": transfers}, number)
         else:
@@ -287,14 +287,14 @@ class Session(Dependent):
     # The end
 
     def die(self, error: AmqpException) -> None:
-        """End the session, or all sessions of the connection if the error is no session's (LP-06)."""
+        """End the session, or all sessions of the connection for an error of the connection (LP-06)."""
         if isinstance(error, SessionException):
             self.fail(error)
         else:
             self.connection.close(error)
 
     def fail(self, error: AmqpException) -> None:
-        """Die of an error: the broker raises it to the client and detaches the session (LP-06)."""
+        """End with an error: the broker raises it to the client and detaches the session (LP-06)."""
         self.error = error
         if self.context.observer is not None:
             detail = {"code": error.code, "name": error.name, "text": error.text}
@@ -302,7 +302,7 @@ class Session(Dependent):
         self.detach()
 
     def note_queue_deleted(self, subscription: Subscription, error: SessionException) -> None:
-        """Die, as the queue of a subscription is gone (CN-18)."""
+        """End because a subscription's queue was deleted (CN-18)."""
         self.fail(error)
 
     def detach(self) -> None:
@@ -357,7 +357,7 @@ class Session(Dependent):
     # What a consumer does with its deliveries
 
     def message_accept(self, transfers: Iterable[int]) -> None:
-        """Take responsibility for deliveries, in a transaction at commit (CN-13, CM-11)."""
+        """Accept deliveries: dequeue them, or at commit if the session is transactional (CN-13, CM-11)."""
         # The steps of a command, written out: this is called for every message.
         self.require_attached("message.accept")
         numbers: Numbers = delivery_numbers("message.accept: transfers", transfers)
@@ -384,11 +384,11 @@ class Session(Dependent):
 
     @command("message.acquire")
     def message_acquire(self, transfers: Iterable[int]) -> list[int]:
-        """Claim browsed deliveries; return the numbers of those that were granted (RF-02)."""
+        """Acquire browsed deliveries; return the numbers of the granted ones (RF-02)."""
         return self.consuming.acquire(transfers)
 
     def session_completed(self, transfers: Iterable[int] = ()) -> None:
-        """Complete deliveries: they are processed, which moves windows on (CN-06, RF-04)."""
+        """Process the client's completions of deliveries, which return room to windows (CN-06, RF-04)."""
         # Written out like message_accept; a control, so it has no number and is never completed.
         self.require_attached("session.completed")
         numbers: Numbers = delivery_numbers("session.completed: transfers", transfers)
@@ -476,7 +476,7 @@ class Session(Dependent):
     def _show_transfer(
         self, transfer: Transfer, sync: bool, more: tuple[str, ...] = (), given: Values = ()
     ) -> None:
-        """Show the observer a transfer; a link adds names (``more``) and values (``given``)."""
+        """Emit a transfer; a link adds names (``more``) and values (``given``)."""
         names = (*_TRANSFER, *more) if more else _TRANSFER
         exchange = transfer.exchange
         values: Values = (transfer.number, transfer.message, exchange, sync, *given)
@@ -617,12 +617,12 @@ class Session(Dependent):
 
     @command("message.stop")
     def message_stop(self, tag: str) -> None:
-        """Take all credit of the current mode away (CN-07)."""
+        """Withdraw all credit of the current mode (CN-07)."""
         self.consuming.find(tag).credit.stop()
 
     @command("message.flush")
     def message_flush(self, tag: str) -> None:
-        """Deliver while there are credit and messages, then take the credit away (CN-07)."""
+        """Deliver while there are credit and messages, then withdraw the credit (CN-07)."""
         self.consuming.find(tag).flush()
 
     def fetch(self, tag: Text) -> None:
@@ -650,7 +650,7 @@ class Session(Dependent):
         passive: bool = False,
         alternate_exchange: str = "",
     ) -> None:
-        """Make a queue, unless there is one of that name already (CF-04, CF-05).
+        """Declare a queue; an existing one of that name is returned (CF-04, CF-05).
 
         542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
 
@@ -713,7 +713,7 @@ class Session(Dependent):
         auto_delete: bool = False,
         arguments: Mapping[str, HeaderValue] | None = None,
     ) -> None:
-        """Make an exchange, a topic one by default, unless there is one of that name and type (EX-03).
+        """Declare an exchange, by default of type topic; an existing one may be declared again (EX-03).
 
         With ``passive`` only ask for one of that name, and of that type and alternate if given; the broker's
         own can be declared in no other way.  404 for an unknown type or alternate, 530 if not allowed.
@@ -791,14 +791,14 @@ class Session(Dependent):
 
     @command("execution.sync", completes=False)
     def execution_sync(self, sync: bool = True) -> None:
-        """Ask for a report when all earlier commands are complete (CM-06, RF-40); hurry the store (CM-12)."""
+        """Request a report once all earlier commands are complete (CM-06, RF-40); hurry the store (CM-12)."""
         if (store := self.context.store) is not None:
             store.flush()
         self.completions.sync_point(self.completions.next_number - 1, sync)
 
     @command("session.flush", is_numbered=False)
     def session_flush(self) -> None:
-        """Ask for a report of the commands complete by now (CM-05)."""
+        """Request a report of the commands complete by now (CM-05)."""
         self.completions.want_report()
 
     # Transactions
@@ -810,7 +810,7 @@ class Session(Dependent):
 
     @command("tx.commit", completes=False)
     def tx_commit(self, sync: bool = True) -> None:
-        """Make the transaction's publishes and accepts happen now, all or none (LP-09, RF-22).
+        """Commit the transaction's publishes and accepts now, all or none (LP-09, RF-22).
 
         Its own completion waits for earlier commands (CM-07).  503 if the session is not transactional; 541
         if a queue has no room, and nothing happens.
@@ -832,7 +832,7 @@ class Session(Dependent):
 
     @command("tx.rollback")
     def tx_rollback(self) -> None:
-        """Forget the transaction's publishes and accepts; deliveries stay acquired (MG-22)."""
+        """Drop the transaction's publishes and accepts; deliveries remain acquired (MG-22)."""
         self._require_transaction().rollback()
         self.txn_rejects += 1
         self._start_transaction()

@@ -62,7 +62,7 @@ def to_text(value: Argument) -> str:
 
 
 def _to_string(value: Argument) -> str:
-    """Convert to a string where the broker insists on one (policy, sequence header)."""
+    """Convert to a string where the broker requires one (policy, sequence header)."""
     if not isinstance(value, str):
         raise InvalidConversion(
             "invalid conversion: Variant is not a string; use asString() if conversion is required."
@@ -94,7 +94,7 @@ def _int64(value: Argument) -> int:
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings(Frozen):
-    """What a queue was declared with; ``None`` means *not given*, which differs from 0 (CF-02, LP-04).
+    """A queue's declared settings; ``None`` means *not given*, which differs from 0 (CF-02, LP-04).
 
     >>> settings = QueueSettings.from_arguments({"qpid.max_count": "1000", "qpid.flow_stop_count": 900})
     >>> settings.max_count, settings.flow_stop_count, settings.flow_resume_count

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 else:
 
     def mypyc_attr(**_: Any) -> Callable[[type], type]:
-        """Mark nothing: the mark is for the compiler, and the engine needs the standard library only."""
+        """Return the class unchanged: the decorator is for the compiler, which the engine does not need."""
         return lambda marked: marked
 
 
 class Refused(Protocol):
-    """What nobody has: a compiled function lets any value through there, and refuses it by its name."""
+    """A type without values: a compiled function accepts any value there, and refuses it by its name."""
 
     def is_never_given(self) -> None:
         """Be a method that no class has."""
@@ -66,7 +66,7 @@ class SnapshotError(QflowError):
 
 
 def take_snapshot(root: object) -> Snapshot:
-    """Return the state that can be reached from an object of the engine, in practice a Broker."""
+    """Return the state reachable from an object of the engine, normally a Broker."""
     encoder = _Encoder()
     encoder.reference(root)
     return {"format": FORMAT, "objects": encoder.run()}
@@ -97,7 +97,7 @@ class _Encoder:
         self._met: list[object] = []
 
     def run(self) -> list[Any]:
-        """Return the table of objects; writing one may meet more."""
+        """Return the table of objects, which grows while it is written."""
         table: list[Any] = []
         # The list grows meanwhile.
         for value in self._met:
@@ -143,7 +143,7 @@ _CONTAINERS: dict[type, Callable[[_Codec, Any], Any]] = {
 
 
 class _Decoder:
-    """Makes all objects first, then fills in their fields, so that cycles are no trouble."""
+    """A decoder that makes all objects first and then fills in their fields, so that cycles work."""
 
     def __init__(self, table: list[Any]) -> None:
         self._table = table
@@ -211,7 +211,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def _state_fields(kind: type) -> tuple[str, ...]:
-    """Return a class's fields without volatile ones, compiled or not, always in the same order."""
+    """Return a class's fields without volatile ones, compiled or not, in a fixed order."""
     if kind not in _FIELDS:
         names: set[str] = set()
         for base in kind.__mro__:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatistics:
-    """One queue: ``msgDepth`` counts acquired messages, too, ``messageCount`` only others (DQ-01)."""
+    """Statistics of one queue: ``msgDepth`` includes acquired messages, ``messageCount`` does not (DQ-01)."""
 
     name: str
     msgTotalEnqueues: int
@@ -49,7 +49,7 @@ class QueueStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeStatistics:
-    """One exchange: routes count copies, receives count messages (EX-08)."""
+    """Statistics of one exchange: routes count copies, receives count messages (EX-08)."""
 
     name: str
     type: str
@@ -87,7 +87,7 @@ class SubscriptionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStatistics:
-    """One session; ``TxnCount`` is its commits and rollbacks, and never falls (IN-03, RF-39)."""
+    """Statistics of one session; ``TxnCount`` counts commits and rollbacks, never down (IN-03, RF-39)."""
 
     name: str
     unackedMessages: int
@@ -99,7 +99,7 @@ class SessionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStatistics:
-    """One connection: the messages that went over it, with their bytes and their frames (CF-10)."""
+    """Statistics of one connection: its messages, with their bytes and frames (CF-10)."""
 
     name: str
     msgsFromClient: int
@@ -112,7 +112,7 @@ class ConnectionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatistics:
-    """The broker's totals, over the queues it has and those it had; the depths are of those it has."""
+    """The broker's totals, over existing and deleted queues; depths are of existing queues only."""
 
     queueCount: int
     msgDepth: int

@@ -13,10 +13,10 @@ from qflow.broker.snapshot import Flag, Text, mypyc_attr
 
 
 class _StoreListener(Protocol):
-    """What a store reports to: its broker, which shows it to the observer."""
+    """The receiver of a store's reports: its broker, which emits them."""
 
     def store_finishes(self, label: str) -> None:
-        """Note that the store is about to be done with a message."""
+        """Handle the store's report that it is about to finish a message."""
 
 
 STORE = "store"
@@ -25,7 +25,7 @@ STORE = "store"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageStore:
-    """A store that is done at once."""
+    """A store that finishes each message at once."""
 
     __slots__ = ("listener",)
 
@@ -63,7 +63,7 @@ class DelayedStore(MessageStore):
 
     @property
     def pending(self) -> list[str]:
-        """Labels of the messages that are not safe yet, in order of arrival."""
+        """Labels of the messages that are not stored yet, in order of arrival."""
         return [transfer.label for transfer in self._pending]
 
     def enqueue(self, queue: str, transfer: Transfer) -> None:
@@ -72,7 +72,7 @@ class DelayedStore(MessageStore):
             self._pending.append(transfer)
 
     def finish(self, label: Text) -> None:
-        """Be done with one pending message, in any order; KeyError for any other."""
+        """Finish one pending message, in any order; KeyError for any other."""
         label = encodable("label", label)
         for transfer in self._pending:
             if transfer.label == label:

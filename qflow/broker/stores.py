@@ -25,7 +25,7 @@ State = tuple[bool, int, int, "list[QueueCursor] | None"]
 
 
 class QueueCursor(Restorable):
-    """A place in a queue at a version; a newer one sends acquirers back to the head (MG-11, MG-17)."""
+    """A place in a queue at a version; a newer version sends acquirers back to the head (MG-11, MG-17)."""
 
     __slots__ = ("acquires", "is_valid", "position", "version", "levels")
 
@@ -37,13 +37,13 @@ class QueueCursor(Restorable):
         self.levels: list[QueueCursor] | None = None
 
     def start(self, version: int) -> int:
-        """Return the position after which the next look begins, 0 for the head."""
+        """Return the position after which the next search begins, 0 for the head."""
         if not self.is_valid or (self.acquires and self.version != version):
             return 0
         return self.position
 
     def move(self, position: int, version: int) -> None:
-        """Remember that everything up to ``position`` has been seen."""
+        """Record that everything up to ``position`` has been seen."""
         self.is_valid = True
         self.position = position
         self.version = version
@@ -141,7 +141,7 @@ class Messages(Restorable):
         raise NotImplementedError
 
     def hide(self, message: QueuedMessage) -> None:
-        """Take an acquired message out of sight of all cursors."""
+        """Hide an acquired message from all cursors."""
         raise NotImplementedError
 
     def show(self, message: QueuedMessage) -> None:
@@ -149,7 +149,7 @@ class Messages(Restorable):
         raise NotImplementedError
 
     def remove(self, message: QueuedMessage) -> None:
-        """Forget a message."""
+        """Remove a message."""
         raise NotImplementedError
 
     def next(self, cursor: QueueCursor) -> QueuedMessage | None:
@@ -161,20 +161,20 @@ class Messages(Restorable):
         return self.next(cursor)
 
     def go_to_end(self, cursor: QueueCursor) -> bool:
-        """Move behind all messages, as none matters; return whether an AVAILABLE one was passed over."""
+        """Move behind all messages; return whether an AVAILABLE one was passed over."""
         raise NotImplementedError
 
     def has_passed(self, cursor: QueueCursor, message: QueuedMessage) -> bool:
-        """Return whether a cursor is behind a message already, and stays there (RF-10)."""
+        """Return whether a cursor is permanently behind a message (RF-10)."""
         raise NotImplementedError
 
     def reset_cursors(self) -> None:
-        """Let all acquiring cursors start again at the head (MG-11)."""
+        """Let all acquiring cursors restart at the head (MG-11)."""
         raise NotImplementedError
 
     @property
     def turn(self) -> tuple[int, int] | None:
-        """The turn of the fair shares, which reading advances; None where reading changes nothing."""
+        """The turn of the fair shares, which reading advances; None if reading changes nothing."""
         return None
 
     def eviction_candidate(self) -> QueuedMessage | None:
@@ -182,7 +182,7 @@ class Messages(Restorable):
         raise NotImplementedError
 
     def find(self, position: int) -> QueuedMessage | None:
-        """Return the message at a position, if it is still there."""
+        """Return the message at a position, or None."""
         raise NotImplementedError
 
     def available_count(self) -> int:
@@ -262,18 +262,18 @@ class MessageDeque(Messages):
             self._blocks.discard(block)
 
     def hide(self, message: QueuedMessage) -> None:
-        """Count it off the available messages of its block."""
+        """Subtract it from the available messages of its block."""
         self._discard(message.position)
 
     def show(self, message: QueuedMessage) -> None:
-        """Count it again, and let acquiring cursors start again."""
+        """Count it again, and let acquiring cursors restart."""
         self._add(message.position)
         # An acquiring cursor may be past it.  The real broker resets the cursors of a queue one by one; here
         # one of an older version knows by itself that it has to start again.
         self.version += 1
 
     def remove(self, message: QueuedMessage) -> None:
-        """Forget it, acquired or not."""
+        """Remove it, acquired or not."""
         if message.state == AVAILABLE:
             self._discard(message.position)
         del self._messages[message.position]
@@ -326,11 +326,11 @@ class MessageDeque(Messages):
         return has_passed
 
     def has_passed(self, cursor: QueueCursor, message: QueuedMessage) -> bool:
-        """Return whether the cursor is behind the message; one that starts again at the head is not."""
+        """Return whether the cursor is behind the message; one that restarts at the head is not."""
         return cursor.start(self.version) >= message.position
 
     def reset_cursors(self) -> None:
-        """Raise the version."""
+        """Increment the version."""
         self.version += 1
 
     def eviction_candidate(self) -> QueuedMessage | None:
@@ -372,7 +372,7 @@ class MessageMap(MessageDeque):
         return replaced
 
     def remove(self, message: QueuedMessage) -> None:
-        """Forget it, and its value if nothing newer has it."""
+        """Remove it, and its value unless a newer message has it."""
         super().remove(message)
         value = self._value(message)
         if self._by_value.get(value) is message:
@@ -386,7 +386,7 @@ _MOST_LEVELS: Final = 257
 
 
 class _PriorityQueue(Messages):
-    """Levels of first in first out, with cursors of their own, highest first or in turns (QT-04 … QT-06)."""
+    """Levels of FIFO with their own cursors, highest first or in turns (QT-04 … QT-06)."""
 
     __slots__ = ("_levels", "_first_level", "_is_fair", "_limits", "_level", "_count")
 
@@ -434,7 +434,7 @@ class _PriorityQueue(Messages):
         return None
 
     def _reading_order(self) -> Iterator[int]:
-        """Yield levels as the broker tries them; with fair shares the trying itself is state (QT-06)."""
+        """Yield levels in the broker's order; with fair shares each attempt changes the state (QT-06)."""
         if not self._is_fair:
             yield from range(len(self._levels) - 1, -1, -1)
             return
@@ -492,7 +492,7 @@ class _PriorityQueue(Messages):
 
 
 def make_store(settings: QueueSettings) -> Messages:
-    """Return the store that a queue's settings ask for (self-destruct beats last value, LP-17)."""
+    """Return the store that a queue's settings select (self-destruct beats last value, LP-17)."""
     if settings.last_value_queue_key and settings.policy != "self-destruct":
         return MessageMap(settings.last_value_queue_key)
     if settings.priorities:

@@ -10,22 +10,22 @@ from qflow.broker.restorable import Dependent, Restorable
 
 
 class TxOperation(Dependent):
-    """One thing a transaction does at commit."""
+    """One operation of a transaction at commit."""
 
     __slots__ = ()
 
     def prepare(self) -> None:
-        """Make sure that :meth:`commit` cannot fail; raise if it would."""
+        """Check that :meth:`commit` cannot fail; raise otherwise."""
 
     def commit(self) -> None:
-        """Carry it out."""
+        """Perform the operation."""
         raise NotImplementedError
 
     def rollback(self) -> None:
-        """Undo what :meth:`prepare` did, if it was called."""
+        """Undo :meth:`prepare`, if it was called."""
 
     def refers_to(self, queue: object) -> bool:
-        """Return whether it is to put something on a queue (RF-45)."""
+        """Return whether the operation puts a message on a queue (RF-45)."""
         return False
 
 
@@ -42,7 +42,7 @@ class TxBuffer(Restorable):
         self._operations.append(operation)
 
     def commit(self) -> None:
-        """Prepare all in order, then do all in order; 541, and nothing is done, if one cannot."""
+        """Prepare all in order, then commit all in order; if one cannot, 541 and no effect."""
         try:
             for operation in self._operations:
                 operation.prepare()
@@ -64,7 +64,7 @@ class TxBuffer(Restorable):
         return any(operation.refers_to(queue) for operation in self._operations)
 
     def rollback(self) -> None:
-        """Forget all operations."""
+        """Drop all operations."""
         operations, self._operations = self._operations, []
         for operation in operations:
             operation.rollback()
