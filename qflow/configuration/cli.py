@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add ``config`` to the commands of a parser; the engine is not loaded for that."""
+    """Add ``config`` to the commands of a parser, without loading the engine."""
     config = rooms.add_parser(
         "config",
         description="Try a configuration. Without an action: the options of a broker, each with its module "
@@ -75,7 +75,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def _add_broker(parser: argparse.ArgumentParser, *, is_whole: bool = False) -> None:
-    """Add the broker's options; an action's do not hide those given before it."""
+    """Add the broker's options; those of an action do not hide earlier ones."""
     group = parser.add_argument_group("the broker it is tried on, and the output")
     such = "an option of qpidd, such as --broker-option=--default-flow-stop-threshold=90"
     # argparse would set an action's own default over a value given before the action.

@@ -53,7 +53,7 @@ class ConfigurationError(RefusalError):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something worth knowing, a "warning", "note" or "hint", with the rules that say so."""
+    """A remark: a "warning", "note" or "hint", with its rules."""
 
     kind: str
     text: str
@@ -104,7 +104,7 @@ class Declaration:
 
     @classmethod
     def of_address(cls, name: str, options: Mapping[str, object]) -> Declaration:
-        """Return the queue that a parsed address creates: its name, and its option ``node`` (CF-14)."""
+        """Return the queue that a parsed address creates: its name, and its ``node`` options (CF-14)."""
         node = _read_map(options, "node")
         if (node.get("type") or "queue") != "queue":
             raise ConfigurationError(f"node type: got {node['type']!r}, a queue is due")
@@ -119,7 +119,7 @@ class Declaration:
         )
 
     def properties(self) -> dict[str, Argument]:
-        """Return the map that ``qpid-config`` hands to the management ``create`` (CF-07)."""
+        """Return the map that ``qpid-config`` passes to the management ``create`` (CF-07)."""
         given: dict[str, Argument] = dict(self.arguments)
         if self.durable:
             given["durable"] = 1
@@ -131,7 +131,7 @@ class Declaration:
 
 
 def read_json_map(text: str) -> dict[str, Argument]:
-    """Return the declare arguments that a JSON map holds."""
+    """Return the declare arguments in a JSON map."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -148,7 +148,7 @@ def read_json_map(text: str) -> dict[str, Argument]:
 
 
 def _read_flag(name: str, value: object) -> bool:
-    """Return a boolean; qpid-cpp has it as text."""
+    """Return a boolean, which qpid-cpp sends as text."""
     try:
         return to_bool(value) if isinstance(value, str) else bool(value)
     except InvalidConversion as error:
@@ -166,19 +166,19 @@ def _read_map(options: Mapping[str, object], key: str) -> Mapping[str, object]:
 
 
 def is_understood(key: str) -> bool:
-    """Return whether a declare argument means anything to the broker, which accepts any other in silence."""
+    """Return whether the broker understands a declare argument; it silently accepts any other."""
     # No setting is made of a list: either it is refused, or its text appears.
     return key in PASSED_ON or _read(key, ["?"]) != QueueSettings()
 
 
 def reads_same(key: str, one: Argument, other: Argument) -> bool:
-    """Return whether two values of an argument mean the same to the broker."""
+    """Return whether two values of an argument are equal to the broker."""
     read = _read(key, one)
     return read is not None and read == _read(key, other) and is_understood(key)
 
 
 def suggestion(key: str) -> str:
-    """Return the understood key that looks most like this one, or ""."""
+    """Return the understood key most similar to this one, or ""."""
     close = difflib.get_close_matches(key, KEYS, 1, 0.8)
     return close[0] if close else ""
 
@@ -191,7 +191,7 @@ def _read(key: str, value: Argument) -> QueueSettings | None:
 
 
 def ignored_arguments(arguments: Mapping[str, Argument]) -> Iterator[str]:
-    """Yield a sentence for each declare argument that means nothing to the broker (CF-02)."""
+    """Yield a sentence for each declare argument without effect on the broker (CF-02)."""
     for key in arguments:
         if not is_understood(key):
             near = suggestion(key)
@@ -226,7 +226,7 @@ _CLIENTS = frozenset(
 
 
 class OptionUse(NamedTuple):
-    """One option that a broker was started with: where it belongs, and its effect in this model."""
+    """An option of a broker: its module, and its effect in this model."""
 
     name: str
     value: str
@@ -247,7 +247,7 @@ def _use_of(given: Given) -> OptionUse:
 
 
 def explain_unknown(name: str) -> str:
-    """Return a hint about an option that 1.40 does not have; "" without one."""
+    """Return a hint about an option that 1.40 lacks; "" without one."""
     if name in _RETIRED:
         return _RETIRED[name]
     if name.startswith("cluster-"):
@@ -259,7 +259,7 @@ def explain_unknown(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSetup:
-    """The options a broker is started with, and where each came from."""
+    """The options that a broker starts with, and the source of each."""
 
     options: BrokerOptions = field(default_factory=BrokerOptions)
     given: tuple[Given, ...] = ()
@@ -270,7 +270,7 @@ class BrokerSetup:
     def read(
         cls, arguments: Iterable[str] = (), environment: Mapping[str, str] | None = None, file: str = ""
     ) -> BrokerSetup:
-        """Read a command line, an environment and a file; a StartupError has all problems, one a line."""
+        """Read a command line, an environment and a file; a StartupError lists all problems, one a line."""
         # The words are read twice: they may name the file, whose lines come after them.
         words, variables = list(arguments), environment or {}
         problems: list[str] = []
@@ -301,12 +301,12 @@ class BrokerSetup:
 
     @property
     def not_modelled(self) -> tuple[str, ...]:
-        """Names of options that were given and have no effect here."""
+        """Names of the given options without effect here."""
         return tuple(given.name for given in self.given if given.name in NOT_MODELLED)
 
     @property
     def uses(self) -> tuple[OptionUse, ...]:
-        """Each option given, with its module and its effect here."""
+        """Each given option, with its module and its effect here."""
         return tuple(map(_use_of, self.given))
 
     def remarks(self) -> Iterator[Remark]:
@@ -341,7 +341,7 @@ class BrokerSetup:
         return {"options": options, "not_modelled": list(self.not_modelled)}
 
     def text(self) -> str:
-        """Return the options as on qpidd's command line; "" if none was given."""
+        """Return the options as on qpidd's command line; "" without any."""
         return "\n".join(
             f"--{given.name}={given.text}"
             + ("" if given.source == COMMAND_LINE else f"   from {given.source}")
@@ -350,14 +350,14 @@ class BrokerSetup:
 
 
 def report_options(setup: BrokerSetup) -> str:
-    """Return the options of a broker as a table for a terminal, and what to know about them."""
+    """Return the options of a broker as a table for a terminal, with remarks."""
     rows = [use[:4] for use in setup.uses] or [("none", "", "", "the broker has its defaults")]
     table = Table(rows, ("option", "value", "module", "effect"))
     return "\n".join([str(table), *(f"{remark.kind}: {remark.text}" for remark in setup.remarks())])
 
 
 def _keep_good(lines: Iterable[str], path: str, problems: list[str]) -> list[str]:
-    """Return the lines of a configuration file that qpidd reads, and add why it refuses the others."""
+    """Return the lines of a configuration file that qpidd accepts, and collect its refusals of the others."""
     good: list[str] = []
     for line in lines:
         try:

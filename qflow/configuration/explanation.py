@@ -48,7 +48,7 @@ _DEFAULT_RULE = {STOP: "FC-02.4", RESUME: "FC-02.5"}
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """A value in force, 0 where it takes no part, what set it, and the rules, the deciding one last."""
+    """A value in force, 0 if absent, with its origin and its rules, the deciding one last."""
 
     name: str
     value: int
@@ -57,18 +57,18 @@ class Effective:
 
     @property
     def unit(self) -> str:
-        """What the value counts."""
+        """The unit of the value."""
         return UNITS["size" if "size" in self.name else "count"]
 
     def asdict(self) -> dict[str, object]:
-        """Return plain values, under the name that ``queue.declare`` has for it."""
+        """Return plain values, under the name in ``queue.declare``."""
         key = f"qpid.{'flow_' if self.name.startswith((STOP, RESUME)) else ''}{self.name}"
         return {"name": key, "value": self.value, "unit": self.unit, "why": self.why, "rules": self.rules}
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The broker's refusal: its words, and ``shown`` as ``qpid-config`` shows them (CF-08)."""
+    """The broker's refusal: its words, and ``shown`` as in ``qpid-config`` (CF-08)."""
 
     code: int
     name: str
@@ -103,7 +103,7 @@ class SettingsExplanation:
     alerts: tuple[Effective, ...] = ()
 
     def asdict(self) -> dict[str, object]:
-        """Return plain values, as ``--json`` prints them: a queue's are called as in QMF."""
+        """Return plain values, as in ``--json``: a queue's have their QMF names."""
         declaration = self.declaration
         return {
             "name": declaration.name,
@@ -200,7 +200,7 @@ def _write_as(
 
 
 def _describe_levels(levels: FlowLevels, options: BrokerOptions) -> tuple[Effective, ...]:
-    """Return the four levels with what set each."""
+    """Return the four levels with the origin of each."""
     return tuple(
         _describe(side, unit, getattr(levels, f"{side}_{unit}"), getattr(levels, f"max_{unit}"), options)
         for unit in UNITS
@@ -266,7 +266,7 @@ def _describe_limits(settings: QueueSettings, options: BrokerOptions) -> Iterato
 
 
 def _describe_alerts(queue: Queue, options: BrokerOptions) -> Iterator[Effective]:
-    """Yield the alert thresholds that a queue of the engine has; none for a unit without."""
+    """Yield the alert thresholds of a queue; none for a unit without alerts."""
     for alerts in queue.observers:
         if isinstance(alerts, ThresholdAlerts):
             for unit, alarm in (("count", alerts.count_alarm), ("size", alerts.size_alarm)):
@@ -303,7 +303,7 @@ def _describe_alarm(
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A declaration that the broker accepts, with the settings that remarks on it need."""
+    """An accepted declaration, with the settings that its remarks need."""
 
     declaration: Declaration
     settings: QueueSettings
@@ -315,7 +315,7 @@ class _Subject:
         return FlowLevels.of(self.declaration.name, self.settings, self.options)
 
     def gives(self, *sides: str) -> bool:
-        """Return whether a threshold of one of the sides is given, in either unit."""
+        """Return whether either side's threshold is given, in either unit."""
         return any(getattr(self.settings, f"flow_{s}_{unit}") is not None for s in sides for unit in UNITS)
 
 
@@ -406,7 +406,7 @@ def _on_levels(subject: _Subject) -> Iterator[Remark]:
 
 
 def _on_hanging(settings: QueueSettings) -> Iterator[Remark]:
-    """Yield the settings that make the real broker hang on a durable queue."""
+    """Yield the settings with which the real broker hangs on a durable queue."""
     hangs = "the real broker hangs then, for all clients; do not make it durable"
     if settings.policy == "self-destruct":
         yield _warning(f"a durable queue must not destroy itself: {hangs}", "LP-15")

@@ -44,12 +44,12 @@ class LineParser(argparse.ArgumentParser):
     """A parser for text typed into a lab: it raises instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise the tool's complaint."""
+        """Raise the tool's error message."""
         raise ConfigurationError(message)
 
 
 def read_line(line: str | Sequence[str]) -> Declaration:
-    """Return the queue of a line of ``qpid-config add queue`` (or of its words); the start may be left out.
+    """Return the queue of a ``qpid-config add queue`` line (or its words); the command may be omitted.
 
     Raises:
         ConfigurationError: For an unknown option or a bad value; the real tool ends with status 2 then.
@@ -125,7 +125,7 @@ def address_readings(text: str) -> dict[str, Declaration | ConfigurationError]:
 
 
 def compare_readings(readings: Mapping[str, Declaration | ConfigurationError]) -> dict[str, str]:
-    """Return each client's reading in words; the second one as a difference from the first."""
+    """Return each client's reading in words, the second as a difference from the first."""
     found: dict[str, str] = {}
     first: Declaration | None = None
     for client, reading in readings.items():
@@ -153,7 +153,7 @@ def compare_readings(readings: Mapping[str, Declaration | ConfigurationError]) -
 
 
 def read_any(text: str, name: str = "queue") -> Declaration:
-    """Return the queue that a text asks for, in whichever notation it is.
+    """Return the queue that a text declares, in any notation.
 
     A text that begins with ``{`` is JSON, and ``name`` is the queue's; one with ``; {`` in it is an address;
     any other is a line of options.
@@ -201,7 +201,7 @@ def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration
 
 
 def read_value(text: str) -> int | str:
-    """Return the value of ``--argument NAME=VALUE`` as it is sent: an integer if it reads as one."""
+    """Return the value of ``--argument NAME=VALUE`` as sent: an integer if it can be read as one."""
     try:
         return int(text)
     except ValueError:
@@ -310,7 +310,7 @@ def _write_extra(key: str, value: int | str | None) -> list[str]:
 
 
 def address_string(declaration: Declaration) -> str:
-    """Write an address that creates the queue, in words that qpid-cpp and qpid-python read alike.
+    """Return an address that creates the queue, in a form that qpid-cpp and qpid-python read alike.
 
     Raises:
         ConfigurationError: If no spelling means the same to both: null, a backslash, both kinds of quotes,

@@ -21,7 +21,7 @@ REPLICATION = ("none", "configuration", "all")
 
 @dataclass(frozen=True, slots=True)
 class QueueOption:
-    """One option, and the declare argument that it sends; a switch sends 1."""
+    """An option with the declare argument that it sends; a switch sends 1."""
 
     flag: str
     key: str
@@ -31,7 +31,7 @@ class QueueOption:
 
     @property
     def attribute(self) -> str:
-        """The name under which argparse keeps it."""
+        """The attribute that argparse stores it in."""
         return self.flag.removeprefix("--").replace("-", "_")
 
 

@@ -50,7 +50,7 @@ _MOST_WORDS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class SetupStep:
-    """One thing that a line of the script asks of the broker.
+    """One request of a script's line to the broker.
 
     Attributes:
         line: Its number, from 1.
@@ -82,7 +82,7 @@ class SetupStep:
         return dict(self.properties)
 
     def apply(self, broker: Broker) -> str:
-        """Apply the step to a broker; return the refusal of the tool or the broker, or ""."""
+        """Apply the step to a broker; return the tool's or the broker's refusal, or ""."""
         if self.error:
             return self.error
         try:
@@ -98,7 +98,7 @@ class SetupStep:
 
 
 class SetupRefusal(NamedTuple):
-    """A step that was refused, and why."""
+    """A refused step, with the reason."""
 
     step: SetupStep
     reason: str
@@ -123,7 +123,7 @@ class SetupScript:
     stops_at_refusal: bool = False
 
     def apply(self, broker: Broker) -> list[SetupRefusal]:
-        """Do the steps on a broker, up to where the shell ends; return the refusals."""
+        """Apply the steps to a broker, up to the one where the shell would stop; return the refusals."""
         refusals: list[SetupRefusal] = []
         for step in self.steps:
             reason = step.apply(broker)
@@ -235,7 +235,7 @@ def _strip_comment(line: str) -> str:
 
 
 def _end_of_loop(commands: Sequence[_ShellCommand], place: int) -> int:
-    """Return the place behind the ``done`` of a loop whose body begins at a place."""
+    """Return the index after the ``done`` of a loop, given the start of its body."""
     depth = 1
     while place < len(commands) and depth:
         first = next((word for word in commands[place].words if word not in ("do", "then", "else")), "")
@@ -250,7 +250,7 @@ _LIST = re.compile(r"([^{]*)\{([^{}]+,[^{}]*)\}([^{]*)")
 
 
 class _ScriptReader:
-    """Interprets the commands of a script, and collects its steps."""
+    """An interpreter of the script's commands that collects the steps."""
 
     def __init__(self) -> None:
         self.steps: list[SetupStep] = []
@@ -261,7 +261,7 @@ class _ScriptReader:
         self._functions: dict[str, list[_ShellCommand]] = {}
 
     def read(self, commands: Sequence[_ShellCommand], variables: dict[str, str]) -> None:
-        """Read commands in order; a loop's are read again for each of its words."""
+        """Read commands in order; the body of a loop is read once for each of its words."""
         place = 0
         while place < len(commands):
             line, words, ends_shell = commands[place]
@@ -302,7 +302,7 @@ class _ScriptReader:
         place: int,
         variables: dict[str, str],
     ) -> int:
-        """Read the body of a loop for each of its words; return the place behind it."""
+        """Read the body of a loop for each of its words; return the index after it."""
         end = _end_of_loop(commands, place)
         body = commands[place : end - 1]
         items = [item for word in words[3:] for item in self._expand(line, word, variables)]
@@ -318,7 +318,7 @@ class _ScriptReader:
         return end
 
     def _expand(self, line: int, word: str, variables: dict[str, str]) -> list[str]:
-        """Return the words that a word becomes."""
+        """Expand a word to words."""
         unknown: list[str] = []
 
         def value(match: re.Match[str]) -> str:
@@ -402,7 +402,7 @@ class _ScriptReader:
 
 
 def step_of(words: Sequence[str], line: int = 1, text: str = "") -> SetupStep:
-    """Return the step of a command's words, from the verb on; a ConfigurationError has the tool's objection.
+    """Return the step of a command's words, from the verb on; ConfigurationError has the tool's message.
 
     >>> step_of(["bind", "amq.topic", "news", "news.#"]).name
     'amq.topic/news/news.#'
@@ -514,7 +514,7 @@ def _read_deletion(kind: str, words: Sequence[str], line: int, text: str) -> Set
 
 @dataclass(frozen=True, slots=True)
 class SetupResult:
-    """A broker after a script, and the steps that were refused."""
+    """A broker after a script, and the refused steps."""
 
     script: SetupScript
     broker: Broker
@@ -522,7 +522,7 @@ class SetupResult:
 
     @classmethod
     def of(cls, script: SetupScript, broker: Broker) -> SetupResult:
-        """Do a script on a broker."""
+        """Run a script on a new broker."""
         return cls(script, broker, tuple(script.apply(broker)))
 
     def bindings(self) -> list[tuple[str, str, str]]:
@@ -535,7 +535,7 @@ class SetupResult:
         ]
 
     def asdict(self) -> dict[str, object]:
-        """Return plain values, as ``--json`` prints them."""
+        """Return plain values, as in ``--json``."""
         queues = self.broker.queues.queues
         return {
             "script": self.script.name,
@@ -551,7 +551,7 @@ class SetupResult:
         }
 
     def _own_exchanges(self) -> Iterator[tuple[str, Exchange]]:
-        """Yield the exchanges that no broker has from the start."""
+        """Yield the exchanges that are not predeclared."""
         brought = Broker().exchanges.exchanges
         return ((name, one) for name, one in self.broker.exchanges.exchanges.items() if name not in brought)
 

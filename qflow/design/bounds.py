@@ -58,7 +58,7 @@ class DesignError(RefusalError):
 
 @dataclass(frozen=True, slots=True)
 class TrafficSource:
-    """One producer as a queue sees it.
+    """A producer's traffic to one queue.
 
     Parameters:
         capacity: Its window: most transfers that are sent and not complete (CAP-01).
@@ -138,7 +138,7 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, TrafficSource]]:
 
 
 def find_unrouted(workload: Workload, traffic: Mapping[str, Traffic]) -> dict[str, str]:
-    """Return the producers whose messages reach no queue, each with where it sends, in a sentence."""
+    """Return a sentence for each producer whose messages reach no queue, with its destination."""
     reaching = {name for senders in traffic.values() for name in senders}
     return {
         producer.name: f"{producer.name}'s messages reach no queue: no binding of exchange "
@@ -161,7 +161,7 @@ def _is_drawn(producer: Producer) -> bool:
 
 
 def _kinds(producer: Producer, duration: float) -> list[Kind]:
-    """Return the messages of a producer that differ in more than their number; of many groups the first."""
+    """Return a producer's kinds of messages, which differ in more than number; only some of many groups."""
     if producer.arrival == "recorded":
         return sorted({(size, group) for _, size, group in producer.recorded}) or [(0, "")]
     count = producer.groups[0] if producer.groups else 0
@@ -173,7 +173,7 @@ def _kinds(producer: Producer, duration: float) -> list[Kind]:
 
 
 def _largest_drawn(producer: Producer, duration: float) -> int:
-    """Return the largest content that a producer with sizes that are drawn draws within a duration."""
+    """Return the largest content that a producer of random sizes draws within a duration."""
     end, largest = round(duration * SECOND), 0
     for due, size, _ in islice(due_messages(producer), _SIZE_LIMIT):
         if due > end and largest:
@@ -183,7 +183,7 @@ def _largest_drawn(producer: Producer, duration: float) -> int:
 
 
 def _extremes(producer: Producer, kinds: Iterable[Kind], last: int) -> list[Message]:
-    """Return messages of which one is the smallest and one the largest, whichever bytes are counted."""
+    """Return messages among which are the smallest and the largest, by any byte count."""
     exchange, messages = producer.to[0], list[Message]()
     for number, choose in ((1, min), (last, max)):
         made = [message_of(producer, number, size, group) for size, group in kinds]
@@ -193,7 +193,7 @@ def _extremes(producer: Producer, kinds: Iterable[Kind], last: int) -> list[Mess
 
 
 class _Probe:
-    """A broker with the bindings of a workload, to see what becomes of single messages."""
+    """A broker with a workload's bindings, to test the routing of single messages."""
 
     def __init__(self, workload: Workload, queues: Mapping[str, Mapping[str, Argument]]) -> None:
         # The broker refuses nothing here: it has no limit of its own either.
@@ -223,7 +223,7 @@ class _Probe:
         return kept
 
     def sure(self, queue: str, producer: Producer) -> int | None:
-        """Return the part of a window that reaches a queue in some run; None for all of it."""
+        """Return the part of a window that reaches a queue in some run; None for the whole window."""
         is_choosy = self._broker.queue(queue).is_choosy
         # Of other windows one message only is proved: they take for outstanding what is complete behind a
         # held message (CAP-07), or what they have not asked about (CAP-02).
@@ -244,7 +244,7 @@ def _without_limits(arguments: Mapping[str, Argument]) -> dict[str, Argument]:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """An amount on a queue, in both units; None where there is no bound.
+    """An amount on a queue, in both units; None for unbounded.
 
     Parameters:
         count: Messages.
@@ -321,7 +321,7 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
 
 
 def _attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
-    """Return a depth that some run reaches without a limit; None if any depth is reached."""
+    """Return a depth that some run reaches without a limit; None if runs reach any depth."""
     # Let one producer send alone, slowly, while nobody reads: its window is empty as long as the queue is OFF
     # (CM-02). The queue turns ON only when stop_count messages are there, or when one more would be above
     # stop_size; before, as many are there as of its largest fit. From then on everything is held (FC-15), so
@@ -346,7 +346,7 @@ def _attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Dept
 
 
 def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
-    """Return whether a queue, once ON, stays ON while its producers always have something to send.
+    """Return whether a queue, once ON, stays ON while its producers always have messages to send.
 
     For a queue with a resume level in messages, and ideal windows.
 
@@ -397,7 +397,7 @@ WINDOWS = {"count": "capacities", "size": "capacities × largest messages"}
 
 @dataclass(frozen=True, slots=True)
 class UnitVerdict:
-    """One unit of one queue: "count" for messages, "size" for bytes."""
+    """The verdict on one unit of one queue: "count" for messages, "size" for bytes."""
 
     unit: str
     # In force; 0 for none.
@@ -437,7 +437,7 @@ class Verdict:
 
     @property
     def can_overflow(self) -> bool | None:
-        """Whether some run overflows it, in any unit; None if neither that nor the contrary is proved."""
+        """Whether some run overflows it, in any unit; None if neither this nor the contrary is proved."""
         found = {unit.can_overflow for unit in self.units}
         if True in found or (None in found and self.seen):
             return True
@@ -445,17 +445,17 @@ class Verdict:
 
     @property
     def never_more_than(self) -> int | None:
-        """How many messages can be on the queue at most, as is proved; None if nothing is."""
+        """The proved maximum of messages on the queue; None without a proof."""
         return self.units[0].bound or None
 
     @property
     def never_more_bytes_than(self) -> int | None:
-        """The same in bytes."""
+        """The proved maximum of bytes on the queue; None without a proof."""
         return self.units[1].bound or None
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why, a sentence for each unit; those that decide first."""
+        """The reasons, a sentence for each unit, the decisive ones first."""
         if self.is_safe:
             return tuple(unit.reason for unit in self.units if unit.limit)
         full = f"if it is full, {_WHAT_FOLLOWS[self.policy]}"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add ``design`` to the commands of a parser; the engine is not loaded for that."""
+    """Add ``design`` to the commands of a parser, without loading the engine."""
     parser = rooms.add_parser(
         "design",
         description="Find thresholds and capacities with which no queue can overflow, by the bound stop + "
@@ -146,7 +146,7 @@ def _print_bound(workload: Workload, limits: dict[str, Limits], keep_capacities:
 
 
 def _write_counterexample(made: Recommendation, path: str, *, is_quiet: bool) -> None:
-    """Write a run that breaks a goal, and say how it is opened at that instant."""
+    """Write a run that breaks a goal, and print the command that opens it at that instant."""
     from qflow.workload.cli import write_run
 
     found = made.counterexample()
@@ -181,7 +181,7 @@ def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
 
 
 def _workload(namespace: argparse.Namespace) -> tuple[Workload, dict[str, Demand]]:
-    """Return the workload to design for, and the demand of which a log shows a lower bound only."""
+    """Return the workload to design for, and the demand if the log shows only a lower bound."""
     from qflow.workload import Workload
 
     workload = Workload.load(namespace.workload)

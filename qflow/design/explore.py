@@ -111,7 +111,7 @@ _EXCHANGE = "amq.direct"
 
 
 class _SmallProducer:
-    """A producer: its session and its window; its name is the key that leads to the queue."""
+    """A producer: its session and its window; its name is its routing key."""
 
     def __init__(self, name: str, broker: Broker, configuration: SmallConfiguration) -> None:
         self.name = name
@@ -121,7 +121,7 @@ class _SmallProducer:
 
     @property
     def outstanding(self) -> int:
-        """How many transfers are outstanding; none once the session is gone."""
+        """The number of outstanding transfers; 0 for an ended session."""
         return self._window.unsettled() if self.session.is_attached else 0
 
     @property
@@ -142,12 +142,12 @@ class _SmallProducer:
             self.session.message_transfer(Message(_SIZE, routing_key=self.name), _EXCHANGE, sync=True)
 
     def key(self) -> Hashable:
-        """Return the part of the client's state that decides its future."""
+        """Return the part of the client's state that determines its future."""
         return self.outstanding if self.session.is_attached else "dead"
 
 
 class _SmallConsumer:
-    """A consumer, in credit mode: it asks for each message when it is ready for it, and accepts it."""
+    """A consumer in credit mode: it asks for each message when it is ready, and accepts it."""
 
     def __init__(self, broker: Broker) -> None:
         self._queue = broker.queue(QUEUE)
@@ -187,7 +187,7 @@ class Situation:
         self.readers = [_SmallConsumer(self.broker)] if configuration.is_consumed else []
 
     def actions(self) -> dict[str, Action]:
-        """Return all that can happen next, by name: what producers do first, then consumers."""
+        """Return all possible next actions by name: producers' first, then consumers'."""
         possible: dict[str, Action] = {}
         for sender in self.senders:
             possible.update(sender.actions())
@@ -200,7 +200,7 @@ class Situation:
         self.actions()[action]()
 
     def key(self) -> Hashable:
-        """Return the key of this state: two states with one key have the same future."""
+        """Return the key of this state: states with equal keys have the same future."""
         # Two messages differ only by whether the stopped queue holds their transfer, and whose it is.  So the
         # queue is a word with a letter for each message; without a consumer, in any order.
         queue = self.broker.queues.queues[QUEUE]
@@ -261,7 +261,7 @@ class StateGraph:
 
     @property
     def maximum_depth(self) -> int:
-        """The greatest depth of the queue in any state that can be reached, in messages."""
+        """The greatest depth of the queue in any reachable state, in messages."""
         return max(self.depths().values())
 
     def depths(self) -> dict[int, int]:
@@ -396,7 +396,7 @@ class _Walk:
         self._found: list[Hashable] = []
 
     def run(self) -> None:
-        """Walk until no state has a way left that was not taken."""
+        """Walk until every action in every state was taken."""
         try:
             first = Situation(self._configuration)
         except AmqpException as error:

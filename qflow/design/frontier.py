@@ -88,7 +88,7 @@ UNITS = ("count", "size")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a queue may hold.
+    """The limits of a queue, in messages and bytes.
 
     Parameters:
         count, size: Messages and bytes; None: as the workload declares it.
@@ -119,12 +119,12 @@ class Choice:
     resume: float
 
     def window(self, capacity: int) -> int:
-        """Return the capacity instead of a given one."""
+        """Return the new capacity for a given one."""
         return max(1, int(capacity * self.capacity))
 
 
 def choices(*, keep_capacities: bool = False) -> Iterator[Choice]:
-    """Yield every choice of the grid, those that change least first."""
+    """Yield every choice of the grid, the smallest changes first."""
     capacities = _CAPACITY_SHARES[:1] if keep_capacities else _CAPACITY_SHARES
     yield from starmap(Choice, product(capacities, _STOP_SHARES, _RESUME_SHARES))
 
@@ -191,7 +191,7 @@ def _candidate(
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a run cost one part of a workload, in the terms of :mod:`qflow.workload.measures`."""
+    """The costs of a run for one part of a workload, in the terms of :mod:`qflow.workload.measures`."""
 
     # How often its queues turned ON.
     flips_per_minute: float
@@ -335,7 +335,7 @@ def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tupl
 def cover_declared(
     covered: Workload, declared: float, message_limit: int | None
 ) -> tuple[Workload, int | None]:
-    """Return a simulation as long as a workload's declared duration, where one that covers it is shorter."""
+    """Return a simulation as long as the declared duration, if the covering one is shorter."""
     # A number of messages that the caller gave is kept.  Waits of an overloaded producer grow with time, so
     # that a run of the first 5,000 messages once kept goals which the declared duration misses.  The grid is
     # not simulated that long: it only ranks the choices.
@@ -349,7 +349,7 @@ def cover_declared(
 
 
 def messages_to_cover(workload: Workload) -> float:
-    """Return the number of messages that a simulation needs to cover a workload; 0 if any number does."""
+    """Return the number of messages that a simulation needs to cover a workload; 0 if any number suffices."""
     needed = max(_needs(workload), default=_Need(0.0, "")).seconds
     return sum(expected_messages(producer, needed) for producer in workload.producers) if needed else 0.0
 
@@ -387,7 +387,7 @@ def _needs(workload: Workload) -> Iterator[_Need]:
 
 
 def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Workload:
-    """Return a workload that does the same in the same time with fewer messages.
+    """Return a workload with the same course in the same time and fewer messages.
 
     >>> from qflow.workload import Consumer
     >>> p = Producer("p", ("", "q"), rate=400, capacity=20, size=100)
@@ -430,7 +430,7 @@ def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Work
 
 
 def scale_of(workload: Workload, limits: Mapping[str, Limits], messages: int = ENOUGH) -> int:
-    """Return the divisor with which a workload sends about ``messages``; 1 where it cannot be divided."""
+    """Return the divisor with which a workload sends about ``messages``; 1 if it cannot be divided."""
     # What a client costs itself, and recorded messages, are as they are.
     is_own = any(p.network or p.arrival == "recorded" for p in workload.producers)
     if is_own or any(c.network or c.overhead for c in workload.consumers):
@@ -447,7 +447,7 @@ def scale_of(workload: Workload, limits: Mapping[str, Limits], messages: int = E
 
 
 def _mean_size(producers: Iterable[Producer]) -> float:
-    """Return about how many bytes the messages of the producer with the largest have."""
+    """Return the approximate mean size of the producer with the largest messages."""
     sizes = (p.size if isinstance(p.size, int) else exp(p.size[0] + p.size[1] ** 2 / 2) for p in producers)
     return max(1.0, *sizes, 0.0)
 
@@ -457,7 +457,7 @@ def _mean_size(producers: Iterable[Producer]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Queues and producers that depend on one another: what stops one may stop all."""
+    """Queues and producers that depend on one another: a stop of one may stop all."""
 
     queues: tuple[str, ...]
     producers: tuple[str, ...]
@@ -546,7 +546,7 @@ def frontier(
     message_limit: int | None = MESSAGE_LIMIT,
     progress: Progress | None = None,
 ) -> Frontier:
-    """Simulate every safe choice of a grid, and mark those that are beaten by no other.
+    """Simulate every safe choice of a grid, and mark the undominated ones.
 
     Every row is safe by the bound (CAP-11), whatever is simulated; the simulation says what it costs.
 
@@ -581,7 +581,7 @@ def frontier(
 
 
 class Trials:
-    """Simulates choices for the parts of a workload, one simulation a choice for all parts."""
+    """Simulations of choices for the parts of a workload, one choice for all parts at a time."""
 
     def __init__(
         self,
@@ -602,18 +602,18 @@ class Trials:
         )
 
     def frontier(self, progress: Progress | None = None) -> Frontier:
-        """Simulate the grid, and mark the choices that are beaten by no other."""
+        """Simulate the grid, and mark the undominated choices."""
         rows, is_whole = self.rows(self._grid(), progress)
         made = Frontier(row for part in self.parts for row in mark([row for row in rows if row.part == part]))
         made.is_whole = is_whole
         return made
 
     def rows(self, grid: Sequence[Choice], progress: Progress | None) -> tuple[list[FrontierRow], bool]:
-        """Return the rows of some choices, in their order, and whether Ctrl-C left any of them out."""
+        """Return the rows of some choices in order, and whether Ctrl-C left some out."""
         return _all_rows(self._tried, grid, progress)
 
     def _grid(self) -> list[Choice]:
-        """Return the choices to try; where none is safe for a part, those with smaller windows, too."""
+        """Return the choices to try; with smaller windows if no choice is safe for a part."""
         grid = list(choices(keep_capacities=self._keep))
         for part in self.parts:
             mine = {queue: self._designed[queue] for queue in part.queues if queue in self._designed}
@@ -628,7 +628,7 @@ class Trials:
         return _candidate(self._workload, queues, self.traffic, choice) is not None
 
     def _largest_share(self, queues: Mapping[str, Limits]) -> float:
-        """Return the largest share of the capacities that is safe with some stop; 0 if none is."""
+        """Return the largest share of the capacities that is safe with some stop; 0 for none."""
         # Found by halving: with less in the windows, a safe choice stays safe.  A share of 1e-9 makes every
         # window one message, the least there is.
         low, high = 1e-9, _CAPACITY_SHARES[-1]
@@ -665,7 +665,7 @@ def safe_by_bound(
 def _all_rows(
     tried: Callable[[Choice], list[FrontierRow]], grid: Sequence[Choice], progress: Progress | None
 ) -> tuple[list[FrontierRow], bool]:
-    """Return the rows of all choices, in their order, and whether Ctrl-C left any of them out."""
+    """Return the rows of all choices in order, and whether Ctrl-C left some out."""
     first, rest = tried(grid[0]), grid[1:]
     if progress is not None:
         progress(1, len(grid))
@@ -689,7 +689,7 @@ def _all_rows(
 def _choose_queues(
     workload: Workload, limits: Mapping[str, Limits], traffic: Mapping[str, Traffic]
 ) -> dict[str, Limits]:
-    """Return the limits of each queue that is designed."""
+    """Return the limits of each queue to design."""
     for queue in limits:
         if queue not in workload.queues:
             raise DesignError(f"no queue {queue!r}; the workload has {', '.join(workload.queues) or 'none'}")
@@ -724,7 +724,7 @@ def _rows(
     declared: float,
     choice: Choice,
 ) -> list[FrontierRow]:
-    """Simulate a choice for all parts at once; a part that has no safe settings stays as it is, unused."""
+    """Simulate a choice for all parts at once; a part without safe settings stays unchanged, and unused."""
     changed, used = workload, []
     for part in parts:
         mine = {queue: designed[queue] for queue in part.queues if queue in designed}
@@ -750,7 +750,7 @@ def _rows(
 
 
 def mark(rows: Sequence[FrontierRow]) -> list[FrontierRow]:
-    """Return the rows of one part, those marked that no other beats."""
+    """Return the rows of one part, with the undominated ones marked."""
     # Of rows with the same settings, or the same costs, the first is kept as the one that changes least.
     different: dict[str, FrontierRow] = {}
     for row in rows:
@@ -764,13 +764,13 @@ def mark(rows: Sequence[FrontierRow]) -> list[FrontierRow]:
 
 
 def _beats(costs: Sequence[tuple[float, ...]], one: int, other: int) -> bool:
-    """Return whether one row is as good as another in all costs, and better in one or before it."""
+    """Return whether one row dominates another: as good in all costs, and better in one or listed before."""
     is_as_good = all(a <= b for a, b in zip(costs[one], costs[other], strict=True))
     return is_as_good and (costs[one] != costs[other] or one < other)
 
 
 def best(rows: Sequence[FrontierRow]) -> FrontierRow:
-    """Return the row of the frontier that is nearest to having everything."""
+    """Return the row of the frontier closest to the ideal."""
     # Each of the three costs is measured from the least on the frontier, 0, to the greatest, 1; the row with
     # the least sum is taken, and among equals the first, which changes least.
     found = [row for row in rows if row.is_pareto]

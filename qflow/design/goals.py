@@ -38,7 +38,7 @@ _BYTES = {"b": 1, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
 
 
 class _Form(NamedTuple):
-    """One kind of goal: the words before its limit, the measure or its beginning, and the limit's units."""
+    """A kind of goal: the words before its limit, the measure or its prefix, and the limit's units."""
 
     pattern: str
     measure: str
@@ -108,20 +108,20 @@ class Goal:
         return sum(values) / max(1, len(values)) if self.is_mean else max(values, default=0.0)
 
     def worst_producer(self, costs: Costs) -> str:
-        """Return the producer that a goal is of, if there are several; "" for a goal of queues or a mean."""
+        """Return the producer that decides a goal, if there are several; "" for a queue's goal or a mean."""
         measured = {name: one.get(self.measure) or 0.0 for name, one in costs.producers.items()}
         if self.is_mean or len(measured) < 2 or not any(measured.values()):
             return ""
         return max(measured, key=measured.__getitem__)
 
     def use(self, value: float) -> float:
-        """Return the share of the limit that a value uses: the goal is kept below 1."""
+        """Return the share of the limit that a value uses: below 1 the goal holds."""
         # "loss 0" has no limit to take a share of: any loss is as bad as twice a limit, so that no other
         # goal hides it.
         return value / self.limit if self.limit else 2.0 * (value > 0)
 
     def say(self, value: float) -> str:
-        """Return a value in the unit of the goal."""
+        """Return a value in the goal's unit."""
         if self.unit == "%":
             return f"{value:.1%}"
         return f"{measure_text(value)}{' s' if self.unit == 's' else self.unit}"
@@ -152,12 +152,12 @@ class Outcome:
 
     @property
     def use(self) -> float:
-        """How much of the limit the worst run uses."""
+        """The share of the limit that the worst run uses."""
         return self.goal.use(max(self.values))
 
     @property
     def margin(self) -> float:
-        """By how much the worst run stays below the limit; less than 0 if it does not."""
+        """The margin of the worst run below the limit; negative if it exceeds it."""
         return self.goal.limit - max(self.values)
 
     @property

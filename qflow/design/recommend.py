@@ -146,7 +146,7 @@ class Recommendation(Tabular):
 
     @property
     def remarks(self) -> dict[str, tuple[str, ...]]:
-        """What is good to know of each designed queue."""
+        """Remarks on each designed queue."""
         traffic = traffic_of(self.workload)
         ideal = {p.name for p in self.workload.producers if p.window == "ideal"}
         remarks: dict[str, tuple[str, ...]] = {}
@@ -166,7 +166,7 @@ class Recommendation(Tabular):
         return {producer.name: producer.capacity for producer in self.workload.producers}
 
     def map(self, queue: str | None = None, **options: Any) -> SettingsMap:
-        """Return the map of other stops and capacities: a run for each, all else as recommended.
+        """Return the map of other stops and capacities: a run for each, with all else as recommended.
 
         Parameters:
             queue: A designed queue; None for the first.
@@ -186,12 +186,12 @@ class Recommendation(Tabular):
 
     @property
     def bytes_at_risk(self) -> dict[str, int | None]:
-        """Of each designed queue, the bytes that it exceeds but once in a million fillings of its windows."""
+        """The bytes that each designed queue exceeds once in a million fillings of its windows."""
         traffic = traffic_of(self.workload)
         return {queue: _bytes_at_risk(self.workload, queue, traffic[queue]) for queue in self.chosen}
 
     def counterexample(self) -> tuple[Run, float] | None:
-        """Return a run that breaks a goal and the second at which it does; None if all are kept.
+        """Return a run that breaks a goal, and the second; None if all goals hold.
 
         It is the worst of the runs; of a long one, at a scale that a lab can show.
         """
@@ -207,7 +207,7 @@ class Recommendation(Tabular):
         return run, _instant(run, worst.goal, scale) / SECOND
 
     def asdict(self) -> dict[str, Any]:
-        """Return everything as plain values that JSON can hold."""
+        """Return the recommendation as a JSON value."""
         remarks, at_risk = self.remarks, self.bytes_at_risk
         return {
             "workload": self.workload.name,
@@ -330,7 +330,7 @@ def _recommendation(
     *,
     is_whole: bool,
 ) -> Recommendation:
-    """Return the settings that simulations left, judged by the bound once more."""
+    """Return the settings that survived the simulations, checked against the bound again."""
     workload, made, runs = tried.workload, tried.made, tried.runs
     traffic, verdicts = traffic_of(workload), judge_workload(made)
     chosen = {queue: row for row in tried.rows for queue in row.arguments}
@@ -359,7 +359,7 @@ def _recommendation(
 
 
 def _rank(rows: Sequence[FrontierRow], goals: Sequence[Goal]) -> list[FrontierRow]:
-    """Return the rows of one part, those first that should be taken; without goals the best only."""
+    """Return the rows of one part, the best first; without goals the best only."""
     if not goals:
         return [best(rows)]
     # Half of each limit is room enough: of those rows the first, which changes least.
@@ -383,7 +383,7 @@ def _search(
     keep_capacities: bool,
     progress: Progress | None,
 ) -> tuple[list[FrontierRow], bool]:
-    """Return the best row of each part that steps from some rows lead to, and whether it is whole."""
+    """Return each part's best row reachable by steps from some rows, and whether the search is complete."""
     # Costs of another fidelity cannot be compared, so that the beginning is simulated again.
     # A pattern search from the grid's best rows. Each step looks at the neighbours of what has just become
     # better, so that a part that no longer improves costs nothing.
@@ -413,7 +413,7 @@ def _use(goals: Sequence[Goal], row: FrontierRow) -> float:
 
 
 class _Tried:
-    """Choices that are simulated as they are, with other chances each time; the best is kept."""
+    """Choices that are simulated with different seeds each time; the best is kept."""
 
     def __init__(
         self,
@@ -435,7 +435,7 @@ class _Tried:
         self.made, self.rows, self.runs = workload, list[FrontierRow](), list[Costs]()
 
     def scale_for(self, messages: int) -> int:
-        """Return the divisor with which the workload sends ``messages``; 1 if the user gave their number."""
+        """Return the divisor with which the workload sends ``messages``; 1 for a number given by the user."""
         return scale_of(self.workload, self._limits, messages) if self._limit is None else 1
 
     @property
@@ -449,7 +449,7 @@ class _Tried:
         return _worst_of(self.goals, self.runs) >= 1
 
     def simulate_ranked(self, rows: Sequence[FrontierRow]) -> bool:
-        """Simulate the best choices, the next ones if they fail; return False if Ctrl-C ended it."""
+        """Simulate the best choices, and the next ones if they fail; return False after Ctrl-C."""
         parts = dict.fromkeys(row.part for row in rows)
         ranked = [_rank([row for row in rows if row.part == part], self.goals) for part in parts]
         for place in range(max(map(len, ranked))):
@@ -476,7 +476,7 @@ class _Tried:
         return True
 
     def take_as_it_is(self, rows: Sequence[FrontierRow]) -> None:
-        """Take a choice after one run, at the scale of those that are tried."""
+        """Take a choice after one run, at the scale of the other candidates."""
         self.scale = self.scale_for(ENOUGH)
         made = _apply(self.workload, rows)
         self._keep(made, rows, self._play(made, rows, 1))
@@ -509,7 +509,7 @@ def _worst_of(goals: Sequence[Goal], runs: Sequence[Costs]) -> float:
 
 
 def _with_enough_credit(workload: Workload) -> Workload:
-    """Return a workload whose consumers have no more credit than keeps them busy."""
+    """Return a workload whose consumers have only the credit that keeps them busy."""
 
     def enough(consumer: Consumer) -> int:
         # One is served, one is at hand, and what is on its way.
@@ -523,14 +523,14 @@ def _with_enough_credit(workload: Workload) -> Workload:
 
 
 def _is_better(costs: Costs, than: Costs) -> bool:
-    """Return whether something took less by a twentieth, and nothing longer."""
+    """Return whether one cost fell by a twentieth, and none rose."""
     names = ("blocked_share", "wait_p99", "latency_p50", "latency_p99")
     pairs = [(getattr(costs, name) or 0.0, getattr(than, name) or 0.0) for name in names]
     return any(new < 0.95 * old for new, old in pairs) and all(new <= 1.02 * old for new, old in pairs)
 
 
 def _instant(run: Run, goal: Goal, scale: int) -> int:
-    """Return the instant at which a run breaks a goal, in microseconds: the first wait or depth beyond it."""
+    """Return the instant at which a run first exceeds a goal, in microseconds."""
     end = round(run.workload.duration * SECOND)
     if goal.measure.startswith("wait"):
         limit = round(goal.limit * SECOND)
@@ -557,7 +557,7 @@ def _thresholds(workload: Workload, queue: str) -> FlowThresholds | None:
 
 
 def _bytes_at_risk(workload: Workload, queue: str, senders: Traffic) -> int | None:
-    """Return a queue's stop in bytes and what windows hold at a risk; None if nothing stops it by bytes."""
+    """Return a queue's stop in bytes and the windows' bytes at a risk; None without a stop in bytes."""
     thresholds = _thresholds(workload, queue)
     mine = [producer for producer in workload.producers if producer.name in senders]
     drawn = {p.name for p in mine if not isinstance(p.size, int) and p.size[1] and p.arrival != "recorded"}
@@ -576,7 +576,7 @@ def _bytes_at_risk(workload: Workload, queue: str, senders: Traffic) -> int | No
 def _with_seen(
     verdicts: Mapping[str, Verdict], traffic: Mapping[str, Traffic], runs: Iterable[Costs]
 ) -> dict[str, Verdict]:
-    """Return the verdicts, with what simulations showed of queues of which nothing is proved."""
+    """Return the verdicts, with the simulations' evidence on queues without a proof."""
     died = {name for run in runs for name in run.errors}
     found = dict(verdicts)
     for queue, verdict in verdicts.items():
@@ -615,7 +615,7 @@ _RANGED = ("flips_per_minute", "blocked_share", "latency_p50", "latency_p99", "a
 
 
 def _vary(workload: Workload, place: int) -> Workload:
-    """Return a workload whose clients have other chances, each place its own; the first is as it is."""
+    """Return a workload with other seeds for its clients, by replicate; the first is unchanged."""
     return vary_chance(workload.with_seed(place), place, _RUNS) if place else workload
 
 
@@ -689,7 +689,7 @@ def _runs_text(made: Recommendation) -> str:
 
 
 def _goals_text(made: Recommendation) -> list[str]:
-    """Return the outcome of each goal, and its meaning for the settings below."""
+    """Return the outcome of each goal, and its consequence for the settings."""
     if not made.goals and made.is_whole:
         return []
     verdicts = {outcome.verdict for outcome in made.goals}
@@ -708,7 +708,7 @@ def _goals_text(made: Recommendation) -> list[str]:
 
 
 def _bounds_text(made: Recommendation) -> list[str]:
-    """Return the demand for which costs and goals hold, if a log shows a lower bound only."""
+    """Return the demand for which costs and goals hold, if a log shows only a lower bound."""
     if not made.bounds:
         return []
     shown = [

@@ -121,19 +121,19 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return len(self.across.values) * len(self.up.values)
 
     def at(self, place: int) -> dict[str, float]:
-        """Return the settings of a place."""
+        """Return the settings of a cell."""
         row, column = divmod(place, len(self.across.values))
         chosen = {self.across.setting: self.across.values[column], self.up.setting: self.up.values[row]}
         return _limit_resume({**self.settings, **chosen}, self.across.setting)
 
     def workload(self, place: int) -> Workload:
-        """Return the workload of a place."""
+        """Return the workload of a cell."""
         return self.describe(**self.at(place))
 
     # Running
 
     def order(self, strides: Sequence[int] = _STRIDES) -> list[int]:
-        """Return all places in the order of their runs: coarse first."""
+        """Return all cells in the order of their runs: coarse first."""
         width, seen = len(self.across.values), dict[int, None]()
         # Coarse first, so that a map that is looked at while it runs is whole from the beginning, and only
         # gets sharper.
@@ -144,11 +144,11 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
 
     @property
     def coarse(self) -> list[int]:
-        """The places that are run first."""
+        """The cells that run first."""
         return self.order(_STRIDES[:1])
 
     def runs(self, places: Sequence[int]) -> ManyRuns[Mapping[str, float], Measured]:
-        """Begin the runs of some places, on all cores; their results belong into :attr:`found`."""
+        """Start the runs of some cells on all cores; store their results in :attr:`found`."""
         return ManyRuns(self._one, [self.at(place) for place in places], is_brief=True)
 
     @property
@@ -158,7 +158,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return partial(_whole_run_of, self.describe, self.messages, self.queue, self.unit, self.goals)
 
     def run(self, processes: int | None = None, progress: Progress | None = None) -> SettingsMap:
-        """Run all that is not known yet, and return the map; Ctrl-C leaves the cells that are known."""
+        """Run all unknown cells, and return the map; after Ctrl-C the known cells stay."""
         places = [place for place in self.order() if place not in self.found]
         settings = [self.at(place) for place in places]
         try:
@@ -187,7 +187,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """What the map shows, in sentences; they say how much of it is known."""
+        """The map in sentences, which state its completeness."""
         safe, size = sum(self.is_safe), len(self)
         if not self.limit:
             law = f"No queue has a limit in messages, so none of the {size} settings can fill one."
@@ -218,7 +218,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return self.covers or self.messages >= messages_to_cover(self.workload(0))
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the cells that are known: stop, capacity, kind, max_depth, blocked_share, sessions_ended."""
+        """Return the known cells: stop, capacity, kind, max_depth, blocked_share, sessions_ended."""
         rows = [
             (
                 self.at(place)[self.across.setting],
@@ -232,7 +232,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return columns_of(rows, ("stop", "capacity", "kind", "max_depth", "blocked_share", "sessions_ended"))
 
     def pack(self) -> bytes:
-        """Return the cells as the browser reads them: kind, sessions that died, blocked share, deepest."""
+        """Return the cells in the browser's form: kind, ended sessions, blocked share, greatest depth."""
         kinds, data = list(KINDS), bytearray()
         for place in range(len(self)):
             found = self.found.get(place)
@@ -244,7 +244,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return bytes(data)
 
     def courses(self) -> bytes:
-        """Return the depth over time of each place, as the browser draws it; zeros where it is not known."""
+        """Return the depth over time of each cell, for the browser; zeros where it is unknown."""
         flat = Measured(0, 0.0, (), bytes(POINTS))
         return b"".join(self.found.get(place, flat).course for place in range(len(self)))
 
@@ -256,7 +256,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return f"{self.svg()}<ul>{said}</ul>"
 
     def svg(self) -> str:
-        """Return the map as a drawing, for places that run no script."""
+        """Return the map as a drawing, for pages without scripts."""
         return _MapDrawing(self).text()
 
 
@@ -374,7 +374,7 @@ def _spread(most: int, cells: int, least: int = 1) -> tuple[int, ...]:
 
 
 class _Law:
-    """Says whether the queues of a workload can overflow; only capacities and declare arguments differ."""
+    """The verdict on whether a workload's queues can overflow, by capacities and declare arguments."""
 
     def __init__(self, workload: Workload, messages: int) -> None:
         # A run ends with its messages, so that what falls due much later does not count.
@@ -411,7 +411,7 @@ def _whole_run_of(
     goals: tuple[Goal, ...],
     settings: Mapping[str, float],
 ) -> Measured:
-    """Return the measures of a run, its goals included; at scale if it is a long one."""
+    """Return the measures of a run, goals included; scaled down for a long run."""
     workload = describe(**settings)
     longer, most = cover(workload)
     scale = scale_of(longer, {}, messages) if most is None else 1
@@ -424,7 +424,7 @@ def _whole_run_of(
 
 
 def _limit_of(workload: Workload, queue: str, unit: str = "count") -> int:
-    """Return the limit of a queue, or of several the highest; 0 for none."""
+    """Return the limit of a queue, or the highest of several; 0 for none."""
     names = [queue] if queue else list(workload.queues)
     found = (QueueSettings.from_arguments(dict(workload.queues[name])) for name in names)
     return max(getattr(settings, f"max_{unit}") or 0 for settings in found)
@@ -466,7 +466,7 @@ _PATTERNS = (
 
 
 class _MapDrawing:
-    """The map as an SVG: cells that are known are filled, the law's side is tinted."""
+    """The map as an SVG: known cells are filled, the safe side is tinted."""
 
     # A lab's map is this drawing too: the browser puts cells of its own in the place of these.
 
@@ -519,7 +519,7 @@ class _MapDrawing:
         return f'<path d="{"".join(way)}" class="qf-map-{kind}"/>' if way else ""
 
     def _law(self) -> Iterator[str]:
-        """Yield the line around the settings that are safe by the law."""
+        """Yield the boundary of the provably safe settings."""
         safe = self._map.is_safe
         if not self._map.limit or all(safe) or not any(safe):
             return
@@ -533,7 +533,7 @@ class _MapDrawing:
             yield f'<path d="{"".join(way)}" class="qf-map-{kind}"/>'
 
     def _goal(self) -> Iterator[str]:
-        """Yield the line around the runs that keep all goals."""
+        """Yield the boundary of the runs that keep all goals."""
         if not self._map.goals:
             return
         keep = {place for place, found in self._map.found.items() if found.goal_use < 1}

@@ -12,7 +12,7 @@ Action = Callable[[], None]
 
 
 def do_nothing() -> None:
-    """Do nothing: an action that takes the place of one that is over."""
+    """Do nothing, in place of a cancelled action."""
 
 
 # Priorities at one instant: those who join, then those who make room, then those who fill it.
@@ -29,7 +29,7 @@ _pop: Final = heapq.heappop
 
 
 class Agenda:
-    """Holds actions in a total order: by time, then priority, then the order in which they were entered."""
+    """A queue of actions in a total order: time, then priority, then order of entry."""
 
     def __init__(self, end: int) -> None:
         self.now = 0
@@ -47,7 +47,7 @@ class Agenda:
         _push(self._entries, (time, priority, self._sequence, action))
 
     def clear(self) -> None:
-        """Forget all that is planned."""
+        """Drop all planned actions."""
         self._entries.clear()
 
     def run(self, broker: Broker, until: int | None = None) -> None:

@@ -31,7 +31,7 @@ NEVER: Final = 1 << 62
 
 
 def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
-    """Yield a producer's messages without end, each as (due, content bytes, group).
+    """Yield a producer's messages endlessly, each as (due, content bytes, group).
 
     >>> from itertools import islice
     >>> bursts = Producer("p", ("", "q"), 4, 5, size=100, burst=(1, 9), groups=(1, 1.0), arrival="const")
@@ -48,7 +48,7 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
 
 
 class Arrivals:
-    """What :func:`due_messages` yields, one message at a time."""
+    """An iterator over the messages of :func:`due_messages`, one at a time."""
 
     def __init__(self, producer: Producer) -> None:
         self._recorded = _recorded_messages(producer) if producer.arrival == "recorded" else None
@@ -69,7 +69,7 @@ class Arrivals:
         self.advance()
 
     def advance(self) -> None:
-        """Go on to the message after this one."""
+        """Advance to the next message."""
         if self._recorded is not None:
             self.due, self.size, self.group = next(self._recorded)
             return
@@ -117,7 +117,7 @@ def _burst(producer: Producer) -> tuple[int, int]:
 
 
 class Service:
-    """Draws a consumer's service times and verdicts, one of each for a message, in turn."""
+    """A generator of a consumer's service times and verdicts, one of each for a message, in turn."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._draw = Random(consumer.seed).random
@@ -135,7 +135,7 @@ class Service:
         self._out = next(self._outages)
 
     def time(self, now: int) -> int:
-        """Return the service time from now on, in microseconds: at least one, so that time advances."""
+        """Return a service time from now on, in microseconds: at least one, so that time advances."""
         wait = 0
         # An outage may begin before another has ended, and the wait for one may reach into the next.
         while self._out[0] <= now + wait:
@@ -151,7 +151,7 @@ class Service:
         return wait + max(1, _nearest(seconds * SECOND))
 
     def verdict(self) -> str:
-        """Draw "accept", "release" or "reject": one draw a message, even if only one can come out."""
+        """Draw "accept", "release" or "reject": one draw a message, even for a certain outcome."""
         chance = self._draw()
         if chance < self._release:
             return "release"
@@ -159,7 +159,7 @@ class Service:
 
 
 def _outages(consumer: Consumer) -> Iterator[tuple[int, int]]:
-    """Yield a consumer's outages, begin and end, and at last one in the infinite future."""
+    """Yield the begin and end of each of a consumer's outages, then one in the infinite future."""
     if consumer.outage is not None:
         kind, every, lasting = ("const", *consumer.outage)[-3:]
         every, lasting = float(every), float(lasting)

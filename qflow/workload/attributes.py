@@ -35,13 +35,13 @@ class WorkloadError(QflowError, ValueError):
 
 
 def require(holds: bool, where: str, attribute: str, value: object, allowed: str) -> None:
-    """Refuse a value unless a condition holds."""
+    """Raise a refusal unless a condition holds."""
     if not holds:
         raise WorkloadError(f"{where}: {attribute} must be {allowed}{_bounds(value)}, got {_show(value)}")
 
 
 def _bounds(value: object) -> str:
-    """Return, in words, the bound of all numbers or texts that a value breaks, if it does."""
+    """Return, in words, the bound that a number or text exceeds, if any."""
     if isinstance(value, tuple | list):
         return next(filter(None, map(_bounds, value)), "")
     if isinstance(value, int | float) and abs(value) > LARGEST_NUMBER and value not in (math.inf, -math.inf):
@@ -62,7 +62,7 @@ def _show(value: object) -> str:
 
 
 def require_all(where: str, model: object, rules: Rules) -> None:
-    """Refuse a model with an attribute that breaks its rule."""
+    """Raise a refusal for an attribute of a model that breaks its rule."""
     for attribute, is_allowed, allowed in rules:
         value = getattr(model, attribute)
         require(is_allowed(value), where, attribute, value, allowed)
@@ -71,7 +71,7 @@ def require_all(where: str, model: object, rules: Rules) -> None:
 def require_keys(
     where: str, mapping: object, allowed: Iterable[str], required: Iterable[str]
 ) -> Mapping[str, Any]:
-    """Refuse a mapping with other keys than those allowed, or without one that is required."""
+    """Raise a refusal for a mapping with unknown keys, or without a required one."""
     if not isinstance(mapping, Mapping):
         raise WorkloadError(f"{where}: must be an object with named attributes, got {mapping!r}")
     allowed = list(allowed)
@@ -87,12 +87,12 @@ def require_keys(
 
 
 def one_of(choices: tuple[str, ...]) -> str:
-    """Return choices as a sentence names them."""
+    """Return choices as a phrase."""
     return " or ".join(map(repr, choices))
 
 
 def is_number(value: object, at_least: float = -math.inf, at_most: float = math.inf) -> bool:
-    """Return whether a value is a number within bounds and :data:`LARGEST_NUMBER`; a bool is not."""
+    """Return whether a value is a number, not a bool, within bounds and :data:`LARGEST_NUMBER`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return at_least <= value <= at_most and -LARGEST_NUMBER <= value <= LARGEST_NUMBER
@@ -117,7 +117,7 @@ def is_text(value: object, longest: int = LONGEST_NAME) -> bool:
 
 
 def is_name(value: object) -> bool:
-    """Return whether a value is such text, and not empty."""
+    """Return whether a value is such a text, and not empty."""
     return is_text(value) and value != ""
 
 
@@ -137,10 +137,10 @@ def is_all(allows: Check) -> Check:
 
 
 def is_none_or(allows: Check) -> Check:
-    """Return a check for None or what another check allows."""
+    """Return a check that allows None, and all that another check allows."""
     return lambda value: value is None or allows(value)
 
 
 def as_tuple(value: Any) -> Any:
-    """Return a list as a tuple, so that what JSON holds can be frozen; anything else as it is."""
+    """Return a list as a tuple, so that a JSON value can be frozen; any other value unchanged."""
     return tuple(as_tuple(item) for item in value) if isinstance(value, list | tuple) else value

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add ``run`` to the commands of a parser; the engine is not loaded for that."""
+    """Add ``run`` to the commands of a parser, without loading the engine."""
     parser = rooms.add_parser(
         "run",
         description="Run a workload in virtual time. Ctrl-C stops it in good order: what has happened so "
@@ -79,7 +79,7 @@ def look_over(workload: Workload, command: str) -> None:
 
 
 def _java_remarks(workload: Workload) -> Iterator[str]:
-    """Yield why the Java broker's flow control would not act: it asks clients to stop, by bytes (ALT-12)."""
+    """Yield the reasons why the Java broker's flow control would not act (ALT-12)."""
     from qflow.broker.history import ARGUMENT
 
     kind = workload.options.flow_control
@@ -119,7 +119,7 @@ def _simulate(workload: Workload) -> tuple[Run, bool]:
 
 
 def _summarise(run: Run) -> dict[str, Any]:
-    """Return a summary of a run, ready for JSON: measures and counts over its time base, and the rest."""
+    """Return a run's summary as JSON: measures and counts over its time base, and the rest."""
     from qflow.workload.measures import QueueMeters, meters_of
     from qflow.workload.model import Senders
 

@@ -41,7 +41,7 @@ _ROUND_TRIP: Final = 200
 
 
 class ProducerClient:
-    """Sends the messages due until ``last_due``; while its ideal window is full it waits for a completion."""
+    """A producer that sends the messages due until ``last_due``, and waits while its ideal window is full."""
 
     def __init__(self, model: Producer, stage: Stage, last_due: int) -> None:
         self._name, (self._exchange, self._key), self._priority = model.name, model.to, model.priority
@@ -183,7 +183,7 @@ class ProducerClient:
         self._learn_next()
 
     def _wake_delay(self, now: int) -> int:
-        """Return the wake-up delay of a client that has waited, in microseconds."""
+        """Return the wake-up delay of a client after a wait, in microseconds."""
         if not self._is_blocked or self._inbox or now - self._free_at <= ASLEEP:
             return 0
         self._stage.woken_at = now
@@ -228,7 +228,7 @@ class ProducerClient:
 
 
 class SharedSession:
-    """A session and its senders, which share its command numbers and its completion reports."""
+    """A session with several senders, which share its command numbers and completion reports."""
 
     def __init__(self, name: str, stage: Stage) -> None:
         self.name = name
@@ -248,12 +248,12 @@ class SharedSession:
             agenda.enter(agenda.now, SEND, sender.receive_report)
 
     def is_confirmed(self, number: int) -> bool:
-        """Return whether a command and all before it are known to be complete."""
+        """Return whether a command and all earlier ones are known to be complete."""
         return number < self.reported.front
 
 
 class WindowedProducer:
-    """Sends the messages due until ``last_due`` on a shared session, as soon as its window has room."""
+    """A producer on a shared session that sends the due messages once its window has room."""
 
     def __init__(self, model: Producer, stage: Stage, last_due: int, shared: SharedSession) -> None:
         self.name = model.name
@@ -302,7 +302,7 @@ class WindowedProducer:
             self.receive_report()
 
     def receive_report(self) -> None:
-        """Read the completion report if this sender waits for one, and send again if it suffices."""
+        """Read a completion report if this sender waits for one, and send again if it frees room."""
         if self._waits_for is None or not self._shared.session.is_attached or not self._may_resume():
             return
         if self._waits_for is WindowStep.SYNC:
@@ -342,7 +342,7 @@ class WindowedProducer:
 
 
 class ConsumerClient:
-    """Works through its prefetched messages: serves one, settles it, completes it."""
+    """A consumer that serves, settles and completes its prefetched messages one by one."""
 
     def __init__(self, model: Consumer, stage: Stage) -> None:
         self._model = model

@@ -61,7 +61,7 @@ def cores() -> int:
 def run_many(
     function: Callable[[Item], Result], items: Sequence[Item], *, processes: int | None = None
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield each item's place and the function's result, in the order of completion."""
+    """Yield the index and the result for each item, in the order of completion."""
     # A caller that closes the generator, or is interrupted, ends the runs under way.
     with closing(ManyRuns(function, items, processes=processes)) as runs:
         while runs.left:
@@ -69,7 +69,7 @@ def run_many(
 
 
 class ManyRuns(Generic[Item, Result]):
-    """Runs a function of each of many items on all cores."""
+    """A parallel map of a function over many items, on all cores."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class ManyRuns(Generic[Item, Result]):
             self._ask(worker)
 
     def results(self, timeout: float | None = 0.0) -> list[tuple[int, Result]]:
-        """Return new results, each with its item's place."""
+        """Return new results, each with its item's index."""
         found: list[tuple[int, Result]] = []
         try:
             if self._waiting and self._is_alone():
@@ -115,7 +115,7 @@ class ManyRuns(Generic[Item, Result]):
         return found
 
     def close(self) -> None:
-        """Drop all items without a result; the workers wait for the next question."""
+        """Drop all unfinished items; the workers wait for the next question."""
         self._waiting.clear()
         self.left = 0
         _return_workers(self._workers)
@@ -125,7 +125,7 @@ class ManyRuns(Generic[Item, Result]):
         return not self._workers or (self._is_brief and all(worker.is_new for worker in self._workers))
 
     def _receive(self, found: list[tuple[int, Result]], timeout: float | None) -> None:
-        """Take what workers say; return at the first result, or when the time is up."""
+        """Receive the workers' answers; return at the first result, or at the end of the time."""
         began = time.monotonic()
         until = None if timeout is None else began + timeout
         # Answers may come as fast as they are taken.
@@ -169,7 +169,7 @@ def _is_importable(function: Any) -> bool:
 
 
 class _Worker:
-    """One process that answers questions in turn."""
+    """A process that answers questions in turn."""
 
     def __init__(self) -> None:
         # Not at the top: a browser's Python has none of it.
@@ -206,7 +206,7 @@ class _Worker:
         self.connection.send((function, items))
 
     def receive(self) -> Answer:
-        """Wait for the next answer; an error if the process has ended."""
+        """Wait for the next answer; raise if the process has ended."""
         try:
             answer: Answer = self.connection.recv()
         except (EOFError, OSError):
@@ -243,7 +243,7 @@ _owner = os.getpid()
 
 
 def _take_workers(count: int) -> list[_Worker]:
-    """Return that many workers, those first that wait for work."""
+    """Return some workers, idle ones first."""
     global _owner
     if _owner != os.getpid():
         # A fork has its parent's workers only by name.
@@ -289,7 +289,7 @@ def _end_all() -> None:
 
 
 class _Dropped(BaseException):
-    """What a worker is at is of no more use."""
+    """The worker's present item is no longer needed."""
 
 
 class _WorkerTask:
@@ -297,7 +297,7 @@ class _WorkerTask:
         self.is_dropped = self.is_under_way = False
 
     def drop(self, _: int, __: object) -> None:
-        """Leave the item, as the signal asks; an answer is never left half-written."""
+        """Drop the item, as the signal requests; an answer is never left half-written."""
         self.is_dropped = True
         if self.is_under_way:
             self.is_under_way = False
@@ -320,7 +320,7 @@ class _WorkerTask:
 
 
 def serve(fd: int) -> None:
-    """Answer the questions of the process at the other end, until it ends (a worker's whole life)."""
+    """Answer the questions of the parent process until it ends."""
     from multiprocessing.connection import Connection
 
     assert _DROP is not None

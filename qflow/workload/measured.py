@@ -37,7 +37,7 @@ class Measured(NamedTuple):
 
 
 class _Gauge(QueueObserver):
-    """Notes how deep a queue becomes, and when."""
+    """A gauge of a queue's depth over time."""
 
     __slots__ = ("agenda", "depth", "max_depth", "times", "depths")
 
@@ -61,7 +61,7 @@ class _Gauge(QueueObserver):
         self.depths.append(self.depth)
 
     def course(self, end: int) -> bytes:
-        """Return the most messages in each part of the time up to an instant."""
+        """Return the greatest depth in each part of the time up to an instant."""
         most, level, part = [0] * POINTS, 0, 0
         for place, time in enumerate(self.times):
             if time > end:
@@ -78,7 +78,7 @@ class _Gauge(QueueObserver):
 
 
 def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
-    """Run a stage that is set up for a workload, and measure a queue, or the one that becomes deepest."""
+    """Run a prepared stage, and measure a queue, or by default the deepest one."""
     stage.broker.observe(None)
     meters = {producer.name: ProducerMeter() for producer in workload.producers}
 

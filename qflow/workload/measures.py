@@ -61,7 +61,7 @@ _UNITS = {
 
 
 def unit_of(measure: str) -> str:
-    """Return the unit of a measure or of a count of events; "" where its name is the unit."""
+    """Return the unit of a measure or event count; "" if its name says it."""
     return next((unit for unit, names in _UNITS.items() if measure in names), "")
 
 
@@ -73,14 +73,14 @@ def measures_text(measures: Mapping[str, float | int | None]) -> str:
 
 
 def measure_text(value: float | int | None) -> str:
-    """Return a measure as text: whole numbers whole, others with four digits that count."""
+    """Return a measure as text: whole numbers in full, others with four significant digits."""
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) and abs(value) < 1000 else f"{value:.0f}"
 
 
 class DepthMeter:
-    """Averages one queue over time, from the start to an instant."""
+    """A time average of one queue's depth and state, from the start to an instant."""
 
     def __init__(self, end: int) -> None:
         self._end = end
@@ -88,7 +88,7 @@ class DepthMeter:
         self._most = self.stops = 0
 
     def at(self, time: int, depth: int, is_stopped: bool) -> None:
-        """Note the depth, and whether flow control is ON, from an instant on."""
+        """Record the depth and flow state from an instant on."""
         self._pass(time)
         if time <= self._end:
             self.stops += is_stopped and not self._stopped
@@ -119,7 +119,7 @@ class DepthMeter:
 
 
 class QueueMeters:
-    """Measures every queue of a run up to an instant, part by part of its events, in their order."""
+    """Measures of every queue of a run up to an instant, fed with its events in order."""
 
     def __init__(self, workload: Workload, end: int) -> None:
         self._end = end
@@ -180,7 +180,7 @@ class QueueMeters:
 def queue_measures(
     events: Iterable[Event], workload: Workload, end: int, filled: dict[str, float] | None = None
 ) -> dict[str, Measures]:
-    """Measure every queue of a run up to an instant; ``filled`` gets the share of time with messages."""
+    """Return each queue's measures up to an instant; ``filled`` gets the share of time with messages."""
     meters = QueueMeters(workload, end)
     meters.take(events)
     if filled is not None:
@@ -199,7 +199,7 @@ def _detail(event: Event, key: str, otherwise: Any) -> Any:
 
 
 class Act(NamedTuple):
-    """What a client does or learns, as it would log it."""
+    """An act or observation of a client, as it would log it."""
 
     ts_us: int
     client: str
@@ -234,7 +234,7 @@ _LOGGED = {**_AT_THE_BROKER, **_BY_CLIENTS}
 
 
 class ProducerMeter:
-    """Measures one producer, from its acts to an instant."""
+    """Measures of one producer, from its acts to an instant."""
 
     # Given the simulated producer and its duration in seconds, it knows when each message was due.
 
@@ -252,7 +252,7 @@ class ProducerMeter:
         self._since: int | None = None
 
     def note(self, kind: str, time: int, label: str = "") -> None:
-        """Note an act of the producer or news for it: transfer, complete, refused, block, unblock, error."""
+        """Record the producer's act or an answer: transfer, complete, refused, block, unblock, error."""
         if kind == "block":
             if self._since is None:
                 self._since = time
@@ -342,7 +342,7 @@ def _nearest_rank(ordered: Sequence[int], percent: int) -> int:
 
 
 def meters_of(events: Iterable[Event], workload: Workload, end: int) -> dict[str, ProducerMeter]:
-    """Return a meter of each producer of a simulated run, with its acts up to an instant."""
+    """Return a meter for each producer of a simulated run, fed with its acts up to an instant."""
     meters = {producer.name: ProducerMeter(producer, workload.duration) for producer in workload.producers}
     note_acts(meters, events, workload, end)
     return meters
@@ -351,7 +351,7 @@ def meters_of(events: Iterable[Event], workload: Workload, end: int) -> dict[str
 def note_acts(
     meters: dict[str, ProducerMeter], events: Iterable[Event], workload: Workload, end: int
 ) -> None:
-    """Note the next events of a simulated run, up to an instant, in the meters of its producers."""
+    """Feed the next events of a simulated run, up to an instant, to its producers' meters."""
     for act in acts_of(events, workload.producers):
         if act.ts_us <= end and act.client in meters:
             meters[act.client].note(act.event, act.ts_us, act.label)

@@ -353,7 +353,7 @@ class Consumer:
 
 
 class Senders:
-    """Finds the producer of an event: its session's name is not enough, as several may share a session."""
+    """An index from events to producers: a session may have several."""
 
     __slots__ = ("_names", "_sessions")
 
@@ -366,7 +366,7 @@ class Senders:
         self._names = {name for names in self._sessions.values() for name in names}
 
     def of(self, session: str, label: str = "") -> str:
-        """Return the producer that an event's session and message belong to; "" if it is of none."""
+        """Return the producer of an event's session and message; "" for none."""
         # Events that only clients report (:data:`qflow.workload.CLIENT_EVENTS`) have the producer's own name
         # for a session.
         names = self._sessions.get(session)
@@ -378,7 +378,7 @@ class Senders:
         return name if name in names else ""
 
     def on(self, session: str) -> tuple[str, ...]:
-        """Return the producers of a session, all of which its end concerns."""
+        """Return the producers of a session, which all end with it."""
         return self._sessions.get(session, ())
 
 
@@ -387,7 +387,7 @@ Client = TypeVar("Client", Producer, Consumer)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Everything that decides a run; two equal workloads give the same events.
+    """The whole input of a run; equal workloads give equal events.
 
     Times are in seconds here, as people and recorded workloads write them; a run counts in
     integer microseconds.
@@ -520,11 +520,11 @@ class Workload:
     # Changing
 
     def replace(self, **changes: Any) -> Workload:
-        """Return a copy in which some attributes differ, such as ``duration=5``."""
+        """Return a copy with other attributes, such as ``duration=5``."""
         return dataclasses.replace(self, **changes)
 
     def with_queue(self, queue: str, arguments: Mapping[str, Argument | None]) -> Workload:
-        """Return a copy in which some declare arguments of a queue differ; None removes one.
+        """Return a copy with other declare arguments for a queue; None removes one.
 
         >>> workload = Workload("w", 30, {"q": {"qpid.max_count": 10}})
         >>> workload.with_queue("q", {"qpid.flow_stop_count": 8, "qpid.max_count": None}).queues
@@ -537,15 +537,15 @@ class Workload:
         return self.replace(queues={**self.queues, queue: kept})
 
     def with_producer(self, name: str, **changes: Any) -> Workload:
-        """Return a copy in which some attributes of a producer differ, such as ``capacity=20``."""
+        """Return a copy with other attributes of a producer, such as ``capacity=20``."""
         return self.replace(producers=self._change("producer", self.producers, name, changes))
 
     def with_consumer(self, name: str, **changes: Any) -> Workload:
-        """Return a copy in which some attributes of a consumer differ, such as ``prefetch=1``."""
+        """Return a copy with other attributes of a consumer, such as ``prefetch=1``."""
         return self.replace(consumers=self._change("consumer", self.consumers, name, changes))
 
     def with_seed(self, seed: int) -> Workload:
-        """Return a copy whose clients have other chances, each its own."""
+        """Return a copy with other seeds, one for each client."""
         require(_is_seed(seed), f"workload {self.name!r}", "the seed", seed, "a whole number from 0")
         first, second = seed * 1000, seed * 1000 + len(self.producers)
         return self.replace(
@@ -564,7 +564,7 @@ class Workload:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; JSON's own rule, that the last of two values holds, hides a mistake."""
+    """Return a JSON object; refuse a repeated key, as JSON's rule (the last counts) hides a mistake."""
     made = dict(pairs)
     if len(made) == len(pairs):
         return made
@@ -592,7 +592,7 @@ _ARGUMENT = (
 
 
 def _is_argument(value: object) -> bool:
-    """Return whether AMQP can carry a value of a declare argument; the broker decides whether it is valid."""
+    """Return whether AMQP can carry a declare argument's value; the broker decides whether it is valid."""
     if isinstance(value, Mapping):
         return all(is_text(key) and _is_argument(item) for key, item in value.items())
     if isinstance(value, list | tuple):
@@ -640,7 +640,7 @@ def _options(given: object) -> BrokerOptions:
 
 
 def _with_unseen(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a workload file's mapping in which queues whose arguments were not seen say so themselves."""
+    """Return a workload file's mapping in which queues with unseen arguments are marked."""
     inferred, queues = mapping.get(INFERRED), mapping.get("queues")
     given = {name: value for name, value in mapping.items() if name != INFERRED}
     if isinstance(inferred, Mapping) and isinstance(queues, Mapping):
@@ -654,7 +654,7 @@ def _with_unseen(mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_unseen(arguments: Mapping[str, Any]) -> bool:
-    """Return whether nothing recorded says how a queue was declared, and nobody has said it since."""
+    """Return whether a queue's declaration is unknown: neither recorded nor stated by the user."""
     levels = ("qpid.flow_", "qpid.max_")
     given = [name for name, value in arguments.items() if value and name.startswith(levels)]
     return not given and NOT_SEEN_DECLARED.items() <= arguments.items()

@@ -43,7 +43,7 @@ Steps = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What it costs a client to be a process of its own; all in seconds, all 0 unless given.
+    """The costs of a client as a separate process; all in seconds, all 0 by default.
 
     Parameters:
         latency (float): From the client's socket to the broker, and back again.  What ``latencies`` adds to
@@ -107,7 +107,7 @@ class Network:
             require(is_right, "network", item.name, value, allowed)
 
     def report_time(self, sent: int) -> float:
-        """Return the time it takes to learn of one completion after ``sent`` transfers, in microseconds."""
+        """Return the time to learn of one completion after ``sent`` transfers, in microseconds."""
         return (self.report_cost + self.report_growth * sent) * SECOND
 
 
@@ -117,7 +117,7 @@ def _is_steps(value: Any, at_most: float) -> bool:
 
 
 class Course:
-    """A quantity that varies in steps, read at instants that do not go back."""
+    """A quantity that varies in steps, read at ascending instants."""
 
     def __init__(self, first: float, steps: Steps, unit: int = 1) -> None:
         self._value = first * unit
@@ -134,7 +134,7 @@ class Course:
 
 
 class Uplink:
-    """Delays a client's writes on their way to the broker."""
+    """The delay of a client's writes on their way to the broker."""
 
     def __init__(self, agenda: Agenda, network: Network | None) -> None:
         self._agenda = agenda
@@ -157,7 +157,7 @@ class Uplink:
         self._arrives = 0
 
     def write(self, action: Action) -> None:
-        """Send something: an action that is carried out when it arrives."""
+        """Send data; `action` runs when it arrives."""
         if self._is_direct:
             action()
             return
@@ -166,7 +166,7 @@ class Uplink:
             self._flush()
 
     def receive_answer(self) -> None:
-        """Note an answer of the broker to this client, now; this acknowledges all data before it."""
+        """Record an answer of the broker to this client, which acknowledges all earlier data."""
         # An answer within the delay carries the acknowledgement, and the system expects the next to do so,
         # too: it holds acknowledgements back from then on, until one has to be sent alone.
         # This is TCP's delayed acknowledgement, as Linux has it: a connection whose data was answered in
@@ -178,16 +178,16 @@ class Uplink:
             self._acknowledge()
 
     def attach(self) -> None:
-        """Note that the broker has just answered something: the client has attached to it."""
+        """Record that the broker has just answered: the client has attached."""
         self._received_at = self._agenda.now
         self.receive_answer()
 
     def clear(self) -> None:
-        """Drop all data that has not been sent, and with it references to its writer: the run is over."""
+        """Drop all unsent data, and references to its writer: the run is over."""
         self._waiting.clear()
 
     def _travel(self) -> int:
-        """Return the arrival time of data sent now; nothing overtakes."""
+        """Return the arrival time of data sent now; data arrives in order."""
         now = self._agenda.now
         # TCP keeps the order, also when the latency falls between two writes.
         self._arrives = max(self._arrives, now + round(self._latency.at(now)))
@@ -225,7 +225,7 @@ class Uplink:
         agenda.enter(due, SETTLE, lambda: self._expire(serial))
 
     def _read(self, batch: list[Action]) -> None:
-        """Carry out the actions that the broker reads at once: it makes output after the last."""
+        """Run the actions that the broker reads at once: it makes output after the last."""
         # The common case, for which the stack of contexts would be the larger part of the work.
         if len(batch) == 1:
             batch[0]()

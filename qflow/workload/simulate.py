@@ -129,7 +129,7 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
 
 
 def simulate_in_parts(workload: Workload, take: Callable[[EventTable], object]) -> Run:
-    """Run a workload, and pass its events to a function part by part instead of keeping them."""
+    """Run a workload, and pass its events to a function part by part instead of storing them."""
     with pause_collector():
         stage = set_up(workload)
         # In parts of virtual time, so that only one part's events are in memory.
@@ -147,7 +147,7 @@ def finish(stage: Stage, workload: Workload) -> Run:
 
 
 def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
-    """Return the stage of a run, with every client in its place and nothing done yet."""
+    """Return the stage of a run with every client in place, before the first action."""
     duration = round(workload.duration * SECOND)
     stage = Stage(workload, duration + GRACE, message_limit)
     for consumer in workload.consumers:
@@ -165,7 +165,7 @@ def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
 
 
 def _set_up_to_keep(workload: Workload, message_limit: int | None = None) -> Stage:
-    """Return the stage of a run whose events are kept in memory, which is refused if there are too many."""
+    """Return the stage of a run that keeps its events in memory; refuse one with too many."""
     # Recorded messages are as many as they are, and in memory already.
     drawn = [producer for producer in workload.producers if producer.arrival != "recorded"]
     expected = sum(expected_messages(producer, workload.duration) for producer in drawn)
@@ -182,7 +182,7 @@ def _set_up_to_keep(workload: Workload, message_limit: int | None = None) -> Sta
 
 
 def most_acts(workload: Workload) -> int:
-    """Return the limit on messages that the clients of a run send and settle in all."""
+    """Return the limit on the messages that a run's clients send and settle."""
     recorded = sum(len(producer.recorded) for producer in workload.producers)
     # A recorded workload may be longer than a drawn one: its length is a fact, not an expectation.
     return MOST_ACTS * max(1, recorded // MOST_MESSAGES)
@@ -197,7 +197,7 @@ def expected_messages(producer: Producer, duration: float) -> float:
 
 
 def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], object]) -> tuple[Run, bool]:
-    """Run a workload as :func:`qflow.workload.simulate` does, and stop in good order on Ctrl-C."""
+    """Run a workload as :func:`qflow.workload.simulate` does, and stop cleanly at Ctrl-C."""
     with pause_collector():
         stage = _set_up_to_keep(workload)
         step = max(_SLICE, stage.agenda.end // _MOST_SLICES)

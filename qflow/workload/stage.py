@@ -78,14 +78,14 @@ class Stage:
             self.agenda.end = min(self.agenda.end, self.agenda.now + GRACE)
 
     def note(self, kind: str, client: str, queue: str = "", message: str = "", detail: Detail = None) -> None:
-        """Show what only a client can report: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
+        """Emit an event that only a client can report: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
         if self.on_client is not None:
             self.on_client(kind, client)
         if self.broker.observer is not None:
             self.broker.emit(kind, queue, client, message=message, detail=detail)
 
     def end_session(self, names: Iterable[str], error: AmqpException) -> None:
-        """Note the error that ended the session of some producers."""
+        """Record the error that ended the session of some producers."""
         for name in names:
             self.errors[name] = error
             if self.on_client is not None:
@@ -106,7 +106,7 @@ class Stage:
         return self.errors
 
     def dissolve(self) -> None:
-        """Break the references between clients, agenda and broker, so that nothing is kept but the events."""
+        """Break the references between clients, agenda and broker, so that only the events stay in memory."""
         # Otherwise they would all stay in memory, with the events, until a garbage collection.
         for action in self.at_end:
             action()
@@ -125,7 +125,7 @@ _MANY_OBJECTS = 50_000
 
 @contextmanager
 def pause_collector() -> Iterator[None]:
-    """Switch the garbage collector off during a run, which makes a million objects and drops hardly one."""
+    """Switch the garbage collector off during a run, which makes a million objects and drops few."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -143,14 +143,14 @@ def pause_collector() -> Iterator[None]:
 
 
 def make_message(key: str, label: str, size: int, group: str, priority: int | str | None = None) -> Message:
-    """Make a message as the clients of the recorded workloads did, so that bytes count the same."""
+    """Make a message like those of the recorded clients, so that byte counts agree."""
     headers = {"label": label, "group": group} if group else {"label": label}
     urgency = _urgency_of(group) if isinstance(priority, str) else priority
     return Message(size, routing_key=key, headers=headers, priority=urgency, label=label)
 
 
 def message_of(producer: Producer, number: int, size: int, group: str) -> Message:
-    """Make the message that a producer sends as its ``number``-th."""
+    """Make a producer's message with a given number."""
     label = f"{producer.name}-{number}"
     return make_message(producer.to[1], label, size, group, producer.priority)
 
