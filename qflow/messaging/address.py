@@ -53,7 +53,7 @@ _LEXER = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PATT
 
 
 class LexError(QflowError):
-    """A character that no token begins with."""
+    """A character that starts no token."""
 
 
 class _AddressToken(NamedTuple):
@@ -75,14 +75,14 @@ class _AddressToken(NamedTuple):
 
 
 def _locate(text: str, position: int) -> tuple[int, int, str]:
-    """Return number (from 1), column (from 0) and text of the line that a position is in."""
+    """Return the line number (from 1), column (from 0) and text of the line at a position."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     return text.count("\n", 0, position) + 1, position - start, text[start : end if end >= 0 else len(text)]
 
 
 def _lex(text: str) -> Iterator[_AddressToken]:
-    """Cut an address into tokens, white space included; the last one is the end; or raise a LexError."""
+    """Split an address into tokens, white space included, with an end token; or raise a LexError."""
     position = 0
     while position < len(text):
         match = _LEXER.match(text, position)
@@ -121,12 +121,12 @@ class Address(NamedTuple):
         return self.option("link") or {}
 
     def wants(self, policy: str, role: str) -> bool:
-        """Return whether ``create``, ``assert`` or ``delete`` is up to a sender, or to a receiver."""
+        """Return whether a sender or a receiver should do ``create``, ``assert`` or ``delete``."""
         return self.option(policy) in ("always", role)
 
 
 class ParseError(QflowError):
-    """A token where the grammar does not allow it: the token, and the types that are allowed there."""
+    """A token at a place where the grammar does not allow it: the token, and the allowed types."""
 
     def __init__(self, token: _AddressToken, *expected: str) -> None:
         self.token = token
@@ -140,7 +140,7 @@ class ParseError(QflowError):
 
 
 class _Parser:
-    """Reads one address, token by token."""
+    """A parser of one address, token by token."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [token for token in _lex(text) if token.type != WSPACE]
@@ -224,7 +224,7 @@ _CPP_NAME, _CPP_SUBJECT = re.compile(r"[^\s/;]+"), re.compile(r"[^\s;]+")
 
 
 class _CppParser:
-    """Reads one address as qpid-cpp does, character by character."""
+    """A parser of one address as in qpid-cpp, character by character."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -326,7 +326,7 @@ def parse_cpp(text: str) -> Address:
 
 
 def hint_at_cpp(text: str) -> str:
-    """Return a hint for an address that the C++ client reads and the Python client does not; "" otherwise."""
+    """Return a hint for an address that only the C++ client can read; "" otherwise."""
     try:
         options = parse_cpp(text).options or {}
     except LexError:
@@ -391,7 +391,7 @@ A text marks a key that is not allowed, and names the place where its purpose is
 
 
 def _allow_cpp(allowed: Any) -> Any:
-    """Return the options of qpid-cpp: a text may be meant as a boolean, and links have two options more."""
+    """Return the options of qpid-cpp: a text may mean a boolean, and links have two more options."""
     if isinstance(allowed, dict):
         return {key: _allow_cpp(entry) for key, entry in allowed.items()}
     return object if allowed is bool or isinstance(allowed, str) else allowed

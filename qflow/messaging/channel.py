@@ -33,24 +33,24 @@ Action = Callable[[], None]
 
 
 def do_nothing() -> None:
-    """Do nothing, when a command is known complete that was only to be reported."""
+    """Do nothing: the action for a command that is only to be reported."""
 
 
 class Client(Protocol):
-    """The receiver of a channel's messages and refusals: a session of the API."""
+    """A receiver of a channel's messages and refusals: a session of the API."""
 
     def deliver(self, record: DeliveryRecord) -> None:
-        """Take a message, in the middle of any command of any client."""
+        """Take a message, possibly in the middle of any client's command."""
 
     def dispatch(self) -> None:
-        """Give the commands that are due, after something was sent."""
+        """Give the commands that are due after a send."""
 
     def fail(self, error: AmqpException) -> None:
         """Take the refusal of a command."""
 
 
 class Holds(NamedTuple):
-    """The held transfers of a session, the queues (or the store) that hold them, and all in words."""
+    """The held transfers of a session, their holding queues (or the store), and a description of both."""
 
     labels: tuple[str, ...]
     holders: tuple[str, ...]
@@ -58,7 +58,7 @@ class Holds(NamedTuple):
 
 
 class Channel:
-    """Gives commands to one session of the engine, and acts on the completions that the broker reports."""
+    """A channel to one session of the engine, which acts on the reported completions."""
 
     def __init__(self, host: Host, name: str, connection: str, client: Client) -> None:
         self.host = host
@@ -85,7 +85,7 @@ class Channel:
         self.host.announce(self)
 
     def read(self) -> None:
-        """Run the action of each command in the unbroken row of completions, then dispatch the client."""
+        """Run the action of each command up to the first incomplete one, then dispatch the client."""
         while self._front < self.reported.front:
             action = self._actions.pop(self._front, None)
             self._front += 1
@@ -114,7 +114,7 @@ class Channel:
     def give(
         self, command: Callable[..., Result], *arguments: Any, then: Action | None = None, **named: Any
     ) -> Result | None:
-        """Give a command, and return the broker's answer; None if it refused, which the client was sent."""
+        """Give a command, and return the broker's answer; None for a refusal, which goes to the client."""
         number = self.next_number
         if then is not None:
             # Called when all up to the command are known complete (CM-14); only such a command carries the
@@ -130,7 +130,7 @@ class Channel:
             raise
 
     def give_all(self, commands: Iterable[Callable[[], object]], then: Action) -> None:
-        """Send commands; run ``then`` once the last one is reported complete, at once without commands."""
+        """Send commands; run ``then`` once the last one is reported complete, or at once without commands."""
         given = list(commands)
         for command in given[:-1]:
             self.give(command)
@@ -147,7 +147,7 @@ class Channel:
     def control(
         self, method: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """Have the broker do something between two commands, or carry one out; raise its refusal."""
+        """Run an action of the broker between two commands, or a command; raise its refusal."""
         self.host.begin()
         if self._open_write is not None and not self.engine.is_pipelining:
             self._open_write.enter_context(self.engine.pipeline())
@@ -157,7 +157,7 @@ class Channel:
             self.host.publish_events()
 
     def give_control(self, method: Callable[..., Result], *arguments: Any, **named: Any) -> Result | None:
-        """Give a control, or carry a command out; the client is sent a refusal."""
+        """Give a control, or run a command; a refusal goes to the client."""
         try:
             return self.control(method, *arguments, **named)
         except AmqpException as error:
@@ -175,7 +175,7 @@ class Channel:
             self.sync()
 
     def is_confirmed(self, number: int) -> bool:
-        """Return whether a command and all those before it are known to be complete (CM-14)."""
+        """Return whether a command and all earlier ones are known to be complete (CM-14)."""
         return number < self.reported.front
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
@@ -186,7 +186,7 @@ class Channel:
         return is_done()
 
     def _describe_wait(self, what: str) -> str | None:
-        """Return that a wait for completions has no end, if the broker will report none by itself."""
+        """Return the sentence for a wait without end, or None if the broker will report completions."""
         return f"{what} waits for ever: {self.holds().text}" if self._is_unasked() else None
 
     def _is_unasked(self) -> bool:
@@ -194,7 +194,7 @@ class Channel:
         return not any(completions.is_awaited(number) for number in completions.incomplete)
 
     def holds(self) -> Holds:
-        """Return the transfers whose completion is withheld, and who withholds it."""
+        """Return the withheld transfers, and their holders."""
         held = self.engine.held
         labels = tuple(transfer.label for transfer in held)
         holders = tuple(dict.fromkeys(holder for transfer in held for holder in transfer.held_by))

@@ -62,43 +62,43 @@ _BROKER_AGENT = "0"
 
 
 class Console:
-    """What a session calls when something happens; derive from it, and write the methods you need."""
+    """A console's callbacks; subclass it, and override the methods that you need."""
 
     def brokerConnected(self, broker: Broker) -> None:
-        """Take notice of a broker that was added."""
+        """Handle the addition of a broker."""
 
     def brokerConnectionFailed(self, broker: Broker) -> None:
-        """Take notice of a broker that refuses connections, in a session with ``manageConnections``."""
+        """Handle a broker that refuses connections, in a session with ``manageConnections``."""
 
     def brokerDisconnected(self, broker: Broker) -> None:
-        """Take notice of a broker that was removed."""
+        """Handle the removal of a broker."""
 
     def brokerInfo(self, broker: Broker) -> None:
-        """Take notice that the broker's identity is known."""
+        """Handle the news of the broker's identity."""
 
     def newPackage(self, name: str) -> None:
-        """Take notice of a package of classes."""
+        """Handle a new package of classes."""
 
     def newClass(self, kind: int, classKey: ClassKey) -> None:
-        """Take notice of a class; ``kind`` is one of :class:`SchemaClass`'s."""
+        """Handle a new class; ``kind`` is one of :class:`SchemaClass`'s."""
 
     def newAgent(self, agent: Agent) -> None:
-        """Take notice of an agent."""
+        """Handle a new agent."""
 
     def delAgent(self, agent: Agent) -> None:
-        """Take notice that an agent is gone."""
+        """Handle the end of an agent."""
 
     def objectProps(self, broker: Broker, record: Object) -> None:
-        """Take an object whose properties are new or changed, or that is gone (``record.isDeleted()``)."""
+        """Handle an object with new or changed properties, or a deleted one (``record.isDeleted()``)."""
 
     def objectStats(self, broker: Broker, record: Object) -> None:
-        """Take an object whose statistics are new or changed."""
+        """Handle an object with new or changed statistics."""
 
     def event(self, broker: Broker, event: Event) -> None:
-        """Take an event."""
+        """Handle an event."""
 
     def heartbeat(self, agent: Agent, timestamp: int) -> None:
-        """Take notice that an agent lives; the time is in nanoseconds."""
+        """Handle an agent's heartbeat, at a time in nanoseconds."""
 
     def methodResponse(self, broker: Broker, seq: int, response: MethodResult) -> None:
         """Handle the response to a method called with ``_async=True``; a subclass overrides it."""
@@ -106,7 +106,7 @@ class Console:
 
 @dataclass(eq=False, repr=False)
 class MethodResult:
-    """The answer to a method call: status (0, or what CF-08 lists), text, and output arguments."""
+    """The answer to a method call: status (0, or one of CF-08), text, and output arguments."""
 
     status: int
     text: str
@@ -123,7 +123,7 @@ class MethodResult:
 
 
 class ObjectId:
-    """The identity of an object; equal to another one of the same object."""
+    """The identity of an object; equal for equal objects."""
 
     isV2 = True
 
@@ -134,7 +134,7 @@ class ObjectId:
 
     @classmethod
     def create(cls, agent_name: str, object_name: str, epoch: int = 0) -> ObjectId:
-        """Return the identity that an agent has for a name."""
+        """Return an agent's identity for a name."""
         return cls({"_agent_name": agent_name, "_object_name": object_name, "_agent_epoch": epoch})
 
     def getObject(self) -> str:
@@ -166,7 +166,7 @@ class ObjectId:
         return repr(self)
 
     def asMap(self) -> dict[str, Any]:
-        """Return the identity as a message has it."""
+        """Return the identity as in a message."""
         epoch = {"_agent_epoch": self.agentEpoch} if self.agentEpoch else {}
         return {"_agent_name": self.agentName, "_object_name": self.objectName, **epoch}
 
@@ -181,7 +181,7 @@ class ObjectId:
 
 
 class _Record:
-    """What an agent says of an object or an event, by its class."""
+    """An agent's record of an object or event."""
 
     def __init__(self, broker: Broker, content: dict[str, Any]) -> None:
         self._broker = broker
@@ -189,11 +189,11 @@ class _Record:
         self._schema = schemas()[content["_schema_id"]["_class_name"]]
 
     def getBroker(self) -> Broker:
-        """Return the broker that it is of."""
+        """Return the record's broker."""
         return self._broker
 
     def getAgent(self) -> Agent:
-        """Return the agent that says so."""
+        """Return the record's agent."""
         return self._broker.getBrokerAgent()
 
     def getClassKey(self) -> ClassKey:
@@ -240,7 +240,7 @@ class Object(_Record):
         return ObjectId(self._content["_object_id"])
 
     def getIndex(self) -> str:
-        """Return the name that the identity has."""
+        """Return the name in the identity."""
         return self.getObjectId().getObject()
 
     def getMethods(self) -> list[SchemaMethod]:
@@ -263,7 +263,7 @@ class Object(_Record):
         return content["_update_ts"], content["_create_ts"], content["_delete_ts"]
 
     def isDeleted(self) -> bool:
-        """Return whether the object is gone, as far as this record knows."""
+        """Return whether the object was deleted, as far as this record knows."""
         return bool(self._content["_delete_ts"])
 
     def isManaged(self) -> bool:
@@ -271,13 +271,13 @@ class Object(_Record):
         return True
 
     def mergeUpdate(self, newer: Object) -> None:
-        """Take the values of another record of the same object."""
+        """Take the values from another record of the object."""
         if newer.getObjectId() != self.getObjectId():
             raise ValueError(f"a record of {self.getIndex()} is updated by one of it; got {newer.getIndex()}")
         self._content = newer._content
 
     def update(self) -> None:
-        """Take the values as they are now; raise a LookupError if the object is gone."""
+        """Fetch the present values; raise a LookupError for a deleted object."""
         found = self._broker.find(self.getIndex())
         if found is None:
             raise LookupError(f"{self.getIndex()} is gone")
@@ -377,7 +377,7 @@ class Broker:
         return self._is_connected
 
     def getError(self) -> str | None:
-        """Return why the broker could not be connected to, or None."""
+        """Return the reason why the connection to the broker failed, or None."""
         return self._error
 
     def getBrokerId(self) -> UUID:
@@ -426,12 +426,12 @@ class Broker:
     # Objects and methods
 
     def query(self, content: dict[str, Any]) -> list[Object]:
-        """Return the objects that a query of QMF asks for."""
+        """Return the objects that match a QMF query."""
         with self.host:
             return [Object(self, found) for found in query(self.host.broker, content)]
 
     def find(self, identity: str) -> Object | None:
-        """Return the object of an identity, or None."""
+        """Return the object with an identity, or None."""
         return next(iter(self.query({"_object_id": {"_object_name": identity}})), None)
 
     def invoke(
@@ -453,7 +453,7 @@ class Broker:
                 return MethodResult(error.status, error.text, {})
 
     def invoke_later(self, identity: ObjectId, name: str, args: Iterable[Any], kwargs: dict[str, Any]) -> int:
-        """Call a method; return the number that its answer comes with, between commands."""
+        """Call a method; return the number of its answer, which comes between commands."""
         self._sequence += 1
         # Called now, in the caller's order; only the answer is late, as it is over a network.
         sequence, answer = self._sequence, self.invoke(identity, name, args, kwargs)
@@ -463,7 +463,7 @@ class Broker:
     # Calls of the console, as a listener of the agent
 
     def connect(self) -> None:
-        """Report the broker, its agent and classes to the console, and each event from now on."""
+        """Report the broker, its agent and classes to the console, and from now on each event."""
         if self.session.console is None:
             return
         if self._error is not None:
@@ -528,7 +528,7 @@ class Broker:
         self._calls.append((what, arguments))
 
     def settle(self) -> None:
-        """Deliver the pending calls to the console, and then those that its own calls cause."""
+        """Deliver the pending calls to the console, then the calls that these cause."""
         # A console that calls the API from a callback would otherwise be called again inside it.
         if self._is_settling:
             return
@@ -582,7 +582,7 @@ class Session:
         sessTimeout: float | None = None,
         **connectArgs: object,
     ) -> Broker:
-        """Add the broker behind a URL, all else being about a network; return a handle of it.
+        """Add the broker behind a URL; other arguments concern a network; return a handle of it.
 
         Raises:
             ConnectError: The broker refuses every connection (:func:`qflow.messaging.refuse`).  With
@@ -638,7 +638,7 @@ class Session:
     # Objects
 
     def getObjects(self, **wanted: Any) -> list[Object]:
-        """Return the objects of a class whose values are as wanted, or the object of an identity.
+        """Return the objects of a class with the given values, or the object with an identity.
 
         Parameters:
             _class, _package, _key, _schema: The class, by its name, its key or itself.
@@ -663,7 +663,7 @@ class Session:
     # For which classes the console is called
 
     def wants(self, key: ClassKey) -> bool:
-        """Return whether the console is called with objects or events of a class."""
+        """Return whether the console gets objects or events of a class."""
         if not self.userBindings:
             return True
         asked = (key.getPackageName(), key.getClassName().lower(), key.getType())
@@ -673,29 +673,29 @@ class Session:
         )
 
     def bindPackage(self, packageName: str) -> None:
-        """Ask for all classes of a package; ValueError without ``userBindings``, here and below."""
+        """Subscribe to all classes of a package; ValueError without ``userBindings``, here and below."""
         self._bind(packageName, None, None)
 
     def bindClass(self, pname: str, cname: str | None = None) -> None:
-        """Ask for the objects of a class, or of a package."""
+        """Subscribe to the objects of a class, or of a package."""
         self._bind(pname, cname, "_data")
 
     def bindClassKey(self, classKey: ClassKey) -> None:
-        """Ask for the objects of a class."""
+        """Subscribe to the objects of a class."""
         self.bindClass(classKey.getPackageName(), classKey.getClassName())
 
     def bindEvent(self, pname: str, ename: str | None = None) -> None:
-        """Ask for the events of a class, or of a package."""
+        """Subscribe to the events of a class, or of a package."""
         self._bind(pname, ename, "_event")
 
     def bindEventKey(self, eventKey: ClassKey) -> None:
-        """Ask for the events of a class."""
+        """Subscribe to the events of a class."""
         self.bindEvent(eventKey.getPackageName(), eventKey.getClassName())
 
     def bindAgent(
         self, vendor: object = None, product: object = None, instance: object = None, label: object = None
     ) -> None:
-        """Ask for some agents only: there is one, the broker's own, which the console always gets."""
+        """Subscribe to some agents only: the console always gets the broker's own, the only one."""
         self._require_bindings()
 
     def _bind(self, package: str, name: str | None, kind: str | None) -> None:

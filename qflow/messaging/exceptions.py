@@ -16,11 +16,11 @@ from qflow.qflow_error import QflowError
 
 
 class Timeout(QflowError):
-    """The time-out of a call is over, in virtual time."""
+    """The time-out of a call has expired, in virtual time."""
 
 
 class MessagingError(QflowError):
-    """The base of all errors of the API but :class:`Timeout`.
+    """The base class of the API's errors, except for :class:`Timeout`.
 
     Parameters:
         code: The broker's code, if the broker refused something (rules.md#error-codes).
@@ -45,7 +45,7 @@ class InternalError(MessagingError):
 
 
 class ConnectionError(MessagingError):
-    """The connection, and with it every session of it, is gone or cannot be made."""
+    """The connection has failed with all its sessions, or cannot be made."""
 
 
 class ConnectError(ConnectionError):
@@ -57,7 +57,7 @@ class VersionError(ConnectError):
 
 
 class AuthenticationFailure(ConnectError):
-    """The peer does not let the user in."""
+    """The peer rejects the user."""
 
 
 class ConnectionClosed(ConnectionError):
@@ -69,7 +69,7 @@ class HeartbeatTimeout(ConnectionError):
 
 
 class SessionError(MessagingError):
-    """The session is gone: the broker refused a command of it (LP-06)."""
+    """The session has ended: the broker refused one of its commands (LP-06)."""
 
 
 class Detached(SessionError):
@@ -85,11 +85,11 @@ class TransactionError(SessionError):
 
 
 class TransactionAborted(TransactionError):
-    """Nothing of the transaction has happened (LP-09)."""
+    """The transaction had no effect (LP-09)."""
 
 
 class TransactionUnknown(TransactionError):
-    """Whether the transaction has happened is not known."""
+    """The outcome of the transaction is unknown."""
 
 
 class UnauthorizedAccess(SessionError):
@@ -113,7 +113,7 @@ class InsufficientCapacity(LinkError):
 
 
 class AddressError(LinkError):
-    """The address makes no sense."""
+    """The address is invalid."""
 
 
 class MalformedAddress(AddressError):
@@ -125,15 +125,15 @@ class InvalidOption(AddressError):
 
 
 class ResolutionError(AddressError):
-    """The address names something that is not there, or is not as it should be."""
+    """The address names a missing node, or one that differs from its description."""
 
 
 class AssertionFailed(ResolutionError):
-    """The node is not as the address says; qpid-python compares its type only, which is NotFound (CF-15)."""
+    """The node differs from the address; qpid-python compares its type only, which is NotFound (CF-15)."""
 
 
 class NotFound(ResolutionError):
-    """The node does not exist, and the address does not say to create it."""
+    """The node does not exist, and the address does not create it."""
 
 
 class LinkClosed(LinkError):
@@ -149,7 +149,7 @@ class SendError(SenderError):
 
 
 class TargetCapacityExceeded(SendError):
-    """506: the queue is full (LP-05); the session is gone."""
+    """506: the queue is full (LP-05); the session has ended."""
 
 
 class ReceiverError(LinkError):
@@ -165,7 +165,7 @@ class Empty(FetchError):
 
 
 class ContentError(MessagingError):
-    """The content and its type do not fit; the call fails, everything else lives on."""
+    """The content does not fit its type; the call fails, everything else continues."""
 
 
 class EncodeError(ContentError):
@@ -177,7 +177,7 @@ class DecodeError(ContentError):
 
 
 class WouldBlockForever(MessagingError):
-    """A wait that the real client would never end: no thread and no timer can fulfil its condition.
+    """An endless wait of the real client: no thread and no timer can fulfil its condition.
 
     Attributes:
         held (tuple of str): Labels of the transfers whose completion is withheld, in the order sent.

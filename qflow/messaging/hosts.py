@@ -115,12 +115,12 @@ class SessionReader(Protocol):
         """Send the commands of a block in one write."""
 
     def read(self) -> None:
-        """Act on the completions that are known now."""
+        """Act on the completions known now."""
 
 
 @dataclass(slots=True)
 class _Wait:
-    """One thread's wait: where, its condition, and until when in virtual time (None: without end)."""
+    """A thread's wait: its place, its condition, and its end in virtual time (None: without end)."""
 
     host: Host
     is_done: Callable[[], bool]
@@ -135,7 +135,7 @@ _waits: dict[threading.Thread, _Wait] = {}
 
 
 class Host:
-    """One broker and the state that its clients share; a client works on it within ``with host:``."""
+    """A broker with the state that its clients share; a client works on it within ``with host:``."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -175,11 +175,11 @@ class Host:
             self.lock.release()
 
     def announce(self, reader: SessionReader) -> None:
-        """Note that a client was sent something, and is to act on that."""
+        """Mark a client as having news to act on."""
         self._news[reader] = None
 
     def settle(self) -> None:
-        """Let each client act on its news until there is no more, and wake the threads whose wait is over."""
+        """Let each client act on its news until none is left, and wake the threads whose wait is over."""
         if self.broker.reporters:
             # A store finished something between two commands (CM-12); its report is on the way.
             self.broker.scheduler.quiesce()
@@ -215,18 +215,18 @@ class Host:
         return (wait.deadline is not None and self.broker.now >= wait.deadline) or wait.is_done()
 
     def begin(self) -> None:
-        """Observe events if a console does; called before each command."""
+        """Observe events if a console needs them; called before each command."""
         agent = self.agent
         if agent.bindings or agent.listeners or self.broker.observer is agent.own_observer:
             agent.watch()
 
     def publish_events(self) -> None:
-        """Publish the management events since the last time; called after each command."""
+        """Publish the management events since the last command; called after each command."""
         if self.agent.pending or self.agent.listeners:
             self.agent.publish_events()
 
     def unique_name(self, kind: str) -> str:
-        """Return a name that no session of the broker has; the same in every run, unlike the real ones."""
+        """Return a session name that the broker does not have; deterministic, unlike the real client's."""
         while True:
             self._names += 1
             name = f"{kind}-{self._names}"
@@ -234,11 +234,11 @@ class Host:
                 return name
 
     def unique_id(self) -> str:
-        """Return a UUID for the name of a temporary node; the same in every run."""
+        """Return a UUID for the name of a temporary node; deterministic."""
         return str(uuid5(NAMESPACE_URL, self.unique_name("node")))
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None, warn: _Warn | None = None) -> bool:
-        """Wait for a condition, without a time-out (seconds) as long as anything can happen; return it."""
+        """Wait for a condition, up to a time-out in seconds or while anything can happen; return it."""
         with self.lock:
             if self._look(is_done):
                 return True
@@ -274,7 +274,7 @@ class Host:
         return True
 
     def _sleep(self, wait: _Wait, ends: float | None) -> None:
-        """Let other threads act for a moment; a time-out over in real time is over in virtual time, too."""
+        """Let other threads act for a moment; an expired time-out in real time is expired in virtual time."""
         left = POLL if ends is None else min(POLL, ends - time.monotonic())
         if left > 0:
             wait.is_asleep = True
@@ -313,7 +313,7 @@ class Host:
     # Other threads
 
     def _others_can_act(self) -> bool:
-        """Return whether a thread other than this one may still do something to the broker."""
+        """Return whether another thread may still act on the broker."""
         self._forget_ended()
         now = time.monotonic()
         starting = [t for t in threading.enumerate() if now - _first_seen.setdefault(t, now) < _STARTING]
@@ -369,7 +369,7 @@ def _next_event(broker: Broker) -> int | None:
 
 
 class Brokers:
-    """Brokers by URL; a URL that is new gets a broker with default options.
+    """Brokers by URL; a new URL gets a broker with default options.
 
     Scheme, user and a port of 5672 make no difference.
 
@@ -388,7 +388,7 @@ class Brokers:
         return self.host(url).broker
 
     def install(self, url: object = DEFAULT_URL, broker: Broker | BrokerOptions | None = None) -> Broker:
-        """Put a broker behind a URL, instead of the one that is there, and return it.
+        """Install a broker behind a URL in place of the present one, and return it.
 
         Parameters:
             url: Anything whose ``str()`` is a URL.
@@ -401,7 +401,7 @@ class Brokers:
         return made
 
     def refuse(self, url: object, text: str = REFUSED) -> None:
-        """Let every attempt to connect to a URL fail from now on, until a broker is installed there.
+        """Refuse every connection to a URL from now on, until a broker is installed there.
 
         Parameters:
             url: Anything whose ``str()`` is a URL; connections that are open stay open.
@@ -416,11 +416,11 @@ class Brokers:
         return self._hosts.get(key) or self._hosts.setdefault(key, Host(Broker()))
 
     def reset(self) -> None:
-        """Forget all brokers; connections that are open keep theirs."""
+        """Forget all brokers; open connections keep theirs."""
         self._hosts.clear()
 
     def sleep(self, seconds: float, url: object | None = None) -> None:
-        """Let time pass at once, where code that talks to a real broker says ``time.sleep``.
+        """Advance virtual time at once, in place of ``time.sleep`` in code for a real broker.
 
         Parameters:
             seconds: The time to pass; time-to-live, auto-delete time-outs and the expiry cleaner see it.
@@ -438,7 +438,7 @@ refuse, sleep = brokers.refuse, brokers.sleep
 
 
 def parse_url(url: object) -> tuple[str, int, str | None, str | None]:
-    """Return host, port, user and password of a URL; a text that is no URL is a host's name.
+    """Return host, port, user and password of a URL; any other text is a host's name.
 
     >>> parse_url("guest/secret@example:10000")
     ('example', 10000, 'guest', 'secret')

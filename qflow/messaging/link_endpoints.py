@@ -52,7 +52,7 @@ def synchronized(method: _Method) -> _Method:
 
 
 class Endpoint:
-    """Has an error, once something has gone wrong; it is raised by every later call."""
+    """An endpoint that keeps the error that ended it, and raises it at every later call."""
 
     broker_host: Host
 
@@ -62,7 +62,7 @@ class Endpoint:
 
     @property
     def error(self) -> Exception | None:
-        """What went wrong, or None."""
+        """The error that ended the endpoint, or None."""
         return self._error
 
     @error.setter
@@ -72,7 +72,7 @@ class Endpoint:
             self._on_error(self, error)
 
     def set_async_exception_notify_handler(self, handler: _ErrorHandler | None) -> None:
-        """Have a function, which must not use the API, called with endpoint and error when one is noticed."""
+        """Set a function that gets endpoint and error when an error is noticed; it must not use the API."""
         self._on_error = handler
 
     def get_error(self) -> Exception | None:
@@ -80,14 +80,14 @@ class Endpoint:
         return self._error
 
     def check_error(self) -> None:
-        """Raise what went wrong here or above."""
+        """Raise the error of this endpoint or of one above it."""
         error = self.get_error()
         if error is not None:
             raise error
 
 
 class SessionEndpoint(Endpoint):
-    """The base of Session: sends the commands that are due, keeps deliveries, and waits for its links."""
+    """The base of Session: sends due commands, keeps deliveries, and waits for its links."""
 
     def __init__(self, connection: Any, name: str) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class SessionEndpoint(Endpoint):
         return [*self.senders, *self.receivers]
 
     def forget(self, link: LinkEndpoint) -> None:
-        """Forget a sender or receiver that has been closed."""
+        """Remove a closed sender or receiver."""
         links: list[Any] = self.senders if isinstance(link, Sender) else self.receivers
         if link in links:
             links.remove(link)
@@ -121,7 +121,7 @@ class SessionEndpoint(Endpoint):
         return self.channel
 
     def deliver(self, record: DeliveryRecord) -> None:
-        """Keep a message that the broker sends, in the middle of any command of any client."""
+        """Keep a message from the broker, possibly in the middle of any client's command."""
         receiver = next((one for one in self.receivers if one.tag == record.tag), None)
         if self.channel is None or receiver is None:
             return
@@ -133,7 +133,7 @@ class SessionEndpoint(Endpoint):
             self._on_received(self)
 
     def take(self, receiver: Receiver) -> Message | None:
-        """Return the receiver's first message, which is unacknowledged from now on; None without one."""
+        """Return the receiver's first message, now unacknowledged; None without one."""
         message = next((one for one in self.incoming if one._receiver is receiver), None)
         if message is not None:
             self.incoming.remove(message)
@@ -149,7 +149,7 @@ class SessionEndpoint(Endpoint):
         return transfer_ids(dropped)
 
     def dispatch(self) -> None:
-        """Send the commands that are due, as the real client's driver does when it is woken."""
+        """Send the due commands, as the real client's driver does when it wakes."""
         channel = self.channel
         if channel is None or self.closing or not channel.engine.is_attached:
             return
@@ -175,7 +175,7 @@ class SessionEndpoint(Endpoint):
         return above or self._error
 
     def fail(self, error: AmqpException) -> None:
-        """Keep a refusal of the broker, here or while it served a receiver, as the error of the session."""
+        """Keep a refusal, of a command or while the broker served a receiver, as the session's error."""
         if isinstance(error, SessionException | SessionDetached):
             if self._error is None:
                 # The broker detaches a session whose command it refuses.
@@ -185,7 +185,7 @@ class SessionEndpoint(Endpoint):
             self.connection.error = from_broker(error)
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
-        """Wait until a condition holds; an error of the session is raised instead."""
+        """Wait for a condition; raise an error of the session instead."""
         is_so = self.channel.wait(is_done, timeout, what) if self.channel is not None else is_done()
         self.check_error()
         return is_so
@@ -200,7 +200,7 @@ class SessionEndpoint(Endpoint):
 
 
 def transfer_ids(messages: list[Message]) -> list[int]:
-    """Return the numbers by which the broker knows the deliveries."""
+    """Return the broker's numbers of the deliveries."""
     return [message._transfer_id for message in messages]
 
 
@@ -242,7 +242,7 @@ class LinkEndpoint(Endpoint):
             raise LinkClosed(text=f"the {self.ROLE} for {self.given!r} is closed")
 
     def wait_until(self, is_done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
-        """Wait for completions as :meth:`Session.wait_until`; an error of the link is raised, too."""
+        """Wait for completions as :meth:`Session.wait_until` does; raise an error of the link, too."""
         self.session.wait_until(lambda: self._error is not None or is_done(), what, timeout)
         self.check_error()
 
@@ -258,7 +258,7 @@ class LinkEndpoint(Endpoint):
         return channel
 
     def attach(self) -> None:
-        """Send the commands that attach to the node of the address; a failure becomes the link's error."""
+        """Send the commands that attach the link to its node; a failure becomes the link's error."""
         channel = self.session.channel
         if channel is None or self._is_attaching or self.closed or self._error is not None:
             return
@@ -284,7 +284,7 @@ class LinkEndpoint(Endpoint):
         self.linked = True
 
     def forget_attachment(self) -> None:
-        """Note that the connection is gone; the next one attaches anew."""
+        """Record the end of the connection; the next one attaches anew."""
         self.linked = self._is_attaching = self._is_leaving = False
 
     def _parse(self) -> Address:
@@ -329,7 +329,7 @@ class LinkEndpoint(Endpoint):
             self.session.forget(self)
 
     def leave(self) -> None:
-        """Give the commands that end the link, once it is to be closed and is linked."""
+        """Give the commands that end the link, if it is linked and to be closed."""
         channel, address = self.session.channel, self._address
         if not (self.closing and self.linked) or self._is_leaving or channel is None or address is None:
             return
@@ -345,7 +345,7 @@ class LinkEndpoint(Endpoint):
         self.closed = True
 
     def _commands_to_detach(self, channel: Channel) -> list[Command]:
-        """Return the commands that end the link at the broker, which does not know of senders."""
+        """Return the commands that end the link at the broker, which does not know senders."""
         return []
 
 
@@ -382,7 +382,7 @@ class Sender(LinkEndpoint):
 
     @property
     def capacity(self) -> int | Constant:
-        """How many messages may be outstanding."""
+        """The number of messages that may be outstanding."""
         capacity = self.window.capacity
         return UNLIMITED if capacity is None else capacity
 
@@ -398,7 +398,7 @@ class Sender(LinkEndpoint):
 
     @property
     def threshold(self) -> float:
-        """The share of free places from which on the qpid-python window asks for completions."""
+        """The share of free places at which the qpid-python window asks for completions."""
         return self.window.threshold if isinstance(self.window, QpidPythonWindow) else 0.0
 
     @threshold.setter
@@ -424,14 +424,14 @@ class Sender(LinkEndpoint):
             self.window.note_reported(self.session.channel.reported)
 
     def is_idle(self) -> bool:
-        """Return whether all that was sent has been synced, so that the session syncs at once (CAP-07)."""
+        """Return whether all sent messages have been synced, so that the session syncs at once (CAP-07)."""
         return isinstance(self.window, QpidPythonWindow) and self._synced >= self._queued
 
     # Sending
 
     @synchronized
     def send(self, object: object, sync: bool | None = None, timeout: float | None = None) -> None:
-        """Send a message, when the window has room for it.
+        """Send a message once the window has room for it.
 
         Parameters:
             object: The message, or its content.
@@ -568,7 +568,7 @@ class Sender(LinkEndpoint):
         super().close(timeout)
 
     def forget_attachment(self) -> None:
-        """Note that the connection has ended: messages that the broker has received are not sent again."""
+        """Record the end of the connection: messages that the broker has received are not sent again."""
         super().forget_attachment()
         # The broker has these messages, and their reports went with the connection.
         self.window.outstanding.clear()
@@ -620,7 +620,7 @@ class Receiver(LinkEndpoint):
 
     @property
     def capacity(self) -> int | Constant:
-        """How many messages are prefetched."""
+        """The number of prefetched messages."""
         return UNLIMITED if self._capacity is None else self._capacity
 
     @capacity.setter
@@ -720,7 +720,7 @@ class Receiver(LinkEndpoint):
         self.session.dispatch()
 
     def grant(self) -> None:
-        """Grant the credit (prefetch) still missing; withdraw credit if it is too much, or to drain."""
+        """Grant the missing credit (prefetch); withdraw excess credit, or all of it to drain."""
         channel = self.session.channel
         if channel is None or not self.linked or self._is_leaving or self._is_draining:
             return
@@ -828,6 +828,6 @@ class Receiver(LinkEndpoint):
         return commands
 
     def forget_attachment(self) -> None:
-        """Note that the connection is gone."""
+        """Record the end of the connection."""
         super().forget_attachment()
         self._impending = self.returned = self.received

@@ -1,6 +1,6 @@
-"""Messages as applications hold them, and as the broker does.
+"""Messages of applications, and their conversion to and from the broker's.
 
-:func:`to_broker` turns the one into the other before a transfer, :func:`from_delivery` back again.  The
+:func:`to_broker` converts a message before its transfer, :func:`from_delivery` after its delivery.  The
 engine counts bytes and never reads them.  So the body travels as a copy of the Python value, and the length
 of its AMQP 0-10 encoding is computed here, to the byte: limits of queues depend on it (DQ-05, DQ-08, DQ-09).
 """
@@ -26,7 +26,7 @@ AMQPS_PORT = 5671
 
 
 class Constant:
-    """A name of its own, such as ``UNLIMITED``; a copy of it is the same object."""
+    """A named constant, such as ``UNLIMITED``; its copies are the same object."""
 
     __slots__ = ("name", "value")
 
@@ -52,7 +52,7 @@ RELEASED = Constant("RELEASED")
 
 
 class timestamp(float):  # noqa: N801  (the real client's name)
-    """A point in time, in seconds since 1970: the form in which a ``datetime`` is received.
+    """A point in time, in seconds since 1970: the form of a received ``datetime``.
 
     Parameters:
         when: A datetime without a time zone is local time; None is now.
@@ -95,7 +95,7 @@ _UNSPECIFIED: Any = Constant("UNSPECIFIED")
 
 @dataclass(eq=False, repr=False)
 class Message:
-    """Standard fields, the application's own properties, and content.
+    """A message: standard fields, the application's own properties, and content.
 
     Text carries no content type, as with the real client's native strings: that is where the
     26 + len(queue) + len(text) bytes of DQ-08 come from.
@@ -158,7 +158,7 @@ class Message:
 
 
 class Disposition:
-    """How a message is settled: released, rejected, or accepted with options.
+    """A settlement of a message: release, reject, or accept with options.
 
     Parameters:
         type: ``RELEASED``, ``REJECTED``, or None for accepted.
@@ -271,7 +271,7 @@ def _as_key(key: str | bytes | None) -> str | None:
 
 
 def _as_sent(value: Any) -> Any:
-    """Return a copy of a value as it arrives: of the type that AMQP sends it as."""
+    """Return a copy of a value as it arrives, in the type that AMQP sends."""
     if isinstance(value, dict):
         return {key: _as_sent(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

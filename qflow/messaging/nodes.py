@@ -23,7 +23,7 @@ Command = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What an address was found to name: a queue, or an exchange and its type."""
+    """The node of an address: a queue, or an exchange and its type."""
 
     type: str
     subtype: str = ""
@@ -48,7 +48,7 @@ class Nodes:
         then: Callable[[Node], None],
         fail: Callable[[LinkError], None],
     ) -> None:
-        """Find the node of an address, after creating and binding it as the address says, or fail."""
+        """Find the node of an address, after creating and binding it if the address says so, or fail."""
         # With assert the real client compares the type only, and it has asked for a node of that type, so
         # that one of another type is not found (CF-15).
         wanted = address.node.get("type")
@@ -78,7 +78,7 @@ class Nodes:
         self._known[name] = node, self._channel.host.broker.now
 
     def _ask(self, name: str, wanted: str | None, then: Callable[[Node | None], None]) -> None:
-        """Find the node of a name; a queue comes before an exchange of the same name."""
+        """Find the node with a name; a queue precedes an exchange."""
         channel, engine = self._channel, self._channel.engine
         found: list[Node] = []
 
@@ -127,7 +127,7 @@ class Nodes:
         self._channel.give_all([command, *self._node_bindings(address)], finish)
 
     def delete(self, address: Address, then: Action) -> None:
-        """Delete the node of an address, if it is still there."""
+        """Delete the node of an address, if it still exists."""
         engine = self._channel.engine
 
         def delete(node: Node | None) -> None:
@@ -178,5 +178,5 @@ def _read_properties(wanted: dict[str, Any], *flags: str) -> dict[str, Any]:
 
 
 def replace_dashes(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options by the names that AMQP has for them: ``auto_delete`` for ``auto-delete``."""
+    """Return options under AMQP's names: ``auto_delete`` for ``auto-delete``."""
     return {str(key).replace("-", "_"): value for key, value in options.items()}

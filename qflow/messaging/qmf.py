@@ -56,7 +56,7 @@ def _routing_key(kind: str) -> str:
 
 
 def _indicate(event: Event) -> Values:
-    """Return the QMFv2 form of an event of the engine, one of :data:`EVENTS`."""
+    """Return the QMFv2 form of an engine event, one of :data:`EVENTS`."""
     detail = dict(event.detail or {})
     values = {
         "rhost": "in-process",
@@ -208,7 +208,7 @@ _OBJECT_KINDS: dict[str, Callable[[Broker], _Named]] = {
 
 
 def find_objects(broker: Broker, kind: str) -> list[Values]:
-    """Return the objects of a class; none for a class that this model does not have.
+    """Return the objects of a class; none for a class outside this model.
 
     >>> broker = Broker()
     >>> broker.management.create("queue", "orders", {"qpid.max_count": 10})
@@ -258,16 +258,16 @@ def call(broker: Broker, identity: str, method: str, arguments: Values) -> Value
 
 
 class _Listener(Protocol):
-    """A console of this process: it is called between commands, and needs no queue for that."""
+    """A console in this process, called between commands without a queue."""
 
     def receive(self, content: Values) -> None:
-        """Take an event, as :func:`_indicate` gives it."""
+        """Handle an event from :func:`_indicate`."""
 
     def look(self) -> None:
-        """Look for changes of the objects since the last time."""
+        """Look for changes of objects since the last look."""
 
     def settle(self) -> None:
-        """Do the pending work, now that no command runs."""
+        """Do the pending work between commands."""
 
 
 class Agent:
@@ -287,14 +287,14 @@ class Agent:
 
     @classmethod
     def of(cls, broker: Broker) -> Agent:
-        """Return the broker's agent, made now if it has none."""
+        """Return the broker's agent, created if necessary."""
         agent = broker.agent
         return agent if isinstance(agent, cls) else cls(broker)
 
     # Events
 
     def watch(self) -> None:
-        """Observe events if there is a console for them; before each command, as consoles come and go."""
+        """Observe events if a console needs them; called before each command, as consoles come and go."""
         is_wanted = bool(self.listeners or self.bindings)
         if is_wanted and self.broker.observer is not self.own_observer:
             self._other_observer = self.broker.observer
@@ -326,7 +326,7 @@ class Agent:
 
     @property
     def next_look(self) -> int:
-        """When the listeners look at the objects next, in microseconds of virtual time."""
+        """The next instant at which the listeners look at the objects, in microseconds of virtual time."""
         return (self._looked_at + 1) * _PUBLISH_INTERVAL
 
     def _publish(self, event: Event) -> None:
@@ -338,7 +338,7 @@ class Agent:
             self._send(message, _EVENTS_EXCHANGE)
 
     def _send(self, message: Message, exchange: str) -> None:
-        """Send a message; it is lost without an error if a queue has no room for it."""
+        """Send a message; silently lose it if a queue has no room."""
         session = self.broker.sessions.get(AGENT_SESSION)
         if session is None or not session.is_attached:
             # The agent's messages take the way of any other, through exchanges and limits; one that finds a
@@ -350,11 +350,11 @@ class Agent:
     # Requests
 
     def __call__(self, transfer: Transfer) -> None:
-        """Take a message from the exchange: :meth:`answer` it."""
+        """Process a message from the exchange with :meth:`answer`."""
         self.answer(transfer.message)
 
     def answer(self, request: Message) -> None:
-        """Carry out a request and send the answer; the broker ignores one without a ``reply_to``, too."""
+        """Carry out a request and send the answer; like the broker, ignore one without a ``reply_to``."""
         if request.reply_to is None or QMF not in (request.app_id, request.header(APP_ID)):
             return
         exchange, key = request.reply_to
@@ -403,7 +403,7 @@ def _object_name(content: Values) -> str | None:
 
 
 def query(broker: Broker, content: Values) -> list[Values]:
-    """Return the objects that a query asks for; none for anything but objects."""
+    """Return the objects that match a query; none for queries of other things."""
     if content.get("_what", "OBJECT") != "OBJECT":
         return []
     if "_object_id" in content:

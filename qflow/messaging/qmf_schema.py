@@ -121,7 +121,7 @@ EVENTS = tuple(_EVENTS)[5:]
 
 @dataclass(frozen=True)
 class ClassKey:
-    """Names a class of objects or of events."""
+    """The name of a class of objects or events."""
 
     package: str
     name: str
@@ -140,7 +140,7 @@ class ClassKey:
         return self.type
 
     def getHash(self) -> UUID:
-        """Return the hash that tells classes of one name apart; here it is made of the names."""
+        """Return the hash that distinguishes classes of one name; here it is made of the names."""
         return uuid5(UUID(int=0), f"{self.package}:{self.name}:{self.type}")
 
     def getHashString(self) -> str:
@@ -157,7 +157,7 @@ class ClassKey:
 
 @dataclass(frozen=True)
 class _Element:
-    """What a class has: its name, and one of the numbers of :data:`_TYPES`."""
+    """A part of a class: its name, and its type as a number of :data:`_TYPES`."""
 
     name: str
     type: int
@@ -199,7 +199,7 @@ class SchemaMethod:
     desc: str | None = None
 
     def names(self, direction: str) -> list[str]:
-        """Return the names of the arguments that go in (I), or come out (O)."""
+        """Return the names of the input (I) or output (O) arguments."""
         return [argument.name for argument in self.arguments if direction in argument.dir]
 
     def find_error(self, given: Mapping[str, object]) -> str:

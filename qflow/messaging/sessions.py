@@ -95,7 +95,7 @@ _Link = TypeVar("_Link", bound=LinkEndpoint)
 
 
 class Connection(Endpoint):
-    """Connects to the broker behind a URL (see :class:`qflow.messaging.hosts.Brokers`).
+    """A connection to the broker behind a URL (see :class:`qflow.messaging.hosts.Brokers`).
 
     Parameters:
         url: ``[user[/password]@]host[:port]``; the host is the name of a broker in this process.
@@ -175,7 +175,7 @@ class Connection(Endpoint):
 
     @staticmethod
     def establish(url: object = None, timeout: float | None = None, **options: Any) -> Connection:
-        """Return a new connection that is open."""
+        """Return a new, open connection."""
         connection = Connection(url, **options)
         connection.open(timeout)
         return connection
@@ -199,7 +199,7 @@ class Connection(Endpoint):
 
     @synchronized
     def attach(self, timeout: float | None = None) -> None:
-        """Attach to the broker, with all sessions there are.
+        """Attach to the broker, with all existing sessions.
 
         Raises:
             ConnectError: The broker refuses every connection; the connection is of no use any more.
@@ -254,7 +254,7 @@ class Connection(Endpoint):
 
     @synchronized
     def session(self, name: str | None = None, transactional: bool = False) -> Session:
-        """Return a session: the one of this name if there is one, else a new one.
+        """Return the session of a name, or a new one.
 
         Parameters:
             name: None for a name of its own.
@@ -273,7 +273,7 @@ class Connection(Endpoint):
 
 
 class Session(SessionEndpoint):
-    """A line of commands to the broker; made by :meth:`Connection.session`.
+    """A sequence of commands to the broker; made by :meth:`Connection.session`.
 
     Attributes:
         name (str): Its name at the broker, by which message groups are owned (MG-15).
@@ -396,7 +396,7 @@ class Session(SessionEndpoint):
 
     @synchronized
     def next_receiver(self, timeout: float | None = None) -> Receiver:
-        """Return the receiver whose message has been here longest.
+        """Return the receiver with the oldest message.
 
         Raises:
             Empty: None came within the time-out, in seconds of virtual time.
@@ -412,7 +412,7 @@ class Session(SessionEndpoint):
         return receiver
 
     def set_message_received_notify_handler(self, handler: ReceivedHandler | None) -> None:
-        """Have a function called with the session whenever a message arrives; it must not use the API."""
+        """Set a function that gets the session whenever a message arrives; it must not use the API."""
         self._on_received = handler
 
     set_message_received_handler = set_message_received_notify_handler
@@ -423,7 +423,7 @@ class Session(SessionEndpoint):
     def acknowledge(
         self, message: Message | None = None, disposition: Disposition | None = None, sync: bool = True
     ) -> None:
-        """Settle a message, or all that have been fetched and not acknowledged.
+        """Settle a message, or all fetched and unacknowledged ones.
 
         Parameters:
             message: As returned by ``fetch``; None for all.
@@ -503,7 +503,7 @@ class Session(SessionEndpoint):
 
     @synchronized
     def commit(self, timeout: float | None = None) -> None:
-        """Make all sends and acknowledgements since the last time happen, or none of them (CM-10, LP-09).
+        """Commit all sends and acknowledgements since the last commit, or none of them (CM-10, LP-09).
 
         Raises:
             NontransactionalSession: The session has no transactions.
@@ -531,7 +531,7 @@ class Session(SessionEndpoint):
 
     @synchronized
     def rollback(self, timeout: float | None = None) -> None:
-        """Undo all sends and acknowledgements since the last commit; messages go back (MG-22, CM-11).
+        """Undo all sends and acknowledgements since the last commit; messages return (MG-22, CM-11).
 
         A receiver that has been given credit is sent nothing before its next ``fetch`` has found nothing:
         the real client takes all credit back here, and grants only messages anew, but no bytes.
