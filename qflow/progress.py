@@ -1,6 +1,6 @@
-"""Progress: what long work is given to report how far it is, and the line that shows it on standard error.
+"""Progress: the interface for reports of long work, and the line that shows them on standard error.
 
-Work takes a :class:`Progress` and calls it now and then; it knows nothing of terminals. What is given may
+Work takes a :class:`Progress` and calls it now and then; it knows nothing of terminals. The progress may
 raise, which stops the work.
 """
 

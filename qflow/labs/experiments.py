@@ -433,7 +433,7 @@ def turns_by_unit(picture: Picture) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _units(picture: Picture) -> list[str]:
-    """Describe which unit turned the queue ON, and which was the last below its resume threshold."""
+    """Describe the unit that turned the queue ON, and the last one below its resume threshold."""
     on, last = (
         [f"{unit} {times(number)}" for unit, number in turns.items()] for turns in turns_by_unit(picture)
     )

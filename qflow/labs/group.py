@@ -1,11 +1,11 @@
-"""The group experiment: a queue of message groups, and consumers that work, or that the reader is.
+"""The group experiment: a queue of message groups, and consumers that work by themselves or by hand.
 
 :class:`GroupTable` is the queue with its clients; :func:`group_run` plays it, by given actions, at paces of
 their own or with all consumers accepting in turn, and returns the picture. The lab is in
 :mod:`qflow.labs.hand_lab`.
 
-The picture is a *conveyor*: the queue as one line with its head in front, and what its consumers look at.
-The frames of a run say where each message lies. What else a conveyor shows is read off the events here: each
+The picture is a *conveyor*: the queue as one line with its head in front, and the looks of its consumers.
+The frames of a run hold the place of each message. The rest of a conveyor comes from the events: each
 *look* of a consumer, which passes a message over, takes one, or finds none; a sentence for every frame; and
 the *race*: how many carts had an item removed before it was added.
 

@@ -201,9 +201,9 @@ def group_lab(
     Parameters:
         messages, prefetch, wake_up, grouped: As in :func:`qflow.labs.group_run`. A group is a cart; its
             first message adds an item, the second removes it.
-        paces: For each consumer, the seconds it works on a message; None for a slow, a middling and a quick
-            one, () for consumers that only do what the reader has them do.
-        moves: What is done by hand at once, such as ``[("accept", "A-1", "c1"), ("send", "C")]``; a token
+        paces: The seconds that each consumer works on a message; by default one is slow, one medium, one
+            quick; () for consumers that act only on the reader's moves.
+        moves: Moves to make at once, such as ``[("accept", "A-1", "c1"), ("send", "C")]``; a token
             brings them.
         mode ({"window", "credit"}): Whether a consumer that has settled a message may have another, or each
             fetches its prefetch once (CN-04).

@@ -1,6 +1,6 @@
-"""trace_lab and recorded_lab: recordings under the reader's hand.
+"""trace_lab and recorded_lab: the labs of recordings and of files.
 
-A large file is read in a thread of its own while the lab is there already, with its progress, and an end if
+A large file is read in a thread while the lab already shows its progress, and a button to cancel if
 the reader does not want to wait.
 """
 

@@ -1,4 +1,4 @@
-"""SASL: a client's identity, given before the protocol itself begins (LNK-24).
+"""SASL: the exchange of a client's identity, before the AMQP header (LNK-24).
 
 Proton has a SASL layer of its own, which knows passwords only with a further library.  Three frames are all
 there is to it: the broker offers its mechanisms, the client chooses one and gives its answer, the broker says

@@ -352,14 +352,14 @@ class Auditor:
 
     Parameters:
         component: Its name.
-        state: What :meth:`state` returned, to continue there.
-        tolerance: What is no finding; None for what the ``begin`` says: its label is what the whole log
-            showed (:meth:`qflow.logs.tolerance.Tolerance.text`), or empty, which means a second of each.
+        state: The state to continue from, as :meth:`state` returned it.
+        tolerance: The differences that are no finding; None for those in the ``begin``: its label holds the
+            whole log's (:meth:`qflow.logs.tolerance.Tolerance.text`), or is empty, for a second of each.
         observer: Gets the engine's events as well.
 
     Attributes:
         next_seq (int): The number of the next row.
-        duplicates (int): How many rows came again; at-least-once delivery is no finding about the broker.
+        duplicates (int): The number of repeated rows; at-least-once delivery is no finding about the broker.
         is_finished (bool): Whether its end has been seen.
 
     >>> workload = {"duration": 1, "queues": {"q": {"qpid.flow_stop_count": 1}},

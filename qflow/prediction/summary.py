@@ -1,6 +1,6 @@
-"""Summary: the answer of all replays, and how sure it is; receipts, by which one finds out.
+"""Summary: the prediction from all replays, with intervals; and receipts, which a later log scores.
 
-Two recordings of the same workload have two results.  What differs is chance: how fast the machine is that
+Two recordings of the same workload have two results.  They differ by chance: how fast the machine is that
 day, when and how often it has other work to do, which of two things that happen at almost the same time is
 first, in which order services of different length come.  Replays vary exactly that
 (:func:`qflow.prediction.replays.vary_chance`), so of n replays and one more recording each is as likely as

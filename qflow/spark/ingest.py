@@ -1,6 +1,6 @@
-"""Ingest: client logs, traces and tables of events to rows of a lake, and a quarantine of the others.
+"""Ingest: convert client logs, traces and tables of events to rows of a lake; quarantine unreadable rows.
 
-Every row is in one of the two.  A log is a file, or all rows of a table that one component recorded
+Each row goes to one of the two.  A log is a file, or all rows of one component in a table
 (:mod:`qflow.spark.events_table`).  One worker reads a log: no component reaches beyond it, so the worker also
 cleans it and splits it (:class:`~qflow.logs.components.Splitter`).  Small logs share a task.  A trace counts
 as a log, with the rows that its clients would have recorded, and brings its own workload.

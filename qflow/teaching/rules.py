@@ -1,7 +1,7 @@
 """The rule book: the real broker's rules, and the tests that hold the engine to them.
 
-A rule has an id such as FC-14, by which tests, tooltips and ``explain`` cite it.  ``data/rules.csv`` says
-what the rule is, where that is known from and how sure it is; what is best said as a table (options,
+A rule has an id such as FC-14, by which tests, tooltips and ``explain`` cite it.  ``data/rules.csv`` has
+each rule's sentence, its source and its certainty; rules that are tables (options,
 arguments, the order of events) is in ``data/rule-tables``.  ``notebooks/reference/rules.md`` shows all of it,
 ``qflow rules FC-14`` one rule.
 """

@@ -1,4 +1,4 @@
-"""``qflow trace``: look at traces, replay them, ask why, and import client logs.
+"""``qflow trace``: show traces, replay them, explain a state, and import client logs.
 
 What does the work is imported by the functions that need it: another command must not wait for it.
 """

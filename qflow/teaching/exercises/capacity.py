@@ -48,7 +48,7 @@ def _worst_depth(stop: int, capacities: list[int]) -> int:
 def _believed_story(
     stop: int, capacities: list[int], taken: int = 1, again: int = -1, stops: int = 2
 ) -> tuple[int, int, int, int]:
-    """Return a believed story: the excess over the windows, the next depth near full, and the stops."""
+    """Return a wrong story under three beliefs: an excess over the windows, a refill level, the stops."""
     full = stop + sum(capacities)
     return full, sum(capacities) + taken, full + again, stops
 

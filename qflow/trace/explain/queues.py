@@ -1,8 +1,8 @@
 """Explanations of queues: ON or OFF, a depth that does not sink, refused and discarded messages.
 
-A chain about a queue ends in what set its thresholds, down to the argument that was declared
-(:func:`_explain_origin`), and in what its consumers do.  What a queue lost has reasons of its own: a message
-that was refused with its sender's session, dropped, evicted, replaced, expired or purged.
+A chain about a queue ends at the origin of its thresholds, down to the declared argument
+(:func:`_explain_origin`), and at the work of its consumers.  A lost message has its own reason: it
+was refused with its sender's session, dropped, evicted, replaced, expired or purged.
 """
 
 from __future__ import annotations
