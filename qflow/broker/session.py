@@ -416,7 +416,7 @@ class Session(Dependent):
             sync: Ask for a report as soon as the transfer is complete (CM-05).
 
         Returns:
-            ``is_complete`` and ``held_by`` say what has become of it.  404 for an unknown exchange; 506 if a
+            The transfer; see its ``is_complete`` and ``held_by``.  404 for an unknown exchange; 506 if a
             queue is full (LP-05): the message stays on the queues that took it (LP-08).
 
         >>> from qflow.broker import Broker, Message

@@ -159,7 +159,7 @@ def read_any(text: str, name: str = "queue") -> Declaration:
     any other is a line of options.
 
     Raises:
-        ConfigurationError: If it cannot be read as what it looks like.
+        ConfigurationError: If the text is invalid in the notation that it resembles.
 
     >>> read_any('{"qpid.max_count": 9}', "q") == read_any("q --max-queue-count=9")
     True

@@ -56,7 +56,7 @@ class SetupStep:
         line: Its number, from 1.
         text: The command, without what only says where the broker is.
         method, type, name, properties: The management method that the tool calls, with its arguments.
-        condition: Words after the binding key: what a headers exchange matches.
+        condition: Words after the binding key: the condition of a headers exchange.
         error: The tool's objection, for which it calls nothing; "" without one.
         ends_shell: Whether the shell ends if this is refused (``|| exit``) or not (``|| true``); None if that
             depends on ``set -e``.

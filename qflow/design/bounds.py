@@ -474,7 +474,7 @@ def judge(
     """Return whether a queue can overflow: its limits compared with the proved bounds of its depth.
 
     Parameters:
-        queue, arguments: Its name, and what it is declared with.
+        queue, arguments: Its name and its declare arguments.
         traffic: Its producers.
         options: The broker's start options; None for the defaults.
 

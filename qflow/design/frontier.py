@@ -552,8 +552,8 @@ def frontier(
 
     Parameters:
         workload: Its queues, traffic and consumers.
-        limits: Queue name to what it may hold; a queue that is left out keeps the limits it is declared with,
-            and one without any, with policy ring, or that no producer's messages reach, is left as it is.
+        limits: The limit of each queue by name; an omitted queue keeps its declared limits,
+            and one without limits, with policy ring, or without producers' messages, is left unchanged.
         keep_capacities: Whether the producers' windows may not be changed.
         message_limit: Messages each simulation sends; None for all that fall due.  If it is not given, it
             and the duration are raised to what the workload's cycles need (:func:`cover`).

@@ -81,19 +81,19 @@ class Recommendation(Tabular):
     Parameters:
         workload: With the recommended settings; ready to be simulated.
         chosen: Queue name to the row of the frontier it comes from.
-        verdicts: Queue name to why it cannot overflow; in bytes there may be no proof, which it says.
-        before: Queue name to the verdict on what was declared.
-        rows: All that was tried.
+        verdicts: Queue name to the proof that it cannot overflow, or to its absence, in bytes.
+        before: Queue name to the verdict on its declared settings.
+        rows: All simulated choices.
         declared: The costs of the declared settings, all queues and producers together, in that simulation.
         evidence: The costs of the recommended settings in it; its ``errors`` are empty.
-        kept: Queue name to why it is left as it is.
-        ranges: For each figure of the costs between what it lies in ten runs that differ by chance;
+        kept: Queue name to the reason why it is unchanged.
+        ranges: The range of each cost over ten runs with different seeds;
             the depth of a queue under ``max_depth`` and its name.
-        unrouted: Producer name to where it sends, if none of its messages reaches a queue.
+        unrouted: Producer name to its destination, if none of its messages reaches a queue.
         goals: The outcome of each goal.
         runs: The costs of the recommended settings in each of those runs; the first is ``evidence``.
         prefetch: Consumer name to its credit as declared and as recommended.
-        is_whole: Whether all was tried and simulated; Ctrl-C leaves the best so far.
+        is_whole: Whether the search was completed; after Ctrl-C the best choice until then is returned.
         bounds: Producer name to its demand, where the log that the workload is of shows a lower bound only.
             The thresholds are safe for any demand; costs and goals are those of the bound.
     """
@@ -170,8 +170,8 @@ class Recommendation(Tabular):
 
         Parameters:
             queue: A designed queue; None for the first.
-            **options: `cells`, how many rows and columns at most; `messages` of each run, or else it is as
-                long as what the workload does needs; `processes`, None for all cores.
+            **options: `cells`, the most rows and columns; `messages` of each run, by default as
+                many as the workload's cycles need; `processes`, None for all cores.
 
         Raises:
             DesignError: If there is no such queue, or it has no limit.

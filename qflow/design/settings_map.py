@@ -83,8 +83,8 @@ class SettingsMap(Tabular):
         queue: The queue whose depth and limit it shows; "" for the deepest of all.
         unit: "count", or "size" if stop and limit are in bytes.
         goals: The goals of each run; the drawing has a line between runs that keep all and others.
-        covers: Whether each run is as long as what the workload does needs.
-        found: Place to what its run came to, as far as that is known; places are counted row by row.
+        covers: Whether each run covers the workload's cycles.
+        found: The known results by cell; cells are numbered row by row.
 
     >>> from qflow.labs.experiments import flow_workload
     >>> fixed = {"limit": 160, "resume": 60}

@@ -98,8 +98,8 @@ def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Char
     """Return a chart of a queue's depth over time, with its thresholds and when flow control was ON.
 
     Parameters:
-        picture: What was run; what a real broker reported is drawn over it.  Or a prediction: between which
-            depths the queue was at each moment, in 80 of 100 replays, and the depth in the replay that is
+        picture: The picture of a run; a real broker's reports are drawn over it.  Or a prediction: the
+            80 % interval of the depth at each moment, and the depth in the replay that is
             shown.
         queue: The queue; None for the first.
 

@@ -148,7 +148,7 @@ def config_run(text: str = EXAMPLE, *, broker_options: Sequence[str] = ()) -> Co
         With a ``refusal`` if the broker refuses.
 
     Raises:
-        ConfigurationError: If the text cannot be read as what it looks like.
+        ConfigurationError: If the text is invalid in the notation that it resembles.
         StartupError: If the broker does not start with these options.
 
     >>> config_run().claims[0]

@@ -198,7 +198,7 @@ def flow_run(*, messages: int = FLOW.messages, **settings: float) -> Picture:
 
     Raises:
         AmqpException: The broker's own refusal, if the thresholds do not go together.
-        WorkloadError: If a setting makes no sense whatever the broker says.
+        WorkloadError: If a setting is invalid for a workload.
 
     >>> print(flow_run())
     orders turned ON twice; first at 0.737 s, when p1-1083 made it 901 messages deep. ...
@@ -220,12 +220,12 @@ def flow_lab(*, messages: int = FLOW.messages, **settings: float) -> SliderLab:
             slider, too, if it is given a number: ``**{"qpid.alert_count": 500}``.
 
     Returns:
-        A widget; its ``claims`` say what it shows. Without widgets, use :func:`qflow.labs.flow_run`.
+        A widget; its ``claims`` describe the picture. Without widgets, use :func:`qflow.labs.flow_run`.
 
     Raises:
         AmqpException: If the broker refuses the settings the lab begins with.
-        WorkloadError: If one of them makes no sense whatever the broker says.
-        TypeError: If a setting is none of the lab's.
+        WorkloadError: If a setting is invalid for a workload.
+        TypeError: If the lab has no such setting.
 
     >>> lab = flow_lab(messages=300, stop=20, resume=10)
     >>> lab.sliders["resume"].value = 30

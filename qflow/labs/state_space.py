@@ -403,7 +403,7 @@ def state_space_lab(**settings: float) -> StateSpaceLab:
     Raises:
         DesignError: If there are too many states.
         AmqpException: If the broker refuses the thresholds.
-        TypeError: If a setting is none of the lab's.
+        TypeError: If the lab has no such setting.
 
     >>> lab = state_space_lab(stop=1, resume=1, capacity_1=1, capacity_2=0)
     >>> lab.states.chosen = 0

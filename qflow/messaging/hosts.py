@@ -392,7 +392,7 @@ class Brokers:
 
         Parameters:
             url: Anything whose ``str()`` is a URL.
-            broker: Yours; or what a new one is started with; None for the defaults.
+            broker: An existing broker, or the options of a new one; None for the defaults.
         """
         made = broker if isinstance(broker, Broker) else Broker(broker)
         known = next((host for host in self._hosts.values() if host.broker is made), None)
@@ -405,7 +405,7 @@ class Brokers:
 
         Parameters:
             url: Anything whose ``str()`` is a URL; connections that are open stay open.
-            text: Why, in the words of the operating system.
+            text: The reason, in the words of the operating system.
         """
         self.host(url).refusal = text
 

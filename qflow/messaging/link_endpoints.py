@@ -314,7 +314,7 @@ class LinkEndpoint(Endpoint):
         """End the link, and delete its node if the address says so.
 
         Parameters:
-            timeout: Seconds to wait for what is outstanding, and for the end to be confirmed.
+            timeout: Seconds to wait for outstanding messages, and for the confirmation of the end.
 
         Raises:
             Timeout: "sender close timed out", "receiver close timed out"; SyncWouldBlock without one.
@@ -353,7 +353,7 @@ class Sender(LinkEndpoint):
     """Sends messages to a queue or an exchange; made by :meth:`Session.sender`.
 
     Attributes:
-        window (Window): How it counts what is outstanding: "qpid-python" unless the option ``window`` says
+        window (Window): Its counter of outstanding transfers: "qpid-python" unless the option ``window`` says
             "ideal" or "qpid-cpp" (CAP-02, CAP-07, CAP-08).
         durable (bool or None): For messages that do not say themselves.
     """
@@ -647,7 +647,7 @@ class Receiver(LinkEndpoint):
         """Return the next message.
 
         Parameters:
-            timeout: Seconds to wait for one; 0 takes what is there.
+            timeout: Seconds to wait for a message; 0 returns only one that is present.
 
         Raises:
             Empty: None came.

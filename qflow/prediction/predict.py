@@ -218,9 +218,9 @@ def predict(
             most did.  None for 19, or fewer of a very long log; up to three times as many where a session
             ends in some of them and not in others.
         seed: The seed of all draws.
-        processes: Over how many processes to divide the replays; None for all cores, if they take long.
-        progress: Called now and then with how many seconds of virtual time are done, of how many, and what is
-            being done.
+        processes: The number of processes for the replays; None for all cores, if they take long.
+        progress: Called now and then with the seconds of virtual time done, their total, and the present
+            part of the work.
 
     Returns:
         A mapping, ready for JSON.  ``queues``, ``producers`` and ``consumers`` hold for each name the
@@ -245,7 +245,7 @@ def predict(
     Raises:
         WorkloadError: If the settings name something that is not there, or a value is not allowed.
         AmqpException: The broker's own refusal of a queue.
-        KeyboardInterrupt: If it is interrupted: half a prediction is none.
+        KeyboardInterrupt: On Ctrl-C: an incomplete prediction is discarded.
 
     >>> from qflow.logs import LogRow
     >>> from qflow.workload import Producer

@@ -392,8 +392,8 @@ def report_on(results: DataFrame, of: str) -> DayReport:
     """Return the report on some results; `of` names their subject.
 
     Parameters:
-        results (DataFrame of RESULTS): As :func:`qflow.spark.audit` gives them; or as a table keeps them,
-            with the facts of the logs, by which the page has clock times.
+        results (DataFrame of RESULTS): Those of :func:`qflow.spark.audit`, or those that a table keeps,
+            with the facts of the logs, which give the page clock times.
     """
     facts = questions.facts_of_logs(results).persist()
     alone = without_logs(results)

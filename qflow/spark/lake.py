@@ -42,7 +42,7 @@ def read_lake(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> Da
     """Return a lake: LAKE, and the KEYS by which it grows.
 
     Raises:
-        RefusalError: If the folder holds no lake; the sentence says what is missing.
+        RefusalError: If the folder holds no lake; the text names the missing part.
     """
     return require_lake(GrowingTable(spark, folder, form))
 

@@ -392,7 +392,7 @@ def advise(
 
     Parameters:
         lake (DataFrame of LAKE): As for :func:`qflow.spark.audit`.
-        limits: Pattern of queue names to what a queue may hold, for queues that declare no limit themselves.
+        limits: Limits by pattern of queue names, for queues that declare no limit themselves.
         messages: The messages that each simulation of a candidate sends.
         allowed: Most rows of a component, as for :func:`what_if`.
 

@@ -158,7 +158,7 @@ def watch_cells(spark: SparkSession | None = None) -> None:
     Outside a notebook nothing happens.
 
     Parameters:
-        spark: The session whose tasks are counted; None while there is none.
+        spark: The session whose tasks are counted; None before it exists.
 
     >>> watch_cells()
     """

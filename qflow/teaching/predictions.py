@@ -259,7 +259,7 @@ class Predictions:
 
         Parameters:
             *names: Which questions; none asks all of the chapter.
-            guess: A number or a state, of one question; None takes what was typed into its field before.
+            guess: A number or a state, for one question; None takes the text of its field.
             sure: The learner's certainty, 0 to 100 percent.
             lab: A lab that asks in its picture, such as ``qf.flow_lab()``; its run answers the questions in
                 their order. Without it, each has a field.
@@ -305,7 +305,7 @@ class Predictions:
         """Print each answer beside its guess, then how well calibrated they were; keep it as progress.
 
         Parameters:
-            **answers: What really happened, by the question's name; what a lab asked, its run has answered.
+            **answers: The true answers by the question's name; a lab's run answers the lab's questions.
 
         Raises:
             ValueError: If an answer belongs to no question, or a question gets no answer.

@@ -35,7 +35,7 @@ def beside(scenario: str, steps: Sequence[int] = (), **columns: str) -> _Beside:
     Parameters:
         scenario: The id of a recorded scenario, such as ``fc-doc-900-500``.
         steps: Numbers of the steps to show, from 1; none means all. All are played and compared in any case.
-        columns: Column name to what it shows, as a path into what could be seen after a step:
+        columns: Column name to a value, as a path into the visible state after a step:
             ``queues.q.depth``, ``held.p``, ``got.c/s``, ``groups.q``.
 
     Returns:

@@ -65,7 +65,7 @@ class Timeline:
         progress: Called now and then with the number of rows prepared.
 
     Raises:
-        TraceError: If the engine does not do what the trace says; the first row that differs is named.
+        TraceError: If the engine differs from the trace; the text names the first differing row.
 
     >>> from qflow.broker import Message
     >>> from qflow.trace import record

@@ -212,35 +212,35 @@ class Producer:
         name (str): Also the name of its session; its messages are called ``<name>-<n>``, n from 1.
         to ((str, str)): Exchange and routing key; the exchange "" leads to the queue that the key names
             (EX-02).
-        rate (float): Messages a second, on average; in bursts, while a spell lasts.
-        capacity (int): The window: most transfers outstanding, that is sent and not known complete (CAP-01).
+        rate (float): Messages a second, on average; with ``burst``, during each burst.
+        capacity (int): The window: the most outstanding transfers, sent and not known complete (CAP-01).
         size (int, (float, float) or (float, float, int)): Content bytes; or mu and sigma of a log-normal
-            distribution of them, and if there is one the largest, which larger draws become.  A mapping, as
-            in a file, says it by name: ``{"lognormal": [9, 0.75], "max": 40000}``.
+            distribution of them, optionally with a maximum that caps larger draws.  A mapping, as
+            in a file, names these: ``{"lognormal": [9, 0.75], "max": 40000}``.
         burst ((float, float) or None): Seconds on and seconds off, in turn; the first "on" begins at 0.
         groups ((int, float) or None): n and a: each message is of group ``g<k>``, k = min(n, floor(n ** (u **
             a))), u uniform in [0, 1).  The group travels in the application header ``group``.
-        seed (int): Its chance: the same seed gives the same messages at the same times.  Producers that shall
-            not march in step need different ones.
+        seed (int): The seed of its random draws: equal seeds give equal messages at equal times.  Producers
+            that should not run in lockstep need different ones.
         arrival ({"poisson", "const", "recorded"}): Whether the times between due messages vary or are all the
             same; or they are those of ``recorded``.
         recorded (tuple of (float, int, str)): For arrival "recorded": each message's due time (seconds since
-            the start), content bytes and group ("" for none).  Rate, size, burst and groups are then only
-            what they are on average.
+            the start), content bytes and group ("" for none).  Rate, size, burst and groups then only
+            describe their averages.
         model ({"open", "closed"}): For arrival "recorded": "open" is a schedule, due times as given; "closed"
             counts each time from the moment at which the producer was free to send (its think time).
-        window ({"ideal", "qpid-cpp", "qpid-python"}): How it counts what is outstanding (CAP-02, CAP-07,
+        window ({"ideal", "qpid-cpp", "qpid-python"}): Its way to count outstanding transfers (CAP-02, CAP-07,
             CAP-08).
         session (str): The session it sends on; producers of the same session share it (CAP-09).  "" for one
             of its own.
-        network (Network or None): What lies between it and the broker; None for nothing.
+        network (Network or None): The network to the broker; None for no delay.
         priority (int, "group" or None): Its messages' priority, 0 to 9; None sets none (QT-04). "group" makes
             those of group ``g1`` the most urgent, with 9, those of ``g2`` with 8, and so on down to 0.
-        demand (float, str or None): Messages a second that it is known to want to send, on average: 400, or
+        demand (float, str or None): The known demand: messages a second, on average, such as 400 or
             ``"400/s"``.  Predictions from the log of a blocked producer use it, as such a log cannot show it;
             a simulation does not.
         obeys_flow (bool): Whether it stops sending while the broker asks its session to, as the Java client
-            does (ALT-12); only the Java broker ever does that.
+            does (ALT-12); only the Java broker asks.
 
     Raises:
         WorkloadError: If a value is not allowed.
@@ -299,21 +299,21 @@ class Consumer:
         queue (str): The queue it reads.
         prefetch (int): Message credit; byte credit is unlimited.
         service ((str, float) or ("recorded", tuple of float)): Time spent on each message: ``("exp", mean)``,
-            ``("const", seconds)``, or recorded ones in turn, from the first again after the last.
+            ``("const", seconds)``, or recorded times in turn, repeated from the first.
         slow (tuple of (float, float, float)): Spells of slowness: from, to (seconds since the start of the
             run), and the factor by which a service that begins in between takes longer.
         start (float): Seconds since the start of the run at which it subscribes.
         release (float): Probability that a message is released instead of accepted.
-        seed (int): Its chance.
+        seed (int): The seed of its random draws.
         reject (float): Probability that a message is rejected; release and reject are 1 at most, together.
-        crash (float or None): Seconds since the start at which it dies; its session ends, what it holds goes
-            back (MG-16).
-        overhead (tuple of float): Seconds by which the first, second, ... service takes longer, from the
-            first again after the last.
-        network (Network or None): What lies between it and the broker; None for nothing.
+        crash (float or None): Seconds from the start to its crash; its session ends, its messages return
+            to the queue (MG-16).
+        overhead (tuple of float): Extra seconds of the first, second, ... service, repeated from the
+            first.
+        network (Network or None): The network to the broker; None for no delay.
         outage ((float, float) or (str, float, float) or None): Seconds from one outage to the next, and the
-            seconds that each lasts; its seed says when in the former the first begins.  It keeps its session
-            and what it has prefetched; no service begins before the end.  With ``"exp"`` before them, both
+            seconds that each lasts; the seed determines the begin of the first.  The consumer keeps its
+            session and prefetched messages, and starts no service meanwhile.  With ``"exp"`` first, both
             are means.
 
     Raises:

@@ -54,20 +54,20 @@ class Network:
             :class:`Uplink`.
         send_cost (float): The client's own work for each transfer.
         report_cost (float): The client's own work for each completion that it learns of.
-        report_growth (float): By how much that work grows with each transfer sent before: some clients keep a
+        report_growth (float): The growth of that work with each earlier transfer: some clients keep a
             list of them.
-        ack_delays, latencies (tuple of (float, float)): Delays and latencies that vary: from which second on,
-            and how long from then on until the next. Before the first, ``ack_delay`` and ``latency`` hold.
-        tick (float): How long the ticks of the broker's system are, if its delays end at one (Linux: 4 ms, or
-            1): what waited for them comes at the next tick, that of several clients often at the same one,
+        ack_delays, latencies (tuple of (float, float)): Varying delays and latencies: a second, and the value
+            from then on until the next. Before the first, ``ack_delay`` and ``latency`` hold.
+        tick (float): The length of a tick of the broker's system, if its delays end at one (Linux: 4 ms, or
+            1): waiting data comes at the next tick, that of several clients often at the same one,
             the newest delay first (CN-30).
-        wakes (tuple of float): How much later than usual a client that waited for the broker runs again; each
-            time one of these at random: what comes at a tick is for several clients, and a machine has few
+        wakes (tuple of float): Extra delays until a client that waited for the broker runs again; each
+            time one of these at random: several clients wake at one tick, and a machine has few
             cores.
-        crowded (tuple of float): The same of a consumer where producers have waited, too, and get room at
+        crowded (tuple of float): The same for a consumer while waiting producers get room at
             that instant: they want the machine's cores, too.
-        seed (int): Its chance: the wakes.
-        pace (tuple of (float, float)): From which second on, and by which factor the client's own work takes
+        seed (int): The seed of the draws from ``wakes``.
+        pace (tuple of (float, float)): A second, and the factor by which the client's own work takes
             longer from then on: a machine has other work to do.  Before the first, the factor is 1.
 
     Raises:

@@ -90,16 +90,16 @@ class Run(Tabular):
 def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     """Run a workload and collect everything that happens.
 
-    Messages fall due until ``duration``; as the recorded clients did, a producer that was blocked
-    catches up after that, and consumers go on, for ten more seconds.  The same workload gives the
+    Messages fall due until ``duration``; like the recorded clients, a producer that was blocked
+    catches up after that, and consumers continue, for ten more seconds.  The same workload gives the
     same events, byte for byte, in any process on any machine.  Python's garbage collector pauses meanwhile,
     as a run leaves nothing for it, and continues afterwards if it was on.
 
     Parameters:
-        message_limit: Messages in all after which sending stops; consumers go on for ten more seconds.
+        message_limit: The total of messages to send; consumers continue for ten more seconds.
 
     Returns:
-        A producer that a full queue throws out (506, LP-05) is in its ``errors``; the others go on.
+        The run.  A producer whose session a full queue ends (506, LP-05) is in ``errors``; others continue.
 
     Raises:
         AmqpException: The broker's own refusal, when a queue's arguments make no sense (FC-05).

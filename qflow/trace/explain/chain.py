@@ -152,7 +152,7 @@ class Explanation:
     Parameters:
         subject: The subject of the question.
         seq, time: The instant: a row's ``seq``, and its time in microseconds.
-        links: The answer, then what it rests on, depth first.
+        links: The answer, then its reasons, depth first.
 
     >>> from qflow.trace.explain.chain import section_of
     >>> link = Link("q is OFF.", ("FC-13",), section_of("FC-13"), 3, 1_500_000, Subject("queue", "q"), 0)

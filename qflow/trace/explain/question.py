@@ -142,7 +142,7 @@ def explain(
         Its first link is the answer.
 
     Raises:
-        TraceError: If there is no such instant or subject; the sentence says what there is.
+        TraceError: If there is no such instant or subject; the text lists the existing ones.
 
     >>> from qflow.trace.replaying import trace_of
     >>> from qflow.workload import Producer, Workload, simulate
