@@ -25,7 +25,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     )
     _add_broker(config, is_whole=True)
     actions = config.add_subparsers(dest="action", metavar="ACTION")
-    adding = actions.add_parser("add", help="try additions", description="Try additions without a broker.")
+    words = "Show the effect of an addition, without a broker."
+    adding = actions.add_parser("add", help="try an addition", description=words)
     kinds = adding.add_subparsers(dest="kind", metavar="KIND", required=True)
     queue = kinds.add_parser(
         "queue",
@@ -51,7 +52,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         description="Print what qpid-config sends for a binding, and whether the broker takes it. The queue, "
         "and an exchange that is not one of the broker's own, are taken for granted.",
     )
-    bind.add_argument("exchange", metavar="EXCHANGE", help="such as amq.topic")
+    bind.add_argument("exchange", metavar="EXCHANGE", help="an exchange, such as amq.topic")
     bind.add_argument("queue", metavar="QUEUE", help="the queue's name")
     bind.add_argument("key", nargs="?", default="", metavar="KEY", help="the binding key; default: empty")
     matched = "headers exchange only: all or any, then the headers to match, KEY=VALUE"

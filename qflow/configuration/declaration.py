@@ -107,7 +107,7 @@ class Declaration:
         """Return the queue that a parsed address creates: its name, and its ``node`` options (CF-14)."""
         node = _read_map(options, "node")
         if (node.get("type") or "queue") != "queue":
-            raise ConfigurationError(f"node type: got {node['type']!r}, a queue is due")
+            raise ConfigurationError(f"the node's type must be 'queue' here, got {node['type']!r}")
         declare = _read_map(node, "x-declare")
         return cls(
             name,
@@ -152,7 +152,7 @@ def _read_flag(name: str, value: object) -> bool:
     try:
         return to_bool(value) if isinstance(value, str) else bool(value)
     except InvalidConversion as error:
-        raise ConfigurationError(f"{name} is yes or no: {error}") from error
+        raise ConfigurationError(f"{name} must be true or false: {error}") from error
 
 
 def _read_map(options: Mapping[str, object], key: str) -> Mapping[str, object]:

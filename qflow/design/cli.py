@@ -54,7 +54,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "messages a second that a producer wants to send, where its log cannot show it",
         type=named_rate,
     )
-    parser.add_argument("--keep-capacities", action="store_true", help="do not touch the producers' windows")
+    parser.add_argument("--keep-capacities", action="store_true", help="keep the producers' windows")
     add_several(
         parser,
         "--slo",

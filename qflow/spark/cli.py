@@ -65,7 +65,7 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
     audit.add_argument("logs", nargs="*", metavar="LOG", help=".parquet, .csv, .csv.gz, or a folder of them")
     audit.add_argument(
         "--workloads", metavar="DIR",
-        help="where NAME.json is for the log NAME; default: beside; of a table also FILE.json, for all",
+        help="the folder with NAME.json for each log NAME; default: the log's; of a table also one FILE.json",
     )  # fmt: skip
     audit.add_argument(
         "--table", metavar="PLACE", help="one table of many components: a path, an address or a name"
@@ -131,7 +131,7 @@ def _add_sweep(actions: Any, common: argparse.ArgumentParser) -> None:
     sweep = actions.add_parser(
         "sweep",
         parents=[common],
-        help="run each component's workload again under each of some settings",
+        help="run each component's workload again under several settings",
         description="Simulate every component of a lake under every setting. Run it again after a kill.",
     )
     sweep.add_argument("--lake", required=True, metavar="DIR", help="a lake")

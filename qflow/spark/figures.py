@@ -370,8 +370,8 @@ def report_day(
 
     Parameters:
         results: The table that :func:`qflow.spark.audit_to` wrote.
-        day: Which day, as ``2026-11-27``; None for the last one there.
-        form: What the table is, such as ``parquet``.
+        day: The day, such as ``2026-11-27``; None for the last one in the table.
+        form: The table's format, such as ``parquet``.
 
     Raises:
         RefusalError: If there are no results, or none of that day.

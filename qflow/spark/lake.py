@@ -53,7 +53,7 @@ def require_lake(table: GrowingTable) -> DataFrame:
 
     frame = table.read(LAKE, "a lake has")
     if frame is None:
-        raise RefusalError(f"{table.place}: no lake can be read there: nothing is")
+        raise RefusalError(f"{table.place}: there is no lake: the folder is missing or empty")
     if not table.has_runs:
         return frame
     runs = {digest for _, digest in table.done_runs()}

@@ -55,7 +55,7 @@ def add_arguments(subparsers: Any) -> None:
     replay = actions.add_parser(
         "replay",
         help="replay a trace's commands on the engine and compare the events",
-        description="Give a trace's commands to the engine; status 0 if its own events come back.",
+        description="Give a trace's commands to the engine; status 0 if they cause the trace's own events.",
     )
     replay.add_argument("file", metavar="FILE", help="a trace")
     replay.add_argument("-o", "--output", metavar="OUT", help="write the engine's events as a trace")
@@ -87,7 +87,7 @@ def _add_why(actions: Any) -> None:
 def _add_broker_log(actions: Any) -> None:
     broker_log = actions.add_parser(
         "broker-log",
-        help="read flow control from qpidd's own log: when each queue was ON, what died",
+        help="read flow control from qpidd's own log: each queue's times ON, the sessions that died",
         description="Read the log of a real broker, in one file or several, rotated and packed too: when "
         "each queue was ON, its thresholds, which queue is still ON at the end, and which sessions died of a "
         "full queue. Only a log of level info shows flow control (qpidd --log-enable info+).",

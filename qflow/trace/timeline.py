@@ -274,7 +274,7 @@ class RowIndex:
 
 
 def _group_rows(keys: Iterable[_Key], names: Iterable[str]) -> dict[_Key, array[int]]:
-    """Return the places of each key, of those that have a name."""
+    """Return the rows' indices by key, without rows that have no name."""
     # Arrays of 64-bit numbers: a list would keep each row's number as an object of its own.
     groups: defaultdict[_Key, array[int]] = defaultdict(lambda: array("q"))
     for row, (key, name) in enumerate(zip(keys, names, strict=True)):

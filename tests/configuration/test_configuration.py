@@ -681,7 +681,7 @@ def test_what_no_address_says(name, arguments, text):
 @pytest.mark.parametrize(
     ("address", "complaint"),
     [
-        ("q; {node: {type: topic}}", "node type: got 'topic', a queue is due"),
+        ("q; {node: {type: topic}}", "the node's type must be 'queue' here, got 'topic'"),
         ("q; {node: {x-declare: {arguments: [5]}}}", "arguments: got [5], a map is due"),
         ("q; {node: 5}", "no address: node: 5 is not a map"),
         ("q; {create: asdf}", "no address: create: asdf not in ('always', 'sender', 'receiver', 'never')"),

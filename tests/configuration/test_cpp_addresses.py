@@ -85,7 +85,7 @@ def test_links_of_cpp_have_a_selector_and_a_timeout():
 @pytest.mark.parametrize(("word", "durable"), [("True", True), ("False", False), ("1", True)])
 def test_a_boolean_as_text_is_one(word, durable):
     assert read_address(f"q; {{node: {{durable: {word}}}}}", CPP).durable is durable
-    with pytest.raises(ConfigurationError, match="durable is yes or no"):
+    with pytest.raises(ConfigurationError, match="durable must be true or false"):
         read_address("q; {node: {durable: perhaps}}", CPP)
 
 

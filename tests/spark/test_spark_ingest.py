@@ -125,7 +125,7 @@ def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):
 def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):
     from qflow.spark.lake import read_lake
 
-    with pytest.raises(RefusalError, match="no lake can be read there"):
+    with pytest.raises(RefusalError, match="there is no lake"):
         read_lake(spark, tmp_path / "nowhere")
     write_log(tmp_path / "other.parquet", GOOD)
     with pytest.raises(
