@@ -68,6 +68,8 @@ def require_lake(table: GrowingTable) -> DataFrame:
 def in_order(lake: DataFrame, partitions: int | None = None) -> DataFrame:
     """Return rows in the engine's order: grouped by component, then by number."""
     partitions = partitions or shuffle_partitions(lake.sparkSession)
+    # One shuffle, whatever the files' order. The sort is within partitions: a sort of all rows would sample
+    # them first, and no component needs to know of another.
     return lake.repartition(partitions, "component").sortWithinPartitions("component", "seq")
 
 

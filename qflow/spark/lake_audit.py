@@ -394,6 +394,8 @@ def _audit_at(component: str, rows: Sequence[LakeRow], places: Iterable[int]) ->
         own = audit.feed(part)
         followed = _follow(auditor, audit.piece(), start)
         if followed is None:
+            # The guess of a fresh start was wrong, or a finding needs the true past: once more from the state
+            # before. On Spark the same costs one task more.
             repeated += 1
             results += auditor.feed(row for row in part if row.event != END)
         else:
@@ -436,6 +438,8 @@ def _try_to_cut(batches: Iterator[Any]) -> Iterator[Any]:
     """Yield the components that can be cut: at rest their engine's state equals a fresh one's."""
     for component, parts in by_component(batches):
         rows = [row for part in parts for row in lake_rows(part)]
+        # The last place of rest: there a state that differs from a fresh one, such as whose turn it is among
+        # groups, has had the most time to come about.
         for place in rest_places(rows)[-1:]:
             auditor, piece = Auditor(component), _PieceAudit(component, place, rows[0])
             auditor.feed(rows[:place])
@@ -452,6 +456,14 @@ def _find_places(batches: Iterator[Any], events: Mapping[str, int], rows: int) -
         yield from to_batches(((component, place) for place in chosen), _PLACES)
 
 
+class _Slice(NamedTuple):
+    """The events of one piece: its component, its first event, and the first of the next piece."""
+
+    component: str
+    start: int
+    end: int
+
+
 class _CutAudit:
     """An audit of cut components, each piece a task; the driver compares the pieces' initial states."""
 
@@ -462,10 +474,10 @@ class _CutAudit:
         peak: Accumulator[int] | None,
     ) -> None:
         self._lake, self._peak = lake, peak
-        # By component: its pieces, in order. By piece: its component, its first event and the next piece's.
+        # By component: the names of its pieces, in order.
         self._pieces = {name: [f"{at} {name}" for at in range(len(own) + 1)] for name, own in places.items()}
         self._bounds = {
-            piece: (name, *bounds)
+            piece: _Slice(name, *bounds)
             for name, own in places.items()
             for piece, bounds in zip(self._pieces[name], pairwise([0, *own, NO_END]), strict=True)
         }
@@ -493,7 +505,7 @@ class _CutAudit:
                     piece = pieces[0]
                     # Pieces are joined from the left. If one does not fit, the rest of its component waits
                     # for the next round: whether it fits depends on the state that the repeated piece leaves.
-                    followed = _follow(auditors[name], audited[piece], self._bounds[piece][1])
+                    followed = _follow(auditors[name], audited[piece], self._bounds[piece].start)
                     if followed is None:
                         wanted[piece] = auditors[name].state()
                     else:
@@ -503,7 +515,7 @@ class _CutAudit:
             kept += made
         parts = [self._end(auditors)]
         for number, frame in enumerate(made):
-            own = {piece: (self._bounds[piece][0], counts)
+            own = {piece: (self._bounds[piece].component, counts)
                    for piece, counts in placed.items() if made_in[piece] == number}  # fmt: skip
             parts.append(map_batches(frame, partial(_add_counts, counts=own), RESULTS))
         return _union(parts)

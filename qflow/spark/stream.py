@@ -75,6 +75,7 @@ class _StreamedComponent:
             # Nothing was missing before the end: a row that comes now is a duplicate.
             return []
         for row in rows:
+            # Below it a row has been audited: sources deliver at least once, and a restart repeats a batch.
             if row.seq >= self.auditor.next_seq:
                 self.pending.setdefault(row.seq, row)
         return self._feed(self._patience)
@@ -251,10 +252,12 @@ def _events_processor(raw: RawReader, workloads: Mapping[str, str], idle: int, *
                 given.append([row[name] for name in names])
                 zone = row["zone"]
                 last = max(last, round(1000 * row["at"].timestamp()) if row["at"] else 0)
+            # One packed value for each batch, not a state for each row: RocksDB would be asked once a row.
             text = json.dumps([zone, given], default=str, separators=(",", ":"))
             self._rows.appendValue((zlib.compress(text.encode(), 1),))
             if once:
                 return self._judge(key[0])
+            # A timer moves only forwards: a late batch must not end a component earlier than its newest row.
             timers = list(self._handle.listTimers())
             if not timers or max(timers) < last + idle:
                 for timer in timers:

@@ -194,6 +194,7 @@ def _synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[LakeR
     # Long enough for the slowest producer there may be: what ends the run is the number of rows.  How long it
     # took, which the workload says, only a first run can tell.
     workload = model.draw(seed, duration=float(max(60, events)))
+    # So the simulation runs twice; to keep its rows between the runs would take memory that grows with them.
     time = 0
     for row in islice(_log_rows(workload), events - 2):
         time = row.ts_us

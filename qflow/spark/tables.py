@@ -283,6 +283,8 @@ class GrowingTable:
         if set(KEYS) <= set(names):
             # Spark infers a date from the folder's name.
             return frame.withColumn("day", sf.col("day").cast("string"))
+        # A table of another program has no runs: each file is a part, named after its path and time, so a
+        # rewritten file counts as a new one and is audited again.
         place, changed = sf.col("_metadata.file_path"), sf.col("_metadata.file_modification_time")
         file = sf.substring(sf.sha2(sf.concat(place, changed.cast("string")), 256), 1, 12)
         self.has_runs = False
@@ -291,6 +293,7 @@ class GrowingTable:
 
     def _has_files(self) -> bool:
         java: Any = getattr(self.spark, "_jvm", None)
+        # Spark Connect gives no way to Java: there the attempt to read has to tell.
         if java is None:
             return True
         place = java.org.apache.hadoop.fs.Path(self.place)
@@ -324,6 +327,8 @@ class GrowingTable:
         frame = self.load()
         if frame is None or not self.has_runs:
             return {}
+        # The row that marks a run as complete keeps the digests of the replaced runs in the first column,
+        # text in each of our tables: a column of their own would be null in all other rows.
         rows = frame.where(frame.part.endswith(_DONE)).select(frame.columns[0], *KEYS).collect()
         found = {run_of((day, part)): words or "" for words, day, part in rows}
         replaced = {digest for words in found.values() for digest in words.split()}
