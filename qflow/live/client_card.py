@@ -41,6 +41,7 @@ _LARGEST_WINDOW = 2_048
 """The largest window that a library of ``data/clients.csv`` has."""
 _PATIENT = 20.0
 """Seconds after which a receiver that has settled nothing does not settle."""
+_CHANCE = "its links together have credit above the limit; a larger --limit tells"
 _SHOWN = 160
 _UNIQUE = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
 """Names that are new in each run."""
@@ -346,6 +347,8 @@ class ClientCard:
         if name == "loses-nothing" and self.loses_nothing:
             if any(self._is_unknown(self._run(case)) for case in COUNTED):
                 return "a message that is sent again looks like a new one; bodies of their own tell"
+            if self._is_chance(self._run("limit")):
+                return _CHANCE
             if any(self._is_late(case) for case in ("limit", "released")):
                 return f"it still sent after {given.timeout:g} s; {longer}"
             if any(self._is_below_limit(case) for case in ("limit", "released")):
@@ -371,6 +374,11 @@ class ClientCard:
         run = self._run(case)
         is_whole = run.after.messages >= self.total and not run.missing
         return run.end in (LATE, RESENDS) and run.status is None and not (is_whole or self.is_endless)
+
+    def _is_chance(self, run: ClientRun) -> bool:
+        """Whether the credit of all links together passes the limit, so that it depends on who is first."""
+        given = self.given
+        return given.brake == CREDIT and run.links > 1 and run.links * (given.stop + 1) > given.limit
 
     def _is_below_limit(self, case: str) -> bool:
         """Whether time was too short for a program that still sends to reach the limit."""
@@ -440,10 +448,6 @@ class ClientCard:
             return f"waits for each commit, of up to {run.most_uncommitted:,} messages"
         if run.is_presettled:
             return "none: it waits for no outcomes"
-        if self.given.brake != SILENCE and self._is_one_by_one:
-            # One that sends slowly looks the same: no outcome was withheld to tell them apart.
-            each = " on each link" if run.links > 1 else ""
-            return f"1{each}, as far as seen: no outcome is withheld from it"
         if self.given.brake != SILENCE:
             return "not seen: no outcome is withheld from it"
         links = f", on {run.links:,} links" if run.links > 1 else ""
@@ -467,6 +471,10 @@ class ClientCard:
         """Return the number of messages out of all, unless the bench ended the run that counts them."""
         return f"{count:,} of {self.total:,}" if self.is_whole else f"{count:,}"
 
+    def _is_resending(self, run: ClientRun) -> bool:
+        """Whether it sends again what is rejected, so that its counts at a moment depend on the machine."""
+        return bool(run.resends and run.before.rejected and self.is_whole and not self.is_endless)
+
     def _describe_refused(self, run: ClientRun) -> str:
         """Return the number of refused transfers, if it is the same in each run."""
         word = "rejected" if run.before.rejected else "released"
@@ -477,7 +485,7 @@ class ClientCard:
             # How often a second is a matter of the machine.
             return f"resends what is {word}"
         is_exact = self._is_one_by_one or run.after.messages >= self.total
-        return f"{run.before.released + run.before.rejected:,} {word}" if is_exact else f"some {word}"
+        return f"{run.after.released + run.after.rejected:,} {word}" if is_exact else f"some {word}"
 
     def _describe_end(self, run: ClientRun, verb: str = "ends") -> str:
         """Describe how a program ended by itself: status, messages sent if not all, last error."""
@@ -498,6 +506,8 @@ class ClientCard:
             return self._describe_end(run, "had ended before,")
         if run.has_failed:
             return self._describe_end(run)
+        if self._is_resending(run) and self.goes_on and run.after.arrived >= self.total:
+            return f"goes on: all {self.total:,} arrive"
         if not self.is_endless and run.before.messages >= self.total:
             return "had nothing left to send"
         if doubt:
@@ -518,6 +528,8 @@ class ClientCard:
         run = self.runs[case]
         missing, lost = run.missing, self.count_lost(case)
         seen = self._describe_depth(run) if case == "limit" else f"{run.before.depth:,} on the queue"
+        if case == "limit" and self._is_chance(run):
+            return f"{seen}; cannot tell: {_CHANCE}"
         if self._is_unknown(run) and not run.has_failed:
             return f"{seen}; cannot tell: a message that is sent again looks like a new one"
         if run.before.released or run.before.rejected:
@@ -573,6 +585,8 @@ class ClientCard:
             return self._describe_end(run, "had ended before,")
         if run.status is not None:
             sent = f", {self._of_total(run.before.messages)} messages sent before"
+            if self._is_resending(run) and not self._is_one_by_one:
+                return f"ends with status {run.status}{_quote_after(run.output)}"
             return self._describe_status(run, "ends", run.before, sent, ", without a word")
         more = run.after.sent - run.before.sent
         if more:

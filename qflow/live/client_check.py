@@ -163,7 +163,7 @@ class _Bench:
         from qflow.live.peer import ClientLimits
 
         given, queue = self.given, f"{quote(self.given.queue)} {options}"
-        limits = ClientLimits(links=_MOST_LINKS)
+        limits = ClientLimits(links=_MOST_LINKS, handshake=given.timeout)
         with (
             serve(
                 queue, is_traced=False, brake=given.brake, certificate=given.certificate, limits=limits

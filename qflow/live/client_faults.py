@@ -207,10 +207,10 @@ def _run(
         asked = inf
     with Serving(server) as serving:
         with start_program(command, serving, given) as program:
-            connected, is_over = 0.0, False
-            begun = monotonic()
+            connected = is_over = False
+            end = monotonic() + given.timeout
             # The time counts from the first connection: a slow start is not the fault's.
-            while not is_over and monotonic() < (connected or begun) + given.timeout:
+            while not is_over and monotonic() < end:
                 sleep(_LOOK)
                 with serving.lock:
                     ledger, has_peers = server.ledger, bool(server.peers())
@@ -218,7 +218,7 @@ def _run(
                     is_told = ledger.arrived >= asked and not ledger.unsettled
                     is_still = monotonic() - ledger.last >= given.still
                 if has_peers and not connected:
-                    connected = monotonic()
+                    connected, end = True, monotonic() + given.timeout
                 # The last words of a program that has ended may still be in its socket.
                 is_over = (program.status is not None and not has_peers) or (is_told and is_still)
             server.status, server.output, server.is_whole = program.status, program.output(), is_over

@@ -112,7 +112,7 @@ class MessageLedger:
         if self.expected is None:
             self._seen.append((transfer.bare, link))
         # The server writes outcomes when it has taken all messages of one read.
-        self.is_pipelined |= self._times.get(transfer.sending) == transfer.time
+        self.is_pipelined |= transfer.is_followed or self._times.get(transfer.sending) == transfer.time
         self._times[transfer.sending] = transfer.time
         now = monotonic()
         if self.transfers:

@@ -146,6 +146,8 @@ class SeenTransfer(NamedTuple):
     is_transactional: bool = False
     # Microseconds; messages that came in one read have one time.
     time: int = 0
+    # Whether a further message of the link has begun to come.
+    is_followed: bool = False
 
 
 class _PeerServer(Protocol):
@@ -922,7 +924,9 @@ class Peer:
             return
         node = sending.node or encoded.to or ""
         number, includes = session.engine.completions.next_number, session.coordinator.includes(delivery)
-        seen = SeenTransfer(sending, node, number, raw[encoded.bare :], includes, self.server.broker.now)
+        is_followed = lib.pn_link_queued(sending.impl) > 0
+        bare, now = raw[encoded.bare :], self.server.broker.now
+        seen = SeenTransfer(sending, node, number, bare, includes, now, is_followed)
         sending.last = ""
         try:
             self._route(sending, link, delivery, message, encoded)
