@@ -259,11 +259,11 @@ def _measure_component(
         for setting in settings:
             yield Measure(component, setting.name, note=rows.text())
         return
-    workload, log = _component_log(component, rows)
-    end = round(workload.duration * SECOND)
+    # The model's log and workload count from the log's own clock, as predictions do.
+    behind = LogModel(*reversed(_component_log(component, rows)))
+    workload, log, end = behind.workload, behind.log, behind.end
     died = {row.client for row in log.rows if row.event == "error"}
     recorded = _with_deaths(recorded_sections(workload, log, end), died)
-    behind = LogModel(log, workload)
     polls = polls_of(log, end) if replays > 1 else None
     for setting in settings:
         try:
