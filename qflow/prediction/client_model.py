@@ -12,8 +12,8 @@ it:
 - ``most``: all messages of a streak were due at its begin, and a producer that was still behind when the log
   ended has twice as many more to send, evenly from then on.  For settings under which it can send no more
   than that, no demand that fits the log is larger.
-- ``likely``: messages of a streak fell due evenly over it; the rest is as ``most``.  Under the recorded
-  settings it keeps producers as far behind as they were, whatever chance does.
+- ``likely``: messages of a streak fell due faster than they were sent, and later ones slower; the rest is as
+  ``most``.  Under the recorded settings it keeps producers as far behind as they were, whatever chance does.
 
 An *open* producer keeps a schedule, and catches up after a block; a *closed* one thinks after each message
 and loses the time.  The log hints at it (:func:`~qflow.prediction.evidence.catches_up`).  The thoughts of a
@@ -144,7 +144,7 @@ class LogModel:
         deliveries = delivery_times(rows, own, returns)
         self._networks = networks(workload, own, returns, deliveries)
         consumers = [
-            replace(read_consumer(item, rows.get(item.name, []), times), network=self._networks[item.name])
+            read_consumer(item, rows.get(item.name, []), times, self._networks[item.name])
             for item in workload.consumers
         ]
         self._consumers = tuple(_in_order_of_credit(consumers, rows))
@@ -206,7 +206,9 @@ _APART = 0.001
 """Seconds between the subscriptions of consumers that start together: longer than their ways differ."""
 
 
-def _in_order_of_credit(consumers: Sequence[Consumer], rows: Mapping[str, Sequence[LogRow]]) -> list[Consumer]:
+def _in_order_of_credit(
+    consumers: Sequence[Consumer], rows: Mapping[str, Sequence[LogRow]]
+) -> list[Consumer]:
     """Return consumers that start in the order of their first deliveries, if they start together."""
     # The first message goes to the first subscription (CN-19), and a group stays with its owner while that
     # holds messages of it: of three consumers in another order one kept the groups of the other two.  Where

@@ -197,15 +197,18 @@ _SUBSCRIBED_LATE = 200_000
 """Microseconds: a first message that was on its way for longer found its consumer not subscribed."""
 
 
-def read_consumer(model: Consumer, rows: Sequence[LogRow], sent: Mapping[str, int]) -> Consumer:
+def read_consumer(
+    model: Consumer, rows: Sequence[LogRow], sent: Mapping[str, int], network: Network
+) -> Consumer:
     """Return a consumer with the services, verdicts, start and end that its log shows; else as it is."""
     # No seed of the file may show in a prediction: its chance is not that of the clients.
-    model = replace(model, seed=0)
+    model = replace(model, seed=0, network=network)
     first = next((row for row in rows if row.event == "deliver"), None)
     if first is not None:
         is_late = first.ts_us - sent.get(first.label, first.ts_us) > _SUBSCRIBED_LATE
         if is_late or first.ts_us < model.start * SECOND:
-            model = replace(model, start=max(0, first.ts_us) / SECOND)
+            # Its credit had gone to the broker before, and the message has come back.
+            model = replace(model, start=max(0.0, first.ts_us / SECOND - 2 * network.latency))
     works = works_of(rows)
     ends = [row.ts_us / SECOND for row in rows if row.event == "error"]
     if ends and model.crash is None:

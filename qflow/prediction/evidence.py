@@ -324,13 +324,18 @@ def _usual_gap(sends: Sequence[Send]) -> float:
 
 
 def likely_due(sends: Sends) -> list[int]:
-    """Return times at which messages are likely to have been due: late ones evenly over their streak."""
+    """Return the likely due times of messages; late ones fell due faster than they were sent, at first."""
+    # A streak begins and ends without a backlog and has one in between.  With messages due evenly, replays of
+    # a producer that had bursts were blocked for two thirds of the recorded time.  Here they are due at twice
+    # the pace of sending at the begin, and so for all of a streak that did not end: with all of it due at its
+    # begin, replays filled windows at once that the log never shows full.
     due: list[int] = []
     for begin, items in groupby(sends.sent, lambda item: item.earliest):
-        streak = list(items)
-        # The messages of a streak that did not end may all have been due at its begin.
-        span = 0 if begin == sends.behind_since else min(streak[-1].time, sends.end) - begin
-        due += [begin + span * place // len(streak) for place in range(len(streak))]
+        times = [min(item.time, sends.end) for item in items]
+        for place, time in enumerate(times):
+            part = place / len(times)
+            part *= 0.5 if begin == sends.behind_since else 0.5 + part / 2
+            due.append(min(time, begin + round((times[-1] - begin) * part)))
     return due
 
 

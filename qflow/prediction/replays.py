@@ -499,7 +499,9 @@ class Replayer:
         )
         if _is_alike(least, most):
             return Answer(most + least, _most_likely(most))
-        return Answer(least + most, _most_likely(least), (least, most))
+        # Of the least demand a value would often be its bound, and no producer's.
+        shown = replay_once(ReplayTask(changed, 0, 1, self.seed, self.polls))
+        return Answer(least + most, shown, (least, most))
 
     def replays(self, workload: Workload, number: int | None, parts: int = 1) -> list[MeasuredReplay]:
         """Return replays of a workload, a part of the usual number if asked; long ones on all cores."""

@@ -189,14 +189,28 @@ def test_a_producer_still_behind_at_the_end_may_have_more_to_send():
     )
 
 
-def test_late_messages_fell_due_evenly_if_their_producer_caught_up():
+def test_late_messages_fell_due_faster_than_they_were_sent_and_later_ones_slower():
     rows = [LogRow(n * 50_000, "p", "transfer", "q", f"p-{n}", 1, "") for n in range(1, 5)]
     rows += [LogRow(250_000, "p", "block", "", "", 0, ""), LogRow(400_000, "p", "unblock", "", "", 0, "")]
     rows += [LogRow(400_000 + n, "p", "transfer", "q", f"p-{5 + n}", 1, "") for n in range(4)]
     rows += [LogRow(500_000, "p", "transfer", "q", "p-9", 1, "")]
     sends = read_sends(rows, 1_000_000)
     assert sends.behind_since is None
-    assert likely_due(sends)[4:] == [250_000, 287_500, 325_001, 362_502, 500_000]
+    # By hand: four in a streak of 150,003 µs; the first at its begin, where it met the window.
+    assert likely_due(sends)[4:] == [250_000, 273_438, 306_251, 348_439, 500_000]
+
+
+def test_a_streak_that_did_not_end_began_at_twice_the_pace_of_sending():
+    rows = [LogRow(0, "p", "transfer", "q", "p-0", 1, ""), LogRow(1_000, "p", "block", "", "", 0, "")]
+    for n in range(1, 11):
+        rows += [LogRow(n * 90_000, "p", "unblock", "", "", 0, "")]
+        rows += [LogRow(n * 90_000, "p", "transfer", "q", f"p-{n}", 1, "")]
+        rows += [LogRow(n * 90_000, "p", "block", "", "", 0, "")]
+    sends = read_sends(rows, 1_000_000)
+    assert sends.behind_since == 1_000
+    due = likely_due(sends)
+    assert due[:3] == [0, 1_000, 45_950] and max(due) == 405_550
+    assert all(time <= send.time for time, send in zip(due, sends.sent, strict=True))
 
 
 def test_a_log_that_tells_nothing_of_costs():
