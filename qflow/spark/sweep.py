@@ -53,7 +53,6 @@ from qflow.spark.tables import (
     to_batches,
 )
 from qflow.spark.workers import map_batches
-from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.measures import Measures
 from qflow.workload.model import Workload
