@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from math import expm1, inf
 from statistics import mean, median
 from typing import Any, NamedTuple
@@ -145,7 +145,9 @@ def _find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[
     sends = read_sends(_with_windows(rows, windows), end)
     gap = _usual_gap(sends.sent)
     found: list[_FullWindow] = []
-    waited = [pair for pair in zip(sends.sent, likely_due(sends), strict=True) if pair[0].is_blocked]
+    # Without a backlog: of few messages it is as often too much, and nobody is to be said to be blocked more.
+    due_times = likely_due(sends, backlog=0.0)
+    waited = [pair for pair in zip(sends.sent, due_times, strict=True) if pair[0].is_blocked]
     for window, (send, due) in zip(windows, waited, strict=False):
         until = window.until or 0
         wait = _likely_wait(gap, until - window.since) if send.earliest == send.wanted else 0
@@ -164,7 +166,8 @@ def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[_FullWindow]:
     """Return the times from the transfer that fills a window to the completion that another one follows."""
     if not any(row.event == "complete" for row in rows):
         return []
-    most = _most_outstanding(rows)
+    steps = [(row.event == "transfer") - (row.event in ("complete", "refused")) for row in rows]
+    most = max(accumulate(steps), default=0)
     # A completion may be logged a little after the transfer for which it made room.  A log in which far more
     # is outstanding than the workload file allows knows better.
     capacity = most if most > _LOGGED_LATE * capacity else capacity
@@ -191,14 +194,6 @@ def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[_FullWindow]:
 def _likely_wait(gap: float, span: int) -> int:
     """Return the expected microseconds until the next message is due, given that it is due within a span."""
     return round(gap - span / expm1(min(500.0, span / gap))) if span > 0 else 0
-
-
-def _most_outstanding(rows: Sequence[LogRow]) -> int:
-    outstanding = most = 0
-    for row in rows:
-        outstanding += (row.event == "transfer") - (row.event in ("complete", "refused"))
-        most = max(most, outstanding)
-    return most
 
 
 def seen_rows(log: ClientLog, workload: Workload) -> dict[str, list[LogRow]]:
@@ -323,8 +318,8 @@ def _usual_gap(sends: Sequence[Send]) -> float:
     return mean([gap for gap in gaps if gap >= _PROMPT] or [_PROMPT])
 
 
-def likely_due(sends: Sends) -> list[int]:
-    """Return the likely due times of messages; late ones fell due faster than they were sent, at first."""
+def likely_due(sends: Sends, backlog: float = 0.5) -> list[int]:
+    """Return the likely due times of messages; with a ``backlog`` late ones fell due early in their streak."""
     # A streak begins and ends without a backlog and has one in between.  With messages due evenly, replays of
     # a producer that had bursts were blocked for two thirds of the recorded time.  Here they are due at twice
     # the pace of sending at the begin, and so for all of a streak that did not end: with all of it due at its
@@ -334,7 +329,7 @@ def likely_due(sends: Sends) -> list[int]:
         times = [min(item.time, sends.end) for item in items]
         for place, time in enumerate(times):
             part = place / len(times)
-            part *= 0.5 if begin == sends.behind_since else 0.5 + part / 2
+            part *= 0.5 if begin == sends.behind_since else 1 - backlog * (1 - part)
             due.append(min(time, begin + round((times[-1] - begin) * part)))
     return due
 

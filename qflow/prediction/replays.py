@@ -103,16 +103,11 @@ def _clients(
 
 def _recorded_queue(log: ClientLog, queue: str, accepted: int, end: int) -> Measures | None:
     """Measure a queue by the broker's reports; None if the log holds none."""
-    if not any(row.event == "stats" and row.queue == queue for row in log.rows):
+    if not any(row.event == "stats" and row.queue == queue and row.ts_us <= end for row in log.rows):
         return None
     samples = [sample for sample in log.statistics(queue) if sample.ts_us <= end]
-    if not samples:
-        return None
-    meter = DepthMeter(end)
-    for sample in samples:
-        meter.at(sample.ts_us, sample.msgDepth, sample.flowStopped)
     return {
-        **meter.measures(),
+        **_by_reports((_State(one.ts_us, one.msgDepth, one.flowStopped) for one in samples), end),
         "flowStoppedCount": samples[-1].flowStoppedCount,
         "throughput": accepted * SECOND / end,
         "discards": samples[-1].discardsRing,
@@ -135,10 +130,18 @@ def polls_of(log: ClientLog, end: int) -> dict[str, tuple[int, ...]]:
 _STEPS = {"enqueued": 1, "dequeued": -1}
 
 
-def _states_at(events: Iterable[Event], times: Polls) -> dict[str, list[tuple[int, int, bool]]]:
-    """Return depth and flow state of each queue at instants, after all that happens then."""
+class _State(NamedTuple):
+    """The depth and flow state of a queue at an instant, in microseconds."""
+
+    time: int
+    depth: int
+    is_on: bool
+
+
+def _states_at(events: Iterable[Event], times: Polls) -> dict[str, list[_State]]:
+    """Return the state of each queue at instants, after all that happens then."""
     depth, is_on = dict.fromkeys(times, 0), dict.fromkeys(times, False)
-    found: dict[str, list[tuple[int, int, bool]]] = {queue: [] for queue in times}
+    found: dict[str, list[_State]] = {queue: [] for queue in times}
     waiting = {queue: deque(own) for queue, own in times.items()}
     for event in of_kinds(events, (*_STEPS, "flow_stopped", "flow_resumed")):
         queue = event.queue
@@ -146,31 +149,27 @@ def _states_at(events: Iterable[Event], times: Polls) -> dict[str, list[tuple[in
             continue
         left = waiting[queue]
         while left and left[0] < event.time:
-            found[queue].append((left.popleft(), depth[queue], is_on[queue]))
+            found[queue].append(_State(left.popleft(), depth[queue], is_on[queue]))
         if event.kind in _STEPS:
             depth[queue] += _STEPS[event.kind]
         else:
             is_on[queue] = event.kind == "flow_stopped"
     for queue, left in waiting.items():
-        found[queue] += [(time, depth[queue], is_on[queue]) for time in left]
+        found[queue] += [_State(time, depth[queue], is_on[queue]) for time in left]
     return found
 
 
-def _as_reported(events: Iterable[Event], polls: Polls, end: int) -> dict[str, Measures]:
-    """Measure the queues of a run by reports of the broker, as :func:`_recorded_queue` does.
+def _by_reports(states: Iterable[_State], end: int) -> Measures:
+    """Measure a queue by reports of the broker, recorded or those of a run.
 
-    >>> events = [Event(1, "enqueued", queue="q"), Event(400_000, "dequeued", queue="q")]
-    >>> _as_reported(events, {"q": (100_000, 500_000)}, SECOND)["q"]["mean_depth"]
+    >>> _by_reports([_State(100_000, 1, False), _State(500_000, 0, False)], SECOND)["mean_depth"]
     0.4
     """
     # A depth that is looked at twenty times a second is averaged less exactly, and its peak is missed.
-    found = {}
-    for queue, states in _states_at(events, polls).items() if polls else ():
-        meter = DepthMeter(end)
-        for state in states:
-            meter.at(*state)
-        found[queue] = meter.measures()
-    return found
+    meter = DepthMeter(end)
+    for state in states:
+        meter.at(*state)
+    return meter.measures()
 
 
 def longest_silence(polls: Polls) -> float | None:
@@ -199,7 +198,7 @@ def _course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict
     """
     times = [-(-part * end // _COURSE) for part in range(1, _COURSE + 1)]
     states = _states_at(events, dict.fromkeys(queues, times))
-    return {queue: tuple(depth for _, depth, _ in own) for queue, own in states.items()}
+    return {queue: tuple(state.depth for state in own) for queue, own in states.items()}
 
 
 def _consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
@@ -257,7 +256,7 @@ class MeasuredReplay:
     # How many there were.
     events: int = 0
     ended_at: Mapping[str, float] = field(default_factory=dict)
-    # The share of time with messages; :func:`_as_reported`; :func:`_course_of`.
+    # The share of time with messages; :func:`_by_reports`; :func:`_course_of`.
     filled: Mapping[str, float] = field(default_factory=dict)
     reported: Mapping[str, Measures] = field(default_factory=dict)
     courses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -493,10 +492,10 @@ class Replayer:
         if changed == likely or not model.unknown(kind):
             runs = self.replays(changed, self.number)
             return Answer(runs, _most_likely(runs))
-        most, least = (
-            self.replays(change(model.extraction(kind, bound).workload), number, parts=2)
-            for bound, number in zip(("most", "least"), _halves(self.number), strict=True)
-        )
+        half = self.number and max(1, self.number // 2)
+        least = self.replays(change(model.extraction(kind, "least").workload), half, parts=2)
+        rest = self.number and max(1, self.number - len(least))
+        most = self.replays(change(model.extraction(kind, "most").workload), rest, parts=2)
         if _is_alike(least, most):
             return Answer(most + least, _most_likely(most))
         # Of the least demand a value would often be its bound, and no producer's.
@@ -530,13 +529,6 @@ class Replayer:
         return [*runs, *(found[place] for place in range(len(tasks)))]
 
 
-def replay_model(
-    model: LogModel, change: Callable[[Workload], Workload], *, polls: Polls | None = None, **how: Any
-) -> Answer:
-    """Return the replays of a log's workload under other settings; ``how`` is of :class:`Replayer`."""
-    return Replayer(polls or {}, **how).answer(model, change)
-
-
 class ReplayTask(NamedTuple):
     """One replay to make: a workload and its chance."""
 
@@ -554,11 +546,6 @@ class Answer(NamedTuple):
     shown: MeasuredReplay
     # The replays of the least demand that fits the log and of the most; where it matters, else nothing.
     bounds: tuple[list[MeasuredReplay], ...] = ()
-
-
-def _halves(number: int | None) -> tuple[int | None, int | None]:
-    """Return the numbers of replays with the most and the least demand; None for the usual number."""
-    return (None, None) if number is None else ((number + 1) // 2, max(1, number // 2))
 
 
 _ALIKE = 2
@@ -607,7 +594,7 @@ def replay_once(task: ReplayTask, progress: Progress | None = None) -> MeasuredR
         len(run.events),
         {event.session: event.time / SECOND for event in deaths},
         filled,
-        _as_reported(run.events, polls, end),
+        {queue: _by_reports(own, end) for queue, own in _states_at(run.events, polls).items()},
         _course_of(run.events, workload.queues, end),
     )
 

@@ -28,7 +28,7 @@ from qflow.logs.client_log import ClientLog
 from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow
 from qflow.prediction.client_model import LogModel
 from qflow.prediction.predict import Settings
-from qflow.prediction.replays import Answer, polls_of, recorded_sections, replay_model
+from qflow.prediction.replays import Answer, Replayer, polls_of, recorded_sections
 from qflow.prediction.summary import deaths, demand_words, intervals, kinds_of
 from qflow.progress import Progress
 from qflow.spark.lake import in_order, require_lake
@@ -259,16 +259,17 @@ def _measure_component(
             yield Measure(component, setting.name, note=rows.text())
         return
     # The model's log and workload count from the log's own clock, as predictions do.
-    behind = LogModel(*reversed(_component_log(component, rows)))
+    given, whole_log = _component_log(component, rows)
+    behind = LogModel(whole_log, given)
     workload, log, end = behind.workload, behind.log, behind.end
     died = {row.client for row in log.rows if row.event == "error"}
     recorded = _with_deaths(recorded_sections(workload, log, end), died)
-    polls = polls_of(log, end) if replays > 1 else None
+    # In one process: Spark keeps every core busy already, with a worker each.
+    replayer = Replayer(polls_of(log, end) if replays > 1 else {}, replays, processes=1)
     for setting in settings:
         try:
             change = setting.of(workload).apply
-            # In one process: Spark keeps every core busy already, with a worker each.
-            answer = replay_model(behind, change, polls=polls, number=replays, processes=1)
+            answer = replayer.answer(behind, change)
         except (AmqpException, WorkloadError) as error:
             # A setting that the broker refuses is a result, not a failure of the sweep.
             yield Measure(component, setting.name, note=f"refused: {error}")
