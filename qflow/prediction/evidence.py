@@ -319,7 +319,7 @@ def _usual_gap(sends: Sequence[Send]) -> float:
 
 
 def likely_due(sends: Sends, backlog: float = 0.5) -> list[int]:
-    """Return the likely due times of messages; with a ``backlog`` late ones fell due early in their streak."""
+    """Return the likely due times of messages; with a ``backlog`` late ones fell due early."""
     # A streak begins and ends without a backlog and has one in between.  With messages due evenly, replays of
     # a producer that had bursts were blocked for two thirds of the recorded time.  Here they are due at twice
     # the pace of sending at the begin, and so for all of a streak that did not end: with all of it due at its

@@ -28,7 +28,7 @@ from math import ceil, exp, sqrt
 from operator import itemgetter
 from random import Random
 from statistics import NormalDist, median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from qflow.broker.events import Event, of_kinds
 from qflow.broker.settings import QueueSettings
