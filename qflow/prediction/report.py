@@ -58,7 +58,10 @@ def _replays_text(report: Mapping[str, Any]) -> list[str]:
     number = report["replays"]["number"]
     if number == 1:
         return []
-    lines = [f"{number} replays, each with another chance; shown is one of the most frequent end:"]
+    which = "half of the least demand, half of the most:"
+    if not report["is_bound"]:
+        which = "shown is one of the most frequent end:"
+    lines = [f"{number} replays, each with another chance; {which}"]
     for outcome in report["replays"]["outcomes"]:
         who = " and ".join(outcome["ended"])
         lines.append(
