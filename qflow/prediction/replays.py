@@ -13,7 +13,8 @@ only there are more, as its share of few is luck (:func:`_is_sure`).
 
 Where the log gives a lower bound of demand only, and the settings are not the recorded ones, half of the
 replays have the least demand that fits the log and half the most (:meth:`Replayer.answer`).  If these agree,
-the missing demand does not matter; if not, the answer is a bound, and the value shown is of the likely demand.
+the missing demand does not matter; if not, the answer is a bound, and the value shown is of the likely
+demand.
 """
 
 from __future__ import annotations
