@@ -3,6 +3,7 @@
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -266,3 +267,34 @@ def test_the_command_ends_the_card_with_the_ledger(monkeypatch, capsys):
     found = json.loads(capsys.readouterr().out)
     assert [(one["fault"], one["lost"]) for one in found["faults"]] == [("cut", 0)]
     assert found["facts"]["stops"]
+
+
+@pytest.mark.slow
+def test_a_program_that_has_not_ended_undisturbed_is_judged_by_what_it_sent(monkeypatch):
+    # It has thousands to send, one each 20 ms: the undisturbed run says nothing about how many these are.
+    monkeypatch.setattr(client_faults, "FAULTS", ("slow",))
+    program = [sys.executable, str(Path(__file__).with_name("checked_programs.py")), "paced"]
+    (ledger,) = check_faults(program, FEW._replace(messages=5_000, timeout=3, still=0.3))
+    assert (ledger.is_whole, ledger.unseen, ledger.missing) == (False, 0, 0)
+    assert 0 < ledger.stored == ledger.messages < 5_000
+    assert "; undisturbed it had not ended within 3 s" in str(ledger)
+
+
+class Seen:
+    """What a ledger is told of a session or a link."""
+
+    def __init__(self, **given):
+        self.__dict__.update(given)
+
+
+def test_a_transaction_without_a_message_is_no_return():
+    told = []
+    server = SimpleNamespace(note_stored=told.append)
+    ledger = client_faults._ServedLedger(server, "orders", None)
+    session = Seen(peer="a client")
+    ledger.discharged(session, True)
+    assert told == []
+    sending = Seen(session=session)
+    ledger.transferred(SeenTransfer(sending, "orders", 1, b"", is_transactional=True), "accepted")
+    ledger.discharged(session, True)
+    assert told == ["a client"]
