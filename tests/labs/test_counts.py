@@ -13,22 +13,27 @@ from functools import cache
 from typing import Any
 
 import pytest
-from ledger_of_events import Counts, counts_by_frame
+from ledger_of_events import Counts, EventLedger, counts_by_frame
 from test_motion import saved
 from test_scripts import evaluate, node
 
+from qflow.broker.broker import Broker
 from qflow.labs import (
     bytes_run,
     capacity_run,
+    completion_run,
+    config_run,
     fanout_run,
     flow_run,
     group_run,
     history_run,
     policy_run,
     recorded_picture,
+    state_space_run,
 )
 from qflow.labs.picture import Comparison, Picture, pictures_of
 from qflow.labs.topology import Topology
+from qflow.teaching.trial import Reader, send
 
 __all__ = ["node", "saved"]
 
@@ -171,3 +176,114 @@ def test_while_it_plays_a_count_differs_from_the_trace_by_the_marks_under_way(na
 def waiting(seen: dict[str, Any], true: dict[str, Any], marks: dict[str, int]) -> int:
     """Return how many are still behind a gate that is open."""
     return max(0, sum(one[2] for one in seen["producer"]) - sum(one[2] for one in true["producer"]))
+
+
+STRIP = """() => ({
+    states: [...document.querySelectorAll(".qf-command")].map((one) => one.dataset.state),
+    held: [...document.querySelectorAll(".qf-command")].map((one) => one.textContent.includes("held")),
+    ranges: [...document.querySelectorAll(".qf-ranges")].map((one) => one.lastElementChild.textContent),
+    bars: [...document.querySelectorAll(".qf-ranges")].map((one) =>
+        one.querySelectorAll("rect:not([visibility=hidden])").length),
+    isOn: document.querySelector(".qf-queue[data-name=busy] .qf-badge-word").textContent,
+    said: document.querySelector(".qf-says").textContent,
+})"""
+
+
+@pytest.mark.browser
+def test_the_strip_shows_what_became_of_each_command_at_each_step(saved):
+    picture = completion_run()
+    saved.open(picture)
+    states: dict[int, str] = {}
+    ranges, flow, place = ["none", "none"], "OFF", 0
+    for frame, last in enumerate(picture.frames.rows):
+        news = []
+        for event in picture.run.events[place : last + 1]:
+            number = (event.detail or {}).get("command")
+            match event.kind:
+                case "message.transfer":
+                    states[number] = "out"
+                case "execution.sync":
+                    states[len(states)] = "waits"
+                case "held":
+                    states[number] = "held"
+                    news.append(f"Completion {number} is held.")
+                case "completed" if event.session == "p1":
+                    states[number] = "complete"
+                case "reported" if event.session == "p1":
+                    ranges[1] = event.detail["completed"]
+                    news.append(f"session.completed names {ranges[1]}.")
+                case "flow_stopped" | "flow_resumed":
+                    flow = "ON" if event.kind == "flow_stopped" else "OFF"
+                    news.append(f"busy turns {flow}.")
+        place = last + 1
+        saved.scene("scene.player.show(scene.player.track.place(0, value));", frame)
+        seen = saved.page.evaluate(STRIP)
+        shown = [states.get(number, "later") for number in range(len(seen["states"]))]
+        complete = [number for number, state in states.items() if state == "complete"]
+        assert seen["states"] == shown, frame
+        assert seen["held"] == [state == "held" for state in shown], frame
+        assert (seen["isOn"], seen["ranges"][1]) == (flow, ranges[1]), frame
+        assert seen["bars"] == [len(complete), len(numbers_in(ranges[1]))], frame
+        assert numbers_in(seen["ranges"][0]) == complete, frame
+        assert all(one in seen["said"] for one in news), (news, seen["said"])
+    assert set(states.values()) == {"held", "complete", "waits"}, "every fate was seen"
+
+
+def numbers_in(ranges: str) -> list[int]:
+    """Return the numbers of a set in the words of a report, "0-2 4"."""
+    ends = [tuple(map(int, one.split("-"))) for one in ranges.replace("none", "").split()]
+    return [number for first, *last in ends for number in range(first, (last or [first])[0] + 1)]
+
+
+@pytest.mark.parametrize("settings", [{}, {"stop": 2, "limit": 4, "capacity_1": 3, "capacity_2": 0}])
+def test_each_state_says_what_its_way_comes_to(settings):
+    """The label of a state, its sentences and its picture, beside the events of the way there."""
+    graph = state_space_run(**settings).states
+    deepest = 0
+    for state in graph.graph:
+        space = state_space_run(**settings, state=state)
+        ledger = EventLedger()
+        for event in space.picture.run.events:
+            ledger.receive(event)
+        true = ledger.counts(space.picture)
+        (depth, _), *_ = true["queue"]
+        deepest = max(deepest, depth)
+        label = graph.label(state)
+        assert label.split(" · ")[0] == f"depth {depth}{' ON' if ledger.on else ''}"
+        words = " ".join(space.claims)
+        for spot, (sent, outstanding, held) in zip(
+            space.picture.frames.topology.producers, true["producer"], strict=True
+        ):
+            assert f"{spot.name} has sent {sent} message{'s' * (sent != 1)}, {held} of them held" in words
+            assert f"{spot.name} died" in label or f"{spot.name} {outstanding}/{spot.capacity}" in label
+    assert f"No state is deeper than {deepest} messages" in " ".join(state_space_run(**settings).claims)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "orders --max-queue-count 90 --flow-stop-count 70 --flow-resume-count 30",
+        "orders --max-queue-count 50",
+        "orders; {create: always, node: {x-declare: {arguments: {'qpid.flow_stop_count': 20}}}}",
+        '{"qpid.max_count": 40, "qpid.flow_resume_count": 5}',
+    ],
+)
+def test_a_configuration_does_what_its_sentence_and_its_gauge_say(text):
+    """A queue is filled and emptied: it turns ON and OFF at the numbers that the lab writes and draws."""
+    picture = config_run(text)
+    broker = Broker()
+    client = broker.session("client")
+    client.queue_declare("orders", picture.explanation.declaration.arguments)
+    queue = broker.queue("orders")
+    while not queue.statistics().flowStopped:
+        send(client, "orders", 1)
+    stop = queue.statistics().msgDepth - 1
+    reader = Reader(broker, "reader", "orders")
+    while queue.statistics().flowStopped:
+        reader.take(1)
+    resume = queue.statistics().msgDepth + 1
+    said = rf"Producers are held above {stop} messages .*resume below {resume} messages"
+    assert re.match(said, picture.claims[0])
+    values = picture.values()
+    assert (values["stop_count"].value, values["resume_count"].value) == (stop, resume)
+    assert f">stop {stop}<" in picture.svg and f">resume {resume}<" in picture.svg
