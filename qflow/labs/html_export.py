@@ -80,7 +80,7 @@ def to_fragment(
         claims="".join(f"<li>{escape(claim)}</li>" for claim in claims),
         run=script_json(run),
         scripts=script_element(),
-        still=_still(picture),
+        still=draw_still(picture),
     )
 
 
@@ -95,7 +95,7 @@ _STILL = (
 )
 
 
-def _still(shown: Picture | Comparison) -> str:
+def draw_still(shown: Picture | Comparison) -> str:
     """Return the depth of a run's first queue with its times ON, for pages without scripts."""
     frames = next(iter(pictures_of(shown).values())).frames
     if not frames.topology.queues:

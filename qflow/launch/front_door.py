@@ -21,7 +21,14 @@ from typing import Any
 
 from qflow.kit import RefusalError
 from qflow.labs.experiments import flow_run
-from qflow.labs.html_export import THEME, pack_text, picture_data, script_element, script_json
+from qflow.labs.html_export import (
+    THEME,
+    draw_still,
+    pack_text,
+    picture_data,
+    script_element,
+    script_json,
+)
 from qflow.labs.picture import Picture
 from qflow.labs.running import refusal_text
 from qflow.labs.share import run_of_token
@@ -146,6 +153,7 @@ def write_front_door(site: Path, pages: Sequence[Page]) -> None:
         preview=preview(*_LINKED, top=""),
         claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
         door=script_json(values),
+        still=draw_still(begun),
         moments="".join(link_card(moment, "") for moment in MOMENTS),
         scripts=script_element("front.js", PAGE),
         **{name: f"{FOLDER}/{file}" for name, file in _WAYS.items()},

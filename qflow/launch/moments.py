@@ -106,7 +106,7 @@ def write_moments(site: Path) -> None:
             preview=preview(
                 f"{moment.title} · qflow", moment.question, "", f"{FOLDER}/{moment.picture}", moment.alt
             ),
-            body=body,
+            body=f"{_still(moment)}{body}",
             held=script_json({"kind": moment.name, **held}),
             others=others,
             chapter=f"{FOLDER}/{CHAPTER}",
@@ -128,7 +128,13 @@ def link_card(moment: Moment, top: str) -> str:
 
 
 _STILL = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
-_NO_GUESS = "<noscript><p>Without JavaScript nobody can guess here; the chapter shows the run.</p></noscript>"
+
+
+def _still(moment: Moment) -> str:
+    """Return what stands where a page runs no script: the picture of its preview, and a sentence."""
+    picture = f'<img src="{FOLDER}/{moment.picture}" alt="{escape(moment.alt)}" width="600" height="315">'
+    said = "Without JavaScript nothing can be dragged here; the chapter shows the runs."
+    return f"<noscript><p>{said}</p>{picture}</noscript>"
 
 
 def _guess() -> tuple[str, dict[str, Any]]:
@@ -138,7 +144,7 @@ def _guess() -> tuple[str, dict[str, Any]]:
     )
     fragment = OWN_SCRIPTS.sub("", to_fragment(picture, asks=Asking(picture, [question]).to_store()))
     # The still of a run shows how deep it gets, which a preview of this page would tell as well.
-    fragment = _STILL.sub(_NO_GUESS, fragment)
+    fragment = _STILL.sub("", fragment)
     return f"{fragment}{_SAID.format('')}", {"real": _recorded_depth()}
 
 

@@ -89,6 +89,8 @@ def test_axe_finds_nothing_serious_on_a_page(axe, shelf, page, name, scheme, wid
     page.set_viewport_size({"width": width, "height": 900})
     page.goto((shelf / name).as_uri())
     if page.locator(".qflow-stored, .qf-run").count():
+        # A run is loaded as its place comes near.
+        page.evaluate("document.querySelector('.qflow-stored').scrollIntoView()")
         page.wait_for_selector(".qf-stage[data-run]")
     page.evaluate(axe)
     assert page.evaluate(FIND, "body") == []
