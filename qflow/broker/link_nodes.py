@@ -58,7 +58,7 @@ class _NodePolicy(Restorable):
         self.properties: dict[str, object] = dict(properties or {})
 
     def matches(self, name: str) -> bool:
-        """Return whether a name is one of the policy's, in time that grows with the name's length."""
+        """Return whether a name matches the policy's pattern, in time linear in the name's length."""
         # A client chooses pattern and name: ``re`` tries each way to share a name between the repeats, and so
         # can be kept busy for ever.  Here all places that the name may have reached are followed at once.
         pattern = self.pattern.removeprefix("^").removesuffix("$")

@@ -1,11 +1,11 @@
 """Recommend: thresholds and windows that cannot overflow, as qpid-config lines, with the reasons.
 
-Of each part of a workload the frontier's best row is taken (:func:`qflow.design.frontier.best`).  Then what
-it leads to is checked again as a whole: every queue is judged by the bound, and the recommended workload is
+Each part of a workload takes its best row of the frontier (:func:`qflow.design.frontier.best`).  Then the
+result is checked as a whole: every queue is judged by the bound, and the recommended workload is
 simulated and compared with the declared one.
 
-The bound is proved: never more than that, whatever the clients do.  What a simulation shows is one course of
-many, so it is repeated with other chances, and each figure has its range (:attr:`Recommendation.ranges`).
+The bound is proved: no behaviour of the clients exceeds it.  A simulation shows one course of
+many, so it is repeated with other seeds, and each figure has its range (:attr:`Recommendation.ranges`).
 
 With goals (:mod:`qflow.design.goals`) the row is taken that uses least of their limits; it, and if it
 fails the next ones, are simulated as they are, over the declared duration at least.  Where none keeps all

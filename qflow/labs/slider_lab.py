@@ -1,8 +1,8 @@
-"""SliderLab: sliders, a run, a picture; what every lab with sliders is.
+"""SliderLab: the base of every lab with sliders, a run and a picture.
 
-A run begins when a slider is let go of, and already while it rests in the hand: most sliders are let go of
-where they rest, and their picture is then there. A run has the kernel to itself for half a second; then it
-goes on between other messages, with its progress and a way to cancel it, and makes room for a later run at
+A run begins when a slider is released, and already while it rests under the pointer: most are released
+where they rest, and their picture is then ready. A run has the kernel to itself for half a second; then it
+continues between other messages, with its progress and a way to cancel it, and makes room for a later run at
 once. Of a run that takes longer, the instant that the reader looks at is drawn first.
 
 Runs are counted. A picture is drawn only if no later run is drawn already.

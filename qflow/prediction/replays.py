@@ -174,7 +174,7 @@ def _by_reports(states: Iterable[_State], end: int) -> Measures:
 
 
 def longest_silence(polls: Polls) -> float | None:
-    """Return the longest time without a report of a queue, in seconds; None if there is hardly one."""
+    """Return the longest time without a report of a queue, in seconds; None with too few reports."""
     # What is averaged over time counts each report until the next: in a longer silence it says little of a
     # queue that fills and empties meanwhile.
     gaps = (after - before for times in polls.values() for before, after in pairwise(times) if before >= 0)

@@ -1,7 +1,7 @@
 """Synth: a plausible fleet of any size, written as a lake, one seed a partition.
 
-:class:`FleetModel` holds how the queues of the recorded fleet are set up, as distributions; a seed draws a
-component from it, the workload is simulated, and its clients write their logs down as real clients would.
+:class:`FleetModel` holds the settings of the recorded fleet's queues as distributions; a seed draws a
+component from it, the workload is simulated, and its clients write logs as real clients would.
 The same seed gives the same rows on any number of machines.
 """
 
