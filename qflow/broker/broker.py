@@ -56,11 +56,12 @@ class Broker(BrokerContext):
     ) -> None:
         if options is not None and not isinstance(options, BrokerOptions):
             raise TypeError(
-                "options are a BrokerOptions, such as BrokerOptions(default_queue_limit=0), or None; "
+                "options must be a BrokerOptions, such as BrokerOptions(default_queue_limit=0), or None, "
                 f"got {show(options)}"
             )
         if store is not None and not isinstance(store, MessageStore):
-            raise TypeError(f"store is a MessageStore, such as DelayedStore(), or None; got {show(store)}")
+            allowed = "a MessageStore, such as DelayedStore(), or None"
+            raise TypeError(f"store must be {allowed}, got {show(store)}")
         super().__init__(options, store)
         self.exchanges = ExchangeRegistry(self)
         self.queues = QueueRegistry(self, self.exchanges)
@@ -126,7 +127,7 @@ class Broker(BrokerContext):
     def observe(self, observer: Observer | None) -> None:
         """Call ``observer`` with every event from now on; None ends it."""
         if observer is not None and not callable(observer):
-            raise TypeError(f"an observer is called with every event, or is None; got {show(observer)}")
+            raise TypeError(f"an observer must be a function of an event, or None, got {show(observer)}")
         self.observer = observer
         self.stamp = self.now
         self.cells = observer.cells if isinstance(observer, EventTable) else None
@@ -135,7 +136,7 @@ class Broker(BrokerContext):
         """Advance the time, in microseconds since the start, and run the timers due by then."""
         until = integer("time in microseconds", now)
         if until >> 63:
-            raise ValueError(f"time is 0 to {(1 << 63) - 1} us; got {until}")
+            raise ValueError(f"time must be 0 to {(1 << 63) - 1} us, got {until}")
         if until < self.now:
             raise ValueError(f"time cannot go back: it is {self.now} us, got {until} us")
         if self.timers.is_due(until):

@@ -52,7 +52,7 @@ class RangeSet(Restorable):
         try:
             pairs = [(one, other) for one, other in ranges]
         except (TypeError, ValueError):
-            raise TypeError(f"ranges are pairs (first, last); got {show(ranges)}") from None
+            raise TypeError(f"ranges must be pairs (first, last), got {show(ranges)}") from None
         for one, other in pairs:
             first, last = whole("first", one), whole("last", other)
             if first == made.front:

@@ -514,7 +514,7 @@ class LinkSession(Session):
         filters: dict[str, Any] = dict(given.get("filters") or {})
         for one in filters.values():
             if not isinstance(one, list | tuple) or len(one) != 2:
-                raise TypeError(f"link.attach: a filter is a descriptor and a value; got {show(one)}")
+                raise TypeError(f"link.attach: a filter must be a descriptor and a value, got {show(one)}")
         arguments = _find_selector(filters, granted)
         queue, own_queue = node.queue, node.queue is None
         is_exclusive = own_queue and SHARED not in granted.capabilities
@@ -677,9 +677,9 @@ class LinkSession(Session):
         # content_size is the length of the whole encoded message, which is what counts (LNK-04).
         self.require_attached("message.transfer")
         if not isinstance(message, Message):
-            raise TypeError(f"message.transfer: message is a Message; got {show(message)}")
+            raise TypeError(f"message.transfer: message must be a Message, got {show(message)}")
         if not isinstance(tag, str):
-            raise TypeError(f"message.transfer: tag is a string; got {show(tag)}")
+            raise TypeError(f"message.transfer: tag must be a string, got {show(tag)}")
         transactional = flag("message.transfer: transactional", transactional)
         link = self.senders.get(tag)
         if link is None:

@@ -141,7 +141,7 @@ class Message(Sent):
         self.size = None if size is None else whole("size", size)
         self.timestamp = None if timestamp is None else whole("timestamp", timestamp)
         if message_id is not None and not isinstance(message_id, UUID):
-            raise TypeError(f"message_id is a UUID; got {show(message_id)}")
+            raise TypeError(f"message_id must be a UUID, got {show(message_id)}")
         self.message_id = message_id
         self.correlation_id = None
         if correlation_id is not None:
@@ -224,7 +224,7 @@ class Message(Sent):
     def header(self, key: Text) -> HeaderValue:
         """Return one application header, or None when it is absent."""
         if not isinstance(key, str):
-            raise TypeError(f"a header's name is a string; got {show(key)}")
+            raise TypeError(f"a header's name must be a string, got {show(key)}")
         return None if self.headers is None else self.headers.get(key)
 
     def property_as_string(self, key: Text) -> str:
@@ -292,13 +292,13 @@ def _remake(*values: Any) -> Message:
 def encodable(what: str, text: object, most: int = 0) -> str:
     """Return a text, plain if of a subclass of str; refuse one that AMQP cannot carry."""
     if not isinstance(text, str):
-        raise TypeError(f"{what} is a string; got {show(text)}")
+        raise TypeError(f"{what} must be a string, got {show(text)}")
     try:
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
-        raise ValueError(f"{what} is a text that UTF-8 can carry; got {text!r}") from None
+        raise ValueError(f"{what} must be a text that UTF-8 can carry, got {text!r}") from None
     if most and size > most:
-        raise ValueError(f"{what} is at most {most} bytes; got {size}")
+        raise ValueError(f"{what} must be at most {most} bytes, got {size}")
     return text if type(text) is str else str.__str__(text)
 
 
@@ -306,7 +306,7 @@ def whole(what: str, value: object, most: int = _UINT64) -> int:
     """Return a whole number from 0 to ``most``, plain if it is of another type, such as NumPy's."""
     number = integer(what, value)
     if not 0 <= number <= most:
-        raise ValueError(f"{what} is 0 to {most}; got {value!r}")
+        raise ValueError(f"{what} must be 0 to {most}, got {value!r}")
     return number
 
 
@@ -316,14 +316,14 @@ def integer(what: str, value: object) -> int:
         return value
     number = None if isinstance(value, bool) else _index(value)
     if number is None:
-        raise TypeError(f"{what} is a whole number; got {show(value)}")
+        raise TypeError(f"{what} must be a whole number, got {show(value)}")
     return number
 
 
 def flag(what: str, value: object) -> bool:
     """Return a bool; TypeError for anything else, 0 and 1 included."""
     if not isinstance(value, bool):
-        raise TypeError(f"{what} is True or False; got {show(value)}")
+        raise TypeError(f"{what} must be True or False, got {show(value)}")
     return value
 
 
@@ -343,7 +343,7 @@ def delivery_numbers(what: str, value: Iterable[SupportsIndex]) -> tuple[Any, ..
     try:
         numbers = tuple(value)
     except TypeError:
-        raise TypeError(f"{what} are whole numbers; got {show(value)}") from None
+        raise TypeError(f"{what} must be whole numbers, got {show(value)}") from None
     for number in numbers:
         if type(number) is not int:
             return tuple([integer(what, one) for one in numbers])
@@ -392,7 +392,7 @@ def plain(what: str, value: object, depth: int = 0) -> Any:
         return UUID(int=value.int)
     number = _index(value)
     if number is None:
-        raise TypeError(f"{what} {_TYPES}; got {show(value)}")
+        raise TypeError(f"{what} {_TYPES}, got {show(value)}")
     return number
 
 
@@ -403,11 +403,11 @@ def _too_deep(what: str) -> ValueError:
 def plain_map(what: str, value: object) -> dict[str, Any]:
     """Return a plain copy of a mapping whose keys are strings, see :func:`plain`."""
     if not isinstance(value, Mapping):
-        raise TypeError(f"{what} is a mapping; got {show(value)}")
+        raise TypeError(f"{what} must be a mapping, got {show(value)}")
     entries: dict[Any, Any] = plain(what, dict(value))
     for key in entries:
         if not isinstance(key, str):
-            raise TypeError(f"{what} has strings as keys; got {key!r}")
+            raise TypeError(f"{what} has strings as keys, got {key!r}")
     return entries
 
 
@@ -448,7 +448,7 @@ def _reply_to(given: Iterable[Text | None]) -> tuple[str | None, str | None]:
     try:
         exchange, routing_key = given
     except (TypeError, ValueError):
-        raise TypeError(f"reply_to is an exchange and a routing key; got {show(given)}") from None
+        raise TypeError(f"reply_to must be an exchange and a routing key, got {show(given)}") from None
     return _check_address(exchange), _check_address(routing_key)
 
 
@@ -472,7 +472,7 @@ def body_size(body: object) -> int:
         return memoryview(body).nbytes
     if isinstance(body, dict | list):
         return _measure_value("a body", body, 0)
-    raise TypeError(f"a body is text, bytes, a dict, a list or None; got {show(body)}")
+    raise TypeError(f"a body must be text, bytes, a dict, a list or None, got {show(body)}")
 
 
 def map_size(what: str, entries: dict[Any, Any], depth: int = 0) -> int:
@@ -497,7 +497,7 @@ def _measure_value(what: str, value: object, depth: int) -> int:
         return 1
     if isinstance(value, int | float):
         if not isinstance(value, float) and not -(1 << 63) <= value <= _UINT64:
-            raise ValueError(f"a whole number in a map has 64 bits at most; got {value!r}")
+            raise ValueError(f"a whole number in a map has 64 bits at most, got {value!r}")
         return _INTEGER
     if isinstance(value, UUID):
         return 16
@@ -509,7 +509,7 @@ def _measure_value(what: str, value: object, depth: int) -> int:
         if isinstance(value, dict):
             return map_size(what, value, depth + 1)
         return 8 + sum([1 + _measure_value(what, item, depth + 1) for item in value])
-    raise TypeError(f"{what} {_TYPES}; got {show(value)}")
+    raise TypeError(f"{what} {_TYPES}, got {show(value)}")
 
 
 class CommandOwner(Dependent):

@@ -428,7 +428,7 @@ class Selector(Frozen):
     def accepts(self, message: Message | Refused) -> bool:
         """Return whether the expression is true for a fresh message."""
         if not isinstance(message, Message):
-            raise TypeError(f"message is a Message; got {show(message)}")
+            raise TypeError(f"message must be a Message, got {show(message)}")
         return self.matches(Transfer(message=message))
 
     def matches(self, transfer: Transfer, delivery_count: int = -1, epoch: int = 0) -> bool:

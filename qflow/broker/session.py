@@ -438,7 +438,7 @@ class Session(Dependent):
         if not is_synced and sync is not False:
             flag("message.transfer: sync", sync)
         if not isinstance(message, Message):
-            raise TypeError(f"message.transfer: message is a Message; got {show(message)}")
+            raise TypeError(f"message.transfer: message must be a Message, got {show(message)}")
         sent: Message = message
         completions, context = self.completions, self.context
         if context.stamps_arrivals and sent.timestamp is None:

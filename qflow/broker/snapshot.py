@@ -76,7 +76,7 @@ def restore_snapshot(snapshot: object) -> Any:
     """Return objects in the state of a snapshot, without observers; SnapshotError for anything else."""
     if not isinstance(snapshot, dict) or snapshot.get("format") != FORMAT:
         got = snapshot.get("format") if isinstance(snapshot, dict) else type(snapshot).__name__
-        raise SnapshotError(f"a snapshot has the format {FORMAT!r}; got {got!r}")
+        raise SnapshotError(f"a snapshot has the format {FORMAT!r}, got {got!r}")
     try:
         return _Decoder(snapshot["objects"]).run()
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ImportError) as error:

@@ -80,8 +80,8 @@ class Declaration:
         length = len(self.name.encode(errors="surrogatepass"))
         if length > LONGEST_NAME:
             raise ConfigurationError(
-                f"a queue's name is at most {LONGEST_NAME} bytes; got {length}: the broker would create it, "
-                "and no client can use it"
+                f"a queue's name must be at most {LONGEST_NAME} bytes, got {length}: the broker would create "
+                "it, and no client can use it"
             )
         object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
 

@@ -98,9 +98,9 @@ class Scenario:
                 raise ScenarioError(f"step {number}: a step is an object with op and expect")
         broker, final = record.get("broker") or [], record.get("final") or {}
         if not isinstance(broker, list) or not all(isinstance(option, str) for option in broker):
-            raise ScenarioError(f"broker is a list of options, each a text; got {json.dumps(broker)[:60]}")
+            raise ScenarioError(f"broker must be a list of options as texts, got {json.dumps(broker)[:60]}")
         if not isinstance(final, Mapping):
-            raise ScenarioError(f"final is an object of labels by queue; got {json.dumps(final)[:60]}")
+            raise ScenarioError(f"final must be an object of labels by queue, got {json.dumps(final)[:60]}")
         return cls(
             id=str(record.get("id", "?")),
             title=str(record.get("title", "")),

@@ -224,7 +224,7 @@ class Upstream:
             is_meant = False
         if not is_meant:
             allowed = "HOST:PORT, amqp://HOST:PORT or amqps://HOST:PORT (TLS)"
-            raise RefusalError(f"a broker is {allowed}; got {text!r}")
+            raise RefusalError(f"a broker must be {allowed}, got {text!r}")
         is_secure = parts.scheme == "amqps"
         self.tls = ssl.create_default_context(cafile=authorities) if is_secure else None
 

@@ -215,7 +215,7 @@ class LinkEndpoint(Endpoint):
     ) -> None:
         super().__init__()
         if address is not None and not isinstance(address, str):
-            raise TypeError(f"an address is a string; got {address!r}")
+            raise TypeError(f"an address must be a string, got {address!r}")
         self.session = session
         self.broker_host = session.broker_host
         self.id = id

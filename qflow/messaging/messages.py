@@ -216,13 +216,17 @@ def _write_reply_to(exchange: str | None, routing_key: str | None) -> str | None
     return f"{exchange}{subject}; {{node: {{type: topic}}}}"
 
 
+def _refuse(reason: str) -> EncodeError:
+    return EncodeError(text=f"cannot encode the message: {reason}")
+
+
 def to_broker(
     message: Message, routing_key: str | bytes | None, subject: str | bytes | None, counts_header: bool = True
 ) -> BrokerMessage:
     """Return a copy as the engine's message, or raise an EncodeError; headers count in 0-10 (DQ-05)."""
     key = _as_key(routing_key)
     if not isinstance(message.properties, dict):
-        raise EncodeError(text=f"cannot encode the message: properties is a dict; got {message.properties!r}")
+        raise _refuse(f"properties must be a dict, got {message.properties!r}")
     texts: dict[str, Any] = {}
     try:
         # A copy: whoever changes the message after sending must not change the one on the queue.
@@ -254,7 +258,7 @@ def to_broker(
         # carry.
         encoded.encoded_size("")
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise EncodeError(text=f"cannot encode the message: {error}") from error
+        raise _refuse(str(error)) from error
     return encoded
 
 
@@ -289,11 +293,9 @@ def _as_text(name: str, value: Any, extras: dict[str, HeaderValue]) -> tuple[str
     if value is None or isinstance(value, str):
         return value, 0
     if not isinstance(value, bytes):
-        raise EncodeError(text=f"cannot encode the message: {name} is text, bytes or None; got {value!r}")
+        raise _refuse(f"{name} must be text, bytes or None, got {value!r}")
     if len(value) > _LONGEST_PROPERTY:
-        raise EncodeError(
-            text=f"cannot encode the message: {name} is at most {_LONGEST_PROPERTY} bytes; got {len(value)}"
-        )
+        raise _refuse(f"{name} must be at most {_LONGEST_PROPERTY} bytes, got {len(value)}")
     extras[name] = value
     try:
         return value.decode(), 0

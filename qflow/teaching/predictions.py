@@ -289,10 +289,10 @@ class Predictions:
         # A number of NumPy's becomes one of Python's, which JSON can hold.
         guess, sure = make_plain(guess), make_plain(sure)
         if sure is not None and not 0 <= sure <= 100:
-            raise ValueError(f"sure is a percentage from 0 to 100; got {sure!r}")
+            raise ValueError(f"sure must be a percentage from 0 to 100, got {sure!r}")
         choices = asked.choices
         if guess is not None and choices and _plain(guess) not in {_plain(choice) for choice in choices}:
-            raise ValueError(f"the guess is one of {', '.join(choices)}; got {guess!r}")
+            raise ValueError(f"the guess must be one of {', '.join(choices)}, got {guess!r}")
         asked.is_typed = guess is None
         # Running the cell again, or all cells, must not lose a typed guess.
         asked.guess, asked.sure = (

@@ -278,7 +278,7 @@ class Trial:
     def refusal(self, queue: str, arguments: object) -> str:
         """Declare a queue with a learner's arguments; return the error, or ""."""
         if not isinstance(arguments, Mapping):
-            return f"the declare arguments are a dict of keys and values; got {arguments!r}"
+            return f"the declare arguments must be a dict of keys and values, got {arguments!r}"
         try:
             self.admin.queue_declare(queue, arguments)
         except AmqpException as error:

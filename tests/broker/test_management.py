@@ -419,7 +419,7 @@ def test_timestamps_by_management():
     bench.send("q")
     stamps = [message.transfer.message.timestamp for message in bench.broker.queue("q").store]
     assert stamps == [bench.broker.options.start_time + 7, None]
-    with pytest.raises(TypeError, match="setTimestampConfig: receive is True or False; got 1"):
+    with pytest.raises(TypeError, match="setTimestampConfig: receive must be True or False, got 1"):
         manage.setTimestampConfig(1)
 
 

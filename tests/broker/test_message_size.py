@@ -111,12 +111,12 @@ def test_a_message_with_a_body(body, properties, size, content_type):
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [
-        ({"size": -1}, ValueError, "size is 0 to 18446744073709551615; got -1"),
-        ({"size": 2.5}, TypeError, "size is a whole number; got 2.5"),
-        ({"reply_to": ("", "k" * 256)}, ValueError, "reply_to is at most 255 bytes; got 256"),
-        ({"reply_to": (5, "k")}, TypeError, "reply_to is a string; got 5"),
-        ({"content_encoding": "e" * 256}, ValueError, "content_encoding is at most 255 bytes; got 256"),
-        ({"body": "\ud800"}, ValueError, "a body is a text that UTF-8 can carry"),
+        ({"size": -1}, ValueError, "size must be 0 to 18446744073709551615, got -1"),
+        ({"size": 2.5}, TypeError, "size must be a whole number, got 2.5"),
+        ({"reply_to": ("", "k" * 256)}, ValueError, "reply_to must be at most 255 bytes, got 256"),
+        ({"reply_to": (5, "k")}, TypeError, "reply_to must be a string, got 5"),
+        ({"content_encoding": "e" * 256}, ValueError, "content_encoding must be at most 255 bytes, got 256"),
+        ({"body": "\ud800"}, ValueError, "a body must be a text that UTF-8 can carry"),
     ],
     ids=str,
 )

@@ -81,7 +81,7 @@ def test_what_is_no_whole_number(name, odd):
     if odd is None and name in ("priority", "timestamp", "size"):
         assert getattr(Message(**{name: None}), name) is None
         return
-    assert words_of(TypeError, Message, **{name: odd}) == f"{name} is a whole number; got {odd!r}"
+    assert words_of(TypeError, Message, **{name: odd}) == f"{name} must be a whole number, got {odd!r}"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_texts_of_a_message(name):
     value = getattr(Message(**{name: Colour.RED}), name)
     assert value == "red" and type(value) is str
     for odd in (5, b"red", ["red"], True):
-        assert words_of(TypeError, Message, **{name: odd}) == f"{name} is a string; got {odd!r}"
+        assert words_of(TypeError, Message, **{name: odd}) == f"{name} must be a string, got {odd!r}"
 
 
 def test_a_reply_address_is_a_pair_of_texts():
@@ -108,9 +108,8 @@ def test_times_and_options(five):
 
 @pytest.mark.parametrize("odd", NO_NUMBERS, ids=repr)
 def test_times_and_options_that_cannot_be(odd):
-    assert (
-        words_of(TypeError, Broker().advance, odd) == f"time in microseconds is a whole number; got {odd!r}"
-    )
+    expected = f"time in microseconds must be a whole number, got {odd!r}"
+    assert words_of(TypeError, Broker().advance, odd) == expected
     # An interval may be a fraction of a second (RF-47).
     with pytest.raises(StartupError, match="^max_purge_batch: got "):
         BrokerOptions(max_purge_batch=odd)
@@ -157,7 +156,7 @@ def test_numbers_of_a_command(what, act):
         return said, json.dumps([event[1:] for event in events]) + session.context.state_hash()
 
     for odd in NO_NUMBERS:
-        assert outcome(odd)[0] == f"TypeError({f'{what} is a whole number; got {odd!r}'!r})"
+        assert outcome(odd)[0] == f"TypeError({f'{what} must be a whole number, got {odd!r}'!r})"
     for one in (type("One", (int,), {})(1), np.int64(1), IntEnum("Number", "ONE").ONE):
         assert outcome(one) == outcome(1)
 
@@ -173,60 +172,60 @@ def shop() -> LinkSession:
 
 REFUSED = [
     (
-        "options are a BrokerOptions, such as BrokerOptions(default_queue_limit=0), or None",
+        "options must be a BrokerOptions, such as BrokerOptions(default_queue_limit=0), or None",
         lambda odd: Broker(odd),
     ),
-    ("store is a MessageStore, such as DelayedStore(), or None", lambda odd: Broker(store=odd)),
-    ("a session's name is a string", lambda odd: Broker().session(odd)),
-    ("a connection's name is a string", lambda odd: Broker().session("s", odd)),
-    ("a session's name is a string", lambda odd: Broker().link_session(odd)),
-    ("a container's id is a string", lambda odd: Broker().link_session("s", "", odd)),
-    ("a queue's name is a string", lambda odd: Broker().queue(odd)),
-    ("a connection's name is a string", lambda odd: Broker().close_connection(odd)),
-    ("an observer is called with every event, or is None", lambda odd: Broker().observe(odd)),
-    ("durable is True or False", lambda odd: Message(durable=odd)),
-    ("message_id is a UUID", lambda odd: Message(message_id=odd)),
-    ("headers is a mapping", lambda odd: Message(headers=odd)),
-    ("reply_to is an exchange and a routing key", lambda odd: Message.of("x", reply_to=odd)),
-    ("reply_to is a string", lambda odd: Message.of("x", reply_to=("", odd))),
-    ("content_encoding is a string", lambda odd: Message.of("x", content_encoding=odd)),
-    ("routing_key is a string", lambda odd: Message.of("x", odd)),
-    ("a header's name is a string", Message(1).header),
-    ("a header's name is a string", Message(1).property_as_string),
-    ("exchange is a string", Message(1).encoded_size),
-    ("expression is a string", Selector),
-    ("message is a Message", Selector("a = 1").accepts),
-    ("label is a string", DelayedStore().finish),
-    ("flushes_on_sync is True or False", DelayedStore),
-    ("number is a whole number", RangeSet().add),
-    ("number is a whole number", lambda odd: odd in RangeSet()),
-    ("first is a whole number", lambda odd: RangeSet.of([(odd, 1)])),
-    ("ranges are pairs (first, last)", RangeSet.of),
-    ("arguments is a mapping", QueueSettings.from_arguments),
-    ("message.transfer: message is a Message", lambda odd: consumer().message_transfer(odd)),
-    ("message.transfer: exchange is a string", lambda odd: consumer().message_transfer(Message(1), odd)),
+    ("store must be a MessageStore, such as DelayedStore(), or None", lambda odd: Broker(store=odd)),
+    ("a session's name must be a string", lambda odd: Broker().session(odd)),
+    ("a connection's name must be a string", lambda odd: Broker().session("s", odd)),
+    ("a session's name must be a string", lambda odd: Broker().link_session(odd)),
+    ("a container's id must be a string", lambda odd: Broker().link_session("s", "", odd)),
+    ("a queue's name must be a string", lambda odd: Broker().queue(odd)),
+    ("a connection's name must be a string", lambda odd: Broker().close_connection(odd)),
+    ("an observer must be a function of an event, or None", lambda odd: Broker().observe(odd)),
+    ("durable must be True or False", lambda odd: Message(durable=odd)),
+    ("message_id must be a UUID", lambda odd: Message(message_id=odd)),
+    ("headers must be a mapping", lambda odd: Message(headers=odd)),
+    ("reply_to must be an exchange and a routing key", lambda odd: Message.of("x", reply_to=odd)),
+    ("reply_to must be a string", lambda odd: Message.of("x", reply_to=("", odd))),
+    ("content_encoding must be a string", lambda odd: Message.of("x", content_encoding=odd)),
+    ("routing_key must be a string", lambda odd: Message.of("x", odd)),
+    ("a header's name must be a string", Message(1).header),
+    ("a header's name must be a string", Message(1).property_as_string),
+    ("exchange must be a string", Message(1).encoded_size),
+    ("expression must be a string", Selector),
+    ("message must be a Message", Selector("a = 1").accepts),
+    ("label must be a string", DelayedStore().finish),
+    ("flushes_on_sync must be True or False", DelayedStore),
+    ("number must be a whole number", RangeSet().add),
+    ("number must be a whole number", lambda odd: odd in RangeSet()),
+    ("first must be a whole number", lambda odd: RangeSet.of([(odd, 1)])),
+    ("ranges must be pairs (first, last)", RangeSet.of),
+    ("arguments must be a mapping", QueueSettings.from_arguments),
+    ("message.transfer: message must be a Message", lambda odd: consumer().message_transfer(odd)),
+    ("message.transfer: exchange must be a string", lambda odd: consumer().message_transfer(Message(1), odd)),
     (
-        "message.transfer: sync is True or False",
+        "message.transfer: sync must be True or False",
         lambda odd: consumer().message_transfer(Message(1), sync=odd),
     ),
-    ("message.accept: transfers are whole numbers", lambda odd: consumer().message_accept(odd)),
-    ("message.release: transfers are whole numbers", lambda odd: consumer().message_release(odd)),
-    ("session.completed: transfers are whole numbers", lambda odd: consumer().session_completed(odd)),
-    ("fetch: tag is a string", lambda odd: consumer().fetch(odd)),
-    ("message.transfer: message is a Message", lambda odd: shop().message_transfer(odd, tag="out")),
-    ("message.transfer: tag is a string", lambda odd: shop().message_transfer(Message(1), tag=odd)),
+    ("message.accept: transfers must be whole numbers", lambda odd: consumer().message_accept(odd)),
+    ("message.release: transfers must be whole numbers", lambda odd: consumer().message_release(odd)),
+    ("session.completed: transfers must be whole numbers", lambda odd: consumer().session_completed(odd)),
+    ("fetch: tag must be a string", lambda odd: consumer().fetch(odd)),
+    ("message.transfer: message must be a Message", lambda odd: shop().message_transfer(odd, tag="out")),
+    ("message.transfer: tag must be a string", lambda odd: shop().message_transfer(Message(1), tag=odd)),
     (
-        "message.transfer: transactional is True or False",
+        "message.transfer: transactional must be True or False",
         lambda odd: shop().message_transfer(Message(1), tag="out", transactional=odd),
     ),
-    ("message.accept: transactional is True or False", lambda odd: shop().message_accept([0], odd)),
+    ("message.accept: transactional must be True or False", lambda odd: shop().message_accept([0], odd)),
 ]
 
 
 @pytest.mark.parametrize("odd", [2.5, 0.0, np.True_, Thing()], ids=repr)
 @pytest.mark.parametrize(("words", "act"), REFUSED)
 def test_what_is_refused_in_words(words, act, odd):
-    assert words_of(TypeError, act, odd) == f"{words}; got {odd!r}"
+    assert words_of(TypeError, act, odd) == f"{words}, got {odd!r}"
 
 
 @pytest.mark.parametrize("odd", [2.5, None, [1], {"a": 1}], ids=repr)
@@ -234,7 +233,7 @@ def test_filters_that_are_none(odd):
     """LNK-14."""
     assert (
         words_of(TypeError, shop().link_attach, "in", "receiver", "q", {"filters": {"f": odd}})
-        == f"link.attach: a filter is a descriptor and a value; got {odd!r}"
+        == f"link.attach: a filter must be a descriptor and a value, got {odd!r}"
     )
 
 
@@ -246,7 +245,7 @@ def test_numbers_of_a_set(five):
     numbers.add(five)
     numbers.add(3)
     assert str(numbers) == "0-3 5" and -1 not in numbers
-    with pytest.raises(ValueError, match="^number is 0 to .*; got -1$"):
+    with pytest.raises(ValueError, match="^number must be 0 to .*, got -1$"):
         numbers.add(-1)
 
 
@@ -330,7 +329,7 @@ def test_a_client_that_sends_what_is_nested_too_deeply():
 def test_a_refusal_shows_what_has_no_text():
     """Python itself cannot write what is nested like this."""
     with pytest.raises(
-        TypeError, match="^routing_key is a string; got a list that is nested too deeply to be"
+        TypeError, match="^routing_key must be a string, got a list that is nested too deeply to be"
     ):
         Message(routing_key=nested(200_000))
 
@@ -403,11 +402,11 @@ def test_names_of_entries_that_are_no_strings():
         ("headers has strings as keys", lambda: Message(headers={1: 2})),
         ("queue.declare: arguments has strings as keys", lambda: session.queue_declare("new", {1: 2})),
         ("arguments has strings as keys", lambda: QueueSettings.from_arguments({1: 2})),
-        ("the name of an entry is a string", lambda: session.queue_declare("new", {"a": {1: 2}})),
-        ("the name of an entry is a string", lambda: Message(1, headers={"a": {1: 2}}).encoded_size("")),
-        ("the name of an entry is a string", lambda: Message.of({1: 2})),
+        ("the name of an entry must be a string", lambda: session.queue_declare("new", {"a": {1: 2}})),
+        ("the name of an entry must be a string", lambda: Message(1, headers={"a": {1: 2}}).encoded_size("")),
+        ("the name of an entry must be a string", lambda: Message.of({1: 2})),
     ):
-        with pytest.raises(TypeError, match=f"^{words}; got 1$"):
+        with pytest.raises(TypeError, match=f"^{words}, got 1$"):
             act()
 
 
@@ -419,7 +418,8 @@ def test_half_a_character():
         ("queue.declare: arguments", lambda half: consumer().queue_declare("new", {"a": half})),
         ("expression", Selector),
     ):
-        assert words_of(ValueError, act, "\ud800") == f"{words} is a text that UTF-8 can carry; got '\\ud800'"
+        expected = f"{words} must be a text that UTF-8 can carry, got '\\ud800'"
+        assert words_of(ValueError, act, "\ud800") == expected
 
 
 def test_an_option_that_has_no_text():

@@ -165,7 +165,7 @@ def test_properties_are_no_declare_arguments():
         (["q", "--fast"], "unrecognized arguments: --fast"),
         ([], "the following arguments are required: NAME"),
         ([""], "a queue needs a name"),
-        (["é" * 128], "a queue's name is at most 255 bytes; got 256"),
+        (["é" * 128], "a queue's name must be at most 255 bytes, got 256"),
         (["q", "--declare", "[1]"], "declare arguments are a JSON map, got a list"),
         (["q", "--declare", "{"], "declare arguments are a JSON map, got something else"),
         (["q", "--argument", "auto-delete=maybe"], "invalid conversion: Cannot convert maybe to bool"),
@@ -687,7 +687,7 @@ def test_what_no_address_says(name, arguments, text):
         ("q; {create: asdf}", "no address: create: asdf not in ('always', 'sender', 'receiver', 'never')"),
         ("q; {create always}", "no address: expecting COLON, got ID"),
         ("''", "a queue needs a name"),
-        ("q" * 256, "a queue's name is at most 255 bytes; got 256"),
+        ("q" * 256, "a queue's name must be at most 255 bytes, got 256"),
     ],
 )
 def test_addresses_of_no_queue(capsys, address, complaint):

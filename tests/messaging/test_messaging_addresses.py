@@ -331,7 +331,7 @@ def test_delete_removes_the_node_of_the_given_type(bench: Bench, kind: str, left
 @pytest.mark.parametrize("role", ["sender", "receiver"])
 def test_a_name_that_amqp_cannot_carry_leaves_no_link_behind(bench: Bench, role: str) -> None:
     """A name has 255 bytes at most."""
-    with pytest.raises(ValueError, match="at most 255 bytes; got 300"):
+    with pytest.raises(ValueError, match="at most 255 bytes, got 300"):
         getattr(bench.session, role)("x" * 300 + "; {create: always}")
     assert bench.session.links() == []
     bench.session.connection.detach()
@@ -344,7 +344,7 @@ def test_a_name_that_amqp_cannot_carry_is_an_error_of_its_link_alone(bench: Benc
     bench.session.connection.detach()
     link, other = getattr(bench.session, role)("x" * 300), bench.session.sender("q; {create: always}")
     bench.session.connection.attach()
-    with pytest.raises(MalformedAddress, match="at most 255 bytes; got 300"):
+    with pytest.raises(MalformedAddress, match="at most 255 bytes, got 300"):
         link.check_error()
     other.send("to do")
     assert bench.stat("q").msgDepth == 1
@@ -408,7 +408,7 @@ def test_an_address_that_is_no_text_is_refused_at_once(bench: Bench, target: obj
     if not is_open:
         bench.connection.detach()
     for attach in (bench.session.sender, bench.session.receiver):
-        with pytest.raises(TypeError, match="an address is a string"):
+        with pytest.raises(TypeError, match="an address must be a string"):
             attach(target)
     bench.connection.attach()
     assert not bench.session.senders and not bench.session.receivers

@@ -245,7 +245,7 @@ def test_an_agent_is_looked_for() -> None:
             CREATE | {"_arguments": {"type": 1, "name": "x"}},
             "_method_request",
             {},
-            (4, "InvalidParameter: create: type is a string; got 1"),
+            (4, "InvalidParameter: create: type must be a string, got 1"),
         ),
         ({}, "_juggle", {}, (7, "unknown opcode: _juggle")),
         (QUEUES | {"_what": "SCHEMA"}, "_query_request", {}, []),
