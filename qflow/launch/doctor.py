@@ -57,8 +57,11 @@ class _LackError(Exception):
 
 
 def _check_packages(folder: Path, extra: str = "lab", besides: str = "") -> str:
-    from packaging.requirements import Requirement
-
+    try:
+        from packaging.requirements import Requirement
+    except ImportError:
+        # Both extras bring it, so neither is whole; the versions cannot be compared without it.
+        raise _LackError("packaging is missing, and perhaps more.", install_command(extra)) from None
     unmet = []
     for need in map(Requirement, metadata.requires(DISTRIBUTION) or ()):
         if need.name == besides or need.marker is None or not need.marker.evaluate({"extra": extra}):

@@ -153,11 +153,20 @@ def test_what_only_spark_needs_is_advice_otherwise(folder, tmp_path, monkeypatch
 
 
 def test_a_check_that_fails_itself_is_found_and_does_not_stop_the_others(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jupyter_client.kernelspec", None)
+    found = {one.subject: one for one in doctor._examine(folder)}
+    assert (found["kernel"].verdict, found["folder"].verdict) == ("bad", "good")
+    assert "ModuleNotFoundError" in found["kernel"].found
+    assert found["kernel"].cure == install_command("lab", "--upgrade")
+
+
+def test_without_what_compares_versions_the_extras_are_named(folder, monkeypatch):
+    """A wheel without an extra has no packaging; chapter 13's is advice all the same."""
     monkeypatch.setitem(sys.modules, "packaging.requirements", None)
-    packages, kit, *_ = doctor._examine(folder)
-    assert (packages.verdict, kit.verdict) == ("bad", "good")
-    assert "ModuleNotFoundError" in packages.found
-    assert packages.cure == install_command("lab", "--upgrade")
+    found = {one.subject: one for one in doctor._examine(folder)}
+    for subject, extra, verdict in (("packages", "lab", "bad"), ("Spark packages", "spark", "advice")):
+        assert found[subject].found.startswith("packaging is missing, and perhaps more.")
+        assert (found[subject].verdict, found[subject].cure) == (verdict, install_command(extra))
 
 
 @pytest.mark.usefixtures("healthy")
