@@ -206,10 +206,10 @@ def load_grid(path: str | Path) -> list[FleetSettings]:
 
 
 def _scale(value: Argument | None, present: object) -> Argument | None:
-    """Return a setting's new value; a factor such as ``x0.5`` scales the present number, never below 1."""
-    factor = _factor(value)
-    # Never below 1: a threshold of 0 would turn flow control off, a capacity of 0 would send nothing.
-    return value if factor is None else max(1, round(int(str(present)) * factor))
+    """Return a value as it is given; of text such as ``x0.5`` the number that is present, scaled."""
+    factor, number = _factor(value), int(str(present or 0))
+    # Never to 0, which turns a threshold off, and never from it.
+    return value if factor is None else number and max(1, round(number * factor))
 
 
 def _factor(value: object) -> float | None:

@@ -23,11 +23,13 @@ from qflow.spark.sweep import (
     sweep,
 )
 from qflow.spark.synth import FleetModel, _synthetic_rows, share
+from qflow.workload import Workload
 
 pytest.importorskip("pyarrow")
 
 HALF = FleetSettings("half", {"*": {"qpid.flow_stop_count": "x0.5", "qpid.flow_resume_count": "x0.5"}})
-TWICE = FleetSettings("twice", {"*": {"qpid.flow_stop_count": "x2", "qpid.flow_resume_count": "x2"}})
+LEVELS = ("flow_stop_count", "flow_resume_count", "flow_stop_size", "flow_resume_size")
+TWICE = FleetSettings("twice", {"*": {f"qpid.{level}": "x2" for level in LEVELS}})
 NONSENSE = FleetSettings("nonsense", {"*": {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 9}})
 
 
@@ -108,23 +110,38 @@ def test_replays_say_between_what_the_measures_of_queues_lie():
     assert {row[7:9] for row in _measure_component("fleet/q10", rows, [HALF])} == {(None, None)}
 
 
-@pytest.mark.parametrize("name", ["foreign-01", "foreign-05"])
-def test_a_sweep_says_what_a_log_does_not_show(name):
-    """Of an independent simulator's log, whose truth says if the demand of a blocked producer was seen."""
+def foreign_logs():
     from recordings import RECORDINGS
 
+    return sorted((RECORDINGS / "foreign").glob("foreign-??.json"))
+
+
+@pytest.mark.parametrize("path", foreign_logs(), ids=lambda path: path.stem)
+def test_a_sweep_says_what_a_log_does_not_show(path):
+    """Of an independent simulator's log, whose truth says if the demand of a blocked producer was seen."""
     from qflow.logs import ClientLog
     from qflow.logs.components import lake_of
-    from qflow.workload import Workload
 
-    path = RECORDINGS / "foreign" / f"{name}.json"
-    censored = json.loads(path.with_suffix(".truth.json").read_text()).get("censored_producers", [])
-    lake = lake_of(name, Workload.load(path), ClientLog.load(path.with_suffix(".csv.gz")).rows)
+    truth = json.loads(path.with_suffix(".truth.json").read_text())
+    censored = truth["censored_producers"]
+    lake = lake_of(path.stem, Workload.load(path), ClientLog.load(path.with_suffix(".csv.gz")).rows)
     measures = [row for part, rows in lake.items() for row in _measure_component(part, rows, [TWICE])]
     bounds = [row for row in measures if row.note]
-    assert bool(bounds) == bool(censored) == (name == "foreign-01")
+    assert bool(bounds) == bool(censored)
     for row in bounds:
         assert row.note.startswith(f"bound: demand of {censored[0]}: at least ") and row.low < row.high
+    # A bound holds what came of it, with the demand that the simulator knew.
+    ranges = truth["settings"].get("thresholds-twice", {}).get("range", {"queues": {}})["queues"]
+    for row in bounds:
+        low, high = ranges.get(row.name, {}).get(row.measure, (row.high, row.low))
+        assert row.low <= high and low <= row.high, row
+
+
+def test_a_threshold_that_is_off_stays_off_under_a_factor():
+    """It became 1 once: a queue limited by bytes was then stopped by its first message."""
+    declared = {"qpid.flow_stop_count": 0, "qpid.flow_resume_count": 0, "qpid.flow_stop_size": 40_000}
+    changed = TWICE.of(Workload("w", 1, {"q": declared})).queues["q"]
+    assert changed == {**declared, "qpid.flow_stop_size": 80_000}
 
 
 def test_a_sweep_measures_what_memory_does_and_again_only_what_is_missing(spark, tmp_path):
