@@ -146,7 +146,7 @@ def audit_to(
     # Of a lake with few parts each may be worth several tasks.
     done = table.done_runs()
     table.fill({part for part in wanted if run_of(part) not in done}, audit_parts, note)
-    table.finish(source.done_runs())
+    table.finish({run: words for run, words in source.done_runs().items() if run not in done})
     return of_parts(_read_results(table), wanted).select(*RESULTS)
 
 
@@ -415,8 +415,9 @@ def _find_cuts(lake: DataFrame, rows: int = _CUT_ROWS) -> dict[str, list[int]]:
     """Return the events at which to cut each component above the limit, where cutting pays."""
     # A cut pays if one task would get more than its share, and if the engine at rest equals a fresh one.
     # The second is tried on the first rows, before all rows are read for places.
-    counted = lake.groupBy("component").count().where(f"count > {rows}").collect()
-    large = {row.component: row["count"] for row in counted}
+    # Rows are numbered, and Parquet knows the largest number of a block: no block is read in vain.
+    numbered = lake.where(lake.seq >= rows).groupBy("component").agg({"seq": "max"}).collect()
+    large = {component: last + 1 for component, last in numbered}
     if large:
         least = lake.count() / shuffle_partitions(lake.sparkSession)
         large = {name: count for name, count in large.items() if count > least}

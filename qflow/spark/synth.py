@@ -277,7 +277,8 @@ def write_fleet(
     if table.parts() - set(wanted):
         raise RefusalError(f"{folder}: a synthetic fleet needs a new folder, and this one holds other rows")
     table.fill(wanted, partial(_synthetic_fleet, spark, queues, events, peak=peak), progress)
-    table.finish({run_of(part): "" for part in wanted})
+    done = table.done_runs()
+    table.finish({run_of(part): "" for part in wanted if run_of(part) not in done})
 
 
 def _require_enough(queues: int, events: int) -> None:

@@ -15,10 +15,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 from qflow.kit import RefusalError
 from qflow.logs.findings import Result
@@ -248,6 +249,22 @@ def _condition_of(error: Exception) -> str | None:
     return ask() if ask is not None else None
 
 
+_Answer = TypeVar("_Answer")
+
+
+def _until_written(ask: Callable[[GrowingTable], _Answer]) -> Callable[[GrowingTable], _Answer]:
+    """Keep the answer of a table until its next write: each costs Spark a listing of files or a job."""
+
+    @wraps(ask)
+    def kept(table: GrowingTable) -> _Answer:
+        if ask.__name__ not in table._known:
+            table._known[ask.__name__] = ask(table)
+        answer: _Answer = table._known[ask.__name__]
+        return answer
+
+    return kept
+
+
 class GrowingTable:
     """A table of parts, read and written by Spark alone: on this machine, HDFS, an object store."""
 
@@ -255,16 +272,11 @@ class GrowingTable:
         self.place = absolute(place)
         self.has_runs = True
         self.spark, self._form = spark, form
-        self._loaded: DataFrame | None = None
+        self._known: dict[str, Any] = {}
 
+    @_until_written
     def load(self) -> DataFrame | None:
         """Return the existing rows with their KEYS, or None; a foreign table has a part for each file."""
-        # Kept until the next write: Spark lists all files to open a table, and reads a schema from one.
-        if self._loaded is None:
-            self._loaded = self._open()
-        return self._loaded
-
-    def _open(self) -> DataFrame | None:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as sf
@@ -316,12 +328,14 @@ class GrowingTable:
                 )
         return frame.where(~frame.part.endswith(_DONE)).select(*table, *KEYS)
 
+    @_until_written
     def parts(self) -> set[Part]:
         """Return the names of the parts present, of runs that were killed too."""
         frame = self.load()
         rows = [] if frame is None else frame.select(*KEYS).distinct().collect()
         return {(row.day, row.part) for row in rows if not row.part.endswith(_DONE)}
 
+    @_until_written
     def done_runs(self) -> dict[Part, str]:
         """Return the completed runs, each with the digests of the runs that it replaces."""
         frame = self.load()
@@ -340,13 +354,11 @@ class GrowingTable:
         return {part for part in self.parts() if not self.has_runs or run_of(part) in runs}
 
     def finish(self, runs: Mapping[Part, str]) -> None:
-        """Mark some runs as complete."""
-        there = self.done_runs()
-        frame = self.load()
-        missing = {run: words for run, words in runs.items() if run not in there}
-        if frame is not None and missing:
+        """Note that all parts of some runs are there, each with the digests of the runs that it replaces."""
+        frame = self._known.get("written") or self.load()
+        if frame is not None and runs:
             none = [None] * (len(frame.columns) - len(KEYS) - 1)
-            ends = [(words, *none, day, digest + _DONE) for (day, digest), words in sorted(missing.items())]
+            ends = [(words, *none, day, digest + _DONE) for (day, digest), words in sorted(runs.items())]
             self.write(self.spark.createDataFrame(ends, frame.schema))
 
     def write(self, frame: DataFrame) -> None:
@@ -355,7 +367,7 @@ class GrowingTable:
         # By Spark's default an overwrite removes every other part too. An option of this write, as the
         # setting belongs to the user's session.
         writing.option("partitionOverwriteMode", "dynamic").partitionBy(*KEYS).save(self.place)
-        self._loaded = None
+        self._known = {"written": frame}
 
     def fill(
         self,
