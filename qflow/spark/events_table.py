@@ -17,7 +17,6 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from qflow.logs.findings import Result
 from qflow.logs.foreign_columns import ColumnMap
 from qflow.logs.log_file import NUMBERED, Bit, LakeRow, LogError, read_table
 from qflow.logs.workload_file import workload_text
-from qflow.spark.ingest import SPLIT, Columns, Item, LakeReport, split_clean, split_row, write_run
+from qflow.spark.ingest import SPLIT, Columns, Item, LakeReport, split_clean, split_row, today, write_run
 from qflow.spark.lake_audit import facts_of
 from qflow.spark.tables import (
     FORMAT,
@@ -86,20 +85,19 @@ class EventsTable:
     where: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
 
-    def digests(self, spark: SparkSession, buckets: int) -> tuple[str, str]:
-        """Return a digest of the table and how it is read, and the same with the state of its files."""
+    def state(self, spark: SparkSession) -> str:
+        """Return the state of the table's files and workloads; of a table without files each is another."""
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as sf
 
-        identity = digest_of(self, buckets)
         names = ("file_path", "file_size", "file_modification_time")
         try:
-            # Spark reads the names of files only; of a table without files each state is another.
+            # Spark reads the names of files only.
             files = self.load(spark).select(*(f"_metadata.{name}" for name in names)).distinct()
             state = files.agg(sf.sum(sf.xxhash64(*names) / 2)).first()
         except PySparkException:
             state = spark.range(1).select(sf.uuid()).first()
-        return identity, f"{identity}{digest_of(str(state), self._workloads_state(spark))}"
+        return f"{state} {self._workloads_state(spark)}"
 
     def _workloads_state(self, spark: SparkSession) -> str:
         from pyspark.sql import functions as sf
@@ -108,7 +106,7 @@ class EventsTable:
         return str(read if isinstance(read, str) else read.agg(sf.sum(sf.hash("*").cast("bigint"))).first())
 
     def split(self, spark: SparkSession, partitions: int) -> DataFrame:
-        """Return the rows of a lake that the workers make of it, and the quarantined rows."""
+        """Return the lake rows that workers make of the table, and the quarantined rows."""
         from pyspark.sql import functions as sf
 
         rows, reader, workloads = self.raw(self.load(spark))
@@ -118,7 +116,7 @@ class EventsTable:
         return map_batches(reader.in_order(rows, partitions), reader.split, SPLIT)
 
     def raw(self, frame: DataFrame) -> tuple[DataFrame, RawReader, DataFrame | None]:
-        """Return the rows by component, their reader for the workers, and the components' workloads."""
+        """Return the rows with their component, their reader for workers, and the components' workloads."""
         from pyspark.sql import functions as sf
 
         try:
@@ -209,7 +207,7 @@ def make_lake_of_table(
     day: str | None = None,
     form: str = FORMAT,
 ) -> LakeReport:
-    """Add a table of many components' events to a lake, in place of the day's earlier rows of that table.
+    """Add a table of many components' events to a lake; it replaces that day's earlier run of the table.
 
     Parameters:
         events: The table, and how it is read.
@@ -219,14 +217,23 @@ def make_lake_of_table(
         RefusalError: If the table cannot be read, or no row of it is good.
     """
     table = GrowingTable(spark, folder, form)
+    day = day or today()
+    identity, state = digest_of(events, buckets), events.state(spark)
+
+    def name(replaced: str) -> str:
+        # A table that is again as it was before last is another run, which replaces the last.
+        return identity + digest_of(day, state, replaced)
+
     # Of one table and one way to read it there is one run a day; another state of its files replaces it.
-    identity, digest = events.digests(spark, buckets)
-    day = day or f"{datetime.now(UTC):%Y-%m-%d}"
-    runs = table.done_runs()
-    if (day, digest) in runs:
+    runs = {
+        digest: words
+        for (of, digest), words in table.done_runs().items()
+        if of == day and digest.startswith(identity)
+    }
+    if any(digest == name(words) for digest, words in runs.items()):
         return LakeReport(str(folder), 0, 0, 0, [], [events.place])
-    replaced = " ".join(old for of, old in runs if of == day and old.startswith(identity))
-    return write_run(table, events.split(spark, buckets), digest, day, [], replaced)
+    replaced = " ".join(runs)
+    return write_run(table, events.split(spark, buckets), name(replaced), day, [], replaced)
 
 
 def _by_member(rows: DataFrame, members: DataFrame) -> DataFrame:
@@ -315,7 +322,7 @@ def _flat_columns(frame: DataFrame) -> tuple[dict[str, Column], dict[str, str]]:
 
 @dataclass(frozen=True)
 class RawReader:
-    """The reader that a worker runs over the raw rows of its components."""
+    """The worker's reader of the raw rows of components."""
 
     header: list[str]
     order: list[str]
@@ -355,7 +362,7 @@ class RawReader:
             yield from [*facts_of(component, own[0]), *auditor.feed(own), *auditor.cut_off()]
 
     def items(self, unit: str, text: str, rows: Any, zone: str) -> Iterator[Item]:
-        """Yield one component's rows for a lake; `rows` returns its raw rows, `text` is its workload."""
+        """Yield the lake rows of one component, given its workload's text and a function for its rows."""
         facts = LogFacts(unit, zone=zone)
         try:
             workload = Workload.from_json(json.loads(text or "null"), name=unit)

@@ -152,8 +152,10 @@ def _split_files(
     made_of: Mapping[str, str],
     columns: Columns,
     zone: str,
+    buckets: int,
 ) -> DataFrame:
-    """Return the workers' reading of all files, as rows of SPLIT."""
+    """Return the workers' reading of all files, as rows of SPLIT, a partition a bucket."""
+    from pyspark.sql import functions as sf
 
     def split(file: str) -> Iterator[Any]:
         source = source_of(file)
@@ -173,7 +175,7 @@ def _split_files(
 
     near = {file: int((state or "0").split()[0]) for file, state in files.items() if not _has_scheme(file)}
     far = [file for file in files if _has_scheme(file)]
-    count = min(len(near), shuffle_partitions(spark))
+    count = min(len(near), max(buckets, shuffle_partitions(spark)))
     shares: list[list[str]] = [[] for _ in range(count)]
     for file, share in pack(near, count).items() if near else ():
         shares[share].append(file)
@@ -182,7 +184,11 @@ def _split_files(
         # Our readers open files, and no addresses: Spark brings such a log as bytes, to a worker's own disk.
         brought = spark.read.format("binaryFile").load(far).select("path", "content")
         frames.append(map_batches(brought, split_brought, SPLIT))
-    return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+    if count == buckets and not far:
+        # Many small logs: a task is a bucket already, and no row has to move.
+        return frames[0]
+    split_frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+    return split_frame.repartition(buckets, sf.coalesce("component", "source"))
 
 
 def split_row(source: str, item: Item) -> tuple[Any, ...]:
@@ -333,8 +339,6 @@ def make_lake(
         RefusalError: If a log has no workload, no row of any log is good, or the lake has another log of the
             same name; the sentence gives the first reason.
     """
-    from pyspark.sql import functions as sf
-
     files = _log_files(logs, spark)
     known = _load_workloads(spark, list(files), workloads)
     made_of = {
@@ -346,17 +350,23 @@ def make_lake(
     new = {file: state for file, state in files.items() if source_of(file) not in kept}
     if not new:
         return LakeReport(str(folder), 0, 0, 0, [], sorted(kept))
-    split = _split_files(spark, new, known, made_of, columns, zone)
-    digest = digest_of(buckets, *(made_of[source_of(file)] for file in new))
-    split = split.repartition(buckets, sf.coalesce("component", "source"))
+    split = _split_files(spark, new, known, made_of, columns, zone, buckets)
+    day = day or today()
+    # A run that was killed before midnight and repeated after it is another: parts are known by its name.
+    digest = digest_of(day, buckets, *(made_of[source_of(file)] for file in new))
     return write_run(table, split, digest, day, sorted(kept))
+
+
+def today() -> str:
+    """Return the day that a run belongs to if none is named."""
+    return f"{datetime.now(UTC):%Y-%m-%d}"
 
 
 def write_run(
     table: GrowingTable,
     split: DataFrame,
     digest: str,
-    day: str | None,
+    day: str,
     kept: list[str],
     replaced: str = "",
 ) -> LakeReport:
@@ -364,7 +374,6 @@ def write_run(
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
 
-    day = day or f"{datetime.now(UTC):%Y-%m-%d}"
     seen = Observation("split")
     counted = split.observe(
         seen,

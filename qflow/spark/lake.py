@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qflow.kit import RefusalError
-from qflow.spark.tables import FORMAT, LAKE, GrowingTable, shuffle_partitions
+from qflow.spark.tables import FORMAT, LAKE, GrowingTable, run_names, shuffle_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,9 +48,7 @@ def read_lake(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> Da
 
 
 def require_lake(table: GrowingTable) -> DataFrame:
-    """Return the rows of a table's completed runs."""
-    from pyspark.sql import functions as sf
-
+    """Return the rows of a table's runs that are done."""
     frame = table.read(LAKE, "a lake has")
     if frame is None:
         raise RefusalError(f"{table.place}: there is no lake: the folder is missing or empty")
@@ -61,8 +59,7 @@ def require_lake(table: GrowingTable) -> DataFrame:
         words = "parts are missing; the command that made it continues where it stopped"
         raise RefusalError(f"{table.place}: {words}")
     # Quarantined rows lie beside those of the lake, and have no component.
-    is_done = sf.substring_index("part", "-", 1).isin(sorted(runs))
-    return frame.where(is_done & frame.component.isNotNull())
+    return frame.where(run_names(frame).isin(sorted(runs)) & frame.component.isNotNull())
 
 
 def in_order(lake: DataFrame, partitions: int | None = None) -> DataFrame:

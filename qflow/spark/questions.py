@@ -137,11 +137,11 @@ def most_at_once(results: DataFrame) -> Any:
 
 
 class Summary(NamedTuple):
-    """The summary of an audit: its numbers, its worst queues, its first findings."""
+    """The summary of an audit."""
 
     components: int
     kinds: Mapping[str, int]
-    """How many results of each kind; ``count`` for findings that only count."""
+    """The number of results of each kind; ``count`` for findings that only count."""
     facts: Mapping[str, int]
     """The sums of LogFacts, and ``not_judged``, the components that the audit could not begin."""
     on_share: float
@@ -158,7 +158,7 @@ class Summary(NamedTuple):
         return Cleaning(rows=self.facts.get("rows", 0), quarantined=self.facts.get("quarantined", 0))
 
     def sentences(self) -> Iterator[str]:
-        """Yield the summary's sentences: doubts about the logs, times ON, held transfers, findings."""
+        """Yield the summary in sentences: uncertainties first, then times ON, transfers and findings."""
         facts, kinds = self.facts, self.kinds
         if facts["quarantined"]:
             rows = format_count(facts["quarantined"], "row")
@@ -194,7 +194,7 @@ class Summary(NamedTuple):
 
 
 def summarise(results: DataFrame, shown: int) -> Summary:
-    """Return the summary of results and of their logs' facts, with the first `shown` queues and findings."""
+    """Return the summary of results and of their logs' facts, with the first queues and findings."""
     from pyspark.sql import functions as sf
 
     # One pass over all results; what follows asks a table of queues and clients.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,31 +129,39 @@ def audit_stream(
     )
 
 
-def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: bool = False) -> Any:
-    """Return the stateful processor; it can be tested without a JVM (``TwsTester``)."""
+_Timer = int | None
+"""The milliseconds at which a component's only timer fires; None for none."""
+
+
+def _processor(
+    kind: str,
+    take: Callable[[str, Any, Any, Any, _Timer], tuple[Iterable[Result], _Timer]],
+    expire: Callable[[str, Any], Iterable[Result]],
+) -> Any:
+    """Return a stateful processor; it can be tested without a JVM (``TwsTester``).
+
+    Parameters:
+        kind: The kind of a component's state: a value of bytes, or a list of them.
+        take: Given component, rows, state, Spark's clock and timer, returns results and the new timer.
+        expire: Given component and state, returns the results when the timer fires.
+    """
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
 
-    class AuditProcessor(StatefulProcessor):
+    class Processor(StatefulProcessor):
         def init(self, handle: Any) -> None:
             self._handle = handle
-            self._state = handle.getValueState("component", "state binary")
+            self._state = getattr(handle, f"get{kind}State")("component", "state binary")
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-            streamed = self._restore(key)
-            missing = streamed.auditor.next_seq
-            results = streamed.take(LakeRow(*(row[name] for name in LakeRow._fields)) for row in rows)
-            if ends_count and streamed.has_end:
-                results += streamed.give_up()
-            timers = list(self._handle.listTimers())
-            if streamed.auditor.next_seq != missing or not streamed.pending:
-                # The gap has moved or closed: the next one gets its own full time.
-                for timer in timers:
-                    self._handle.deleteTimer(timer)
-                timers = []
-            if streamed.pending and not timers:
-                self._handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + round(1000 * wait))
-            return self._keep(streamed, results)
+            before = next(iter(self._handle.listTimers()), None)
+            results, timer = take(key[0], rows, self._state, timerValues, before)
+            if timer != before:
+                if before is not None:
+                    self._handle.deleteTimer(before)
+                if timer is not None:
+                    self._handle.registerTimer(timer)
+            return (Row(**result._asdict()) for result in results)
 
         def handleExpiredTimer(  # noqa: N802
             self,
@@ -161,23 +169,44 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
             timerValues: Any,  # noqa: N803
             expiredTimerInfo: Any,  # noqa: N803
         ) -> Iterator[Any]:
-            streamed = self._restore(key)
-            return self._keep(streamed, streamed.give_up())
-
-        def _restore(self, key: Any) -> _StreamedComponent:
-            before = self._state.get()
-            return _StreamedComponent(key[0], None if before is None else bytes(before[0]), patience)
-
-        def _keep(self, streamed: _StreamedComponent, results: Iterable[Result]) -> Iterator[Any]:
-            # Spark commits the states of a batch with the batch: a killed one is done again from the states
-            # before it.
-            self._state.update((streamed.state(),))
-            return (Row(**result._asdict()) for result in results)
+            return (Row(**result._asdict()) for result in expire(key[0], self._state))
 
         def close(self) -> None:
             pass
 
-    return AuditProcessor()
+    return Processor()
+
+
+def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: bool = False) -> Any:
+    """Return the stateful processor of numbered events."""
+
+    def restore(component: str, state: Any) -> _StreamedComponent:
+        before = state.get()
+        return _StreamedComponent(component, None if before is None else bytes(before[0]), patience)
+
+    def take(component: str, rows: Any, state: Any, clock: Any, timer: _Timer) -> tuple[list[Result], _Timer]:
+        streamed = restore(component, state)
+        missing = streamed.auditor.next_seq
+        results = streamed.take(LakeRow(*(row[name] for name in LakeRow._fields)) for row in rows)
+        if ends_count and streamed.has_end:
+            results += streamed.give_up()
+        if not streamed.pending:
+            timer = None
+        elif timer is None or streamed.auditor.next_seq != missing:
+            # The gap has moved: the next one gets its own full time.
+            timer = clock.getCurrentProcessingTimeInMs() + round(1000 * wait)
+        # Spark commits the states of a batch with the batch: a killed one is done again from the states
+        # before it.
+        state.update((streamed.state(),))
+        return results, timer
+
+    def expire(component: str, state: Any) -> list[Result]:
+        streamed = restore(component, state)
+        results = streamed.give_up()
+        state.update((streamed.state(),))
+        return results
+
+    return _processor("Value", take, expire)
 
 
 WATERMARK, IDLE = 60.0, 600.0
@@ -236,56 +265,27 @@ def _instant_of(raw: RawReader) -> Column:
 
 def _events_processor(raw: RawReader, workloads: Mapping[str, str], idle: int, *, once: bool = False) -> Any:
     """Return the stateful processor of events without numbers; ``idle`` is in milliseconds."""
-    from pyspark.sql import Row
-    from pyspark.sql.streaming import StatefulProcessor
-
     names = [f"c{number}" for number in range(len(raw.header))]
 
-    class EventsProcessor(StatefulProcessor):
-        def init(self, handle: Any) -> None:
-            self._handle = handle
-            self._rows = handle.getListState("rows", "packed binary")
+    def take(unit: str, rows: Any, state: Any, _: Any, timer: _Timer) -> tuple[Iterable[Result], _Timer]:
+        given, zone, last = [], "", 0
+        for row in rows:
+            given.append([row[name] for name in names])
+            zone = row["zone"]
+            last = max(last, round(1000 * row["at"].timestamp()) if row["at"] else 0)
+        text = json.dumps([zone, given], default=str, separators=(",", ":"))
+        state.appendValue((zlib.compress(text.encode(), 1),))
+        return (judge(unit, state), None) if once else ((), max(timer or 0, last + idle))
 
-        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-            given, zone, last = [], "", 0
-            for row in rows:
-                given.append([row[name] for name in names])
-                zone = row["zone"]
-                last = max(last, round(1000 * row["at"].timestamp()) if row["at"] else 0)
-            # One packed value for each batch, not a state for each row: RocksDB would be asked once a row.
-            text = json.dumps([zone, given], default=str, separators=(",", ":"))
-            self._rows.appendValue((zlib.compress(text.encode(), 1),))
-            if once:
-                return self._judge(key[0])
-            # A timer moves only forwards: a late batch must not end a component earlier than its newest row.
-            timers = list(self._handle.listTimers())
-            if not timers or max(timers) < last + idle:
-                for timer in timers:
-                    self._handle.deleteTimer(timer)
-                self._handle.registerTimer(last + idle)
-            return iter(())
+    def judge(unit: str, state: Any) -> Iterator[Result]:
+        zone, kept = "", []
+        for (packed,) in state.get():
+            zone, rows = json.loads(zlib.decompress(bytes(packed)))
+            kept += rows
+        state.clear()
+        yield from raw.results(unit, workloads.get(unit, "") or raw.shared, kept, zone or "")
 
-        def handleExpiredTimer(  # noqa: N802
-            self,
-            key: Any,
-            timerValues: Any,  # noqa: N803
-            expiredTimerInfo: Any,  # noqa: N803
-        ) -> Iterator[Any]:
-            return self._judge(key[0])
-
-        def _judge(self, unit: str) -> Iterator[Any]:
-            zone, kept = "", []
-            for (packed,) in self._rows.get():
-                zone, rows = json.loads(zlib.decompress(bytes(packed)))
-                kept += rows
-            self._rows.clear()
-            for result in raw.results(unit, workloads.get(unit, "") or raw.shared, kept, zone or ""):
-                yield Row(**result._asdict())
-
-        def close(self) -> None:
-            pass
-
-    return EventsProcessor()
+    return _processor("List", take, judge)
 
 
 def _own_session(spark: SparkSession) -> SparkSession:

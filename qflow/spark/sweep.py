@@ -362,7 +362,7 @@ def _cell_name(part: Part, setting: FleetSettings, replays: int) -> str:
 def _measure_cells(
     lake: DataFrame, cells: Mapping[Part, tuple[Part, FleetSettings]], allowed: int, replays: int
 ) -> DataFrame:
-    """Return the measures of each component under the settings that its part lacks."""
+    """Return the measures of some cells: each component under the settings that its part lacks."""
     wanted: dict[str, list[tuple[FleetSettings, str]]] = {}
     for (_, cell), (part, setting) in cells.items():
         wanted.setdefault(part[1], []).append((setting, cell))

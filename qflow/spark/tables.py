@@ -28,7 +28,7 @@ from qflow.progress import Progress
 from qflow.trace.files import QuarantinedRow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _TYPES = {str: "string", int: "bigint", float: "double"}
 
@@ -326,27 +326,33 @@ class GrowingTable:
                     f"{self.place}: {what} the column {name} of type {kind}, here it is {found}; "
                     "what another version wrote has to be made again, in a new folder"
                 )
-        return frame.where(~frame.part.endswith(_DONE)).select(*table, *KEYS)
+        is_ended = frame.part.endswith(_DONE) | run_names(frame).isin(sorted(self._replaced()))
+        return frame.where(~is_ended).select(*table, *KEYS)
 
     @_until_written
     def parts(self) -> set[Part]:
-        """Return the names of the parts present, of runs that were killed too."""
+        """Return the names of the parts present but those of replaced runs; of runs that were killed too."""
         frame = self.load()
         rows = [] if frame is None else frame.select(*KEYS).distinct().collect()
-        return {(row.day, row.part) for row in rows if not row.part.endswith(_DONE)}
+        found = {(row.day, row.part) for row in rows if not row.part.endswith(_DONE)}
+        return {part for part in found if run_of(part)[1] not in self._replaced()}
 
     @_until_written
-    def done_runs(self) -> dict[Part, str]:
-        """Return the completed runs, each with the digests of the runs that it replaces."""
+    def _ended(self) -> dict[Part, str]:
         frame = self.load()
         if frame is None or not self.has_runs:
             return {}
         # The row that marks a run as complete keeps the digests of the replaced runs in the first column,
         # text in each of our tables: a column of their own would be null in all other rows.
         rows = frame.where(frame.part.endswith(_DONE)).select(frame.columns[0], *KEYS).collect()
-        found = {run_of((day, part)): words or "" for words, day, part in rows}
-        replaced = {digest for words in found.values() for digest in words.split()}
-        return {run: words for run, words in found.items() if run[1] not in replaced}
+        return {run_of((day, part)): words or "" for words, day, part in rows}
+
+    def _replaced(self) -> set[str]:
+        return {digest for words in self._ended().values() for digest in words.split()}
+
+    def done_runs(self) -> dict[Part, str]:
+        """Return the runs that are done, each with the digests of the runs that it replaces."""
+        return {run: words for run, words in self._ended().items() if run[1] not in self._replaced()}
 
     def done_parts(self) -> set[Part]:
         """Return the names of the valid parts: those of completed runs, or all parts of a foreign table."""
@@ -385,6 +391,13 @@ class GrowingTable:
             self.write(make(some))
             if progress is not None:
                 progress(len(wanted) - len(todo) + start + len(some), len(wanted))
+
+
+def run_names(frame: DataFrame) -> Column:
+    """Return the digest of the run that made each row's part."""
+    from pyspark.sql import functions as sf
+
+    return sf.substring_index(frame.part, "-", 1)
 
 
 def of_parts(frame: DataFrame, parts: Iterable[Part]) -> DataFrame:

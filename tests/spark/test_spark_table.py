@@ -2,13 +2,16 @@
 
 import json
 import random
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from fleet_table import COUNTED, DAY, IN_VALUE, MAP, begin_of, expected, make_fleet, write_kafka, write_table
 
 from qflow.kit import RefusalError
 from qflow.logs.components import result_hash
+from qflow.logs.log_file import LogRow
 
 pytest.importorskip("pyarrow")
 
@@ -100,6 +103,79 @@ def test_components_by_topology_by_a_pattern_and_without_a_workload(spark, tmp_p
     strange = EventsTable(str(tmp_path / "t.csv"), str(tmp_path / "all.json"), "csv", columns, "app")
     with pytest.raises(RefusalError, match="--component: there is no column 'app'; the columns are when, ho"):
         make_lake_of_table(spark, strange, tmp_path / "x")
+
+
+def write_numbered(folder, rows, workload, lost):
+    """Write a component's rows, numbered as they happened, some lost, twice or at wrong times, shuffled."""
+    import pyarrow
+    from pyarrow import parquet
+
+    lines = [(number, "app", *row) for number, row in enumerate(rows) if number not in lost]
+    lines += lines[10:20]
+    random.Random(2).shuffle(lines)
+    folder.mkdir(exist_ok=True)
+    names = ("seq", "app", "ts_us", "client", "event", "queue", "label", "size", "group")
+    parquet.write_table(
+        pyarrow.table(dict(zip(names, zip(*lines, strict=True), strict=True))), folder / "0.parquet"
+    )
+    (folder.parent / "app.json").write_text(json.dumps(workload))
+    return str(folder), str(folder.parent / "app.json")
+
+
+def test_a_tables_own_numbers_are_its_order_and_say_exactly_what_is_missing(spark, tmp_path):
+    from qflow.spark.events_table import EventsTable, make_lake_of_table
+    from qflow.spark.lake import read_lake
+
+    (rows, workload), lost = make_fleet(1, 900)["app-000"], {*range(50, 60), 120}
+    # Rows of one instant: only the numbers know their order.
+    rows = [row._replace(ts_us=row.ts_us // 1000 * 1000) for row in dict.fromkeys(rows)]
+    events = EventsTable(*write_numbered(tmp_path / "events", rows, workload, lost), component="app")
+    report = make_lake_of_table(spark, events, tmp_path / "lake", 1, "2026-11-27")
+    (aside,) = report.quarantine
+    assert aside.reason == f"11 events are missing between 0 and {len(rows) - 1}"
+    found = read_lake(spark, tmp_path / "lake").orderBy("component", "seq").collect()
+    assert json.loads(found[0].group)["missing"] == 11 and json.loads(found[0].group)["duplicates"] == 10
+    first = rows[0].ts_us
+    kept = [row for number, row in enumerate(rows) if number not in lost]
+    assert [LogRow(*row[2:9]) for row in found if row.event not in ("begin", "end")] == [
+        row._replace(ts_us=row.ts_us - first) for row in kept
+    ]
+
+
+def test_a_table_that_has_changed_is_read_again_in_place_of_that_days_run(spark, tmp_path):
+    """Late rows came for a day: its results are those of all rows, and nothing of the first run."""
+    from qflow.spark.events_table import EventsTable, make_lake_of_table
+    from qflow.spark.lake_audit import audit_to, results_with_keys
+
+    fleet = make_fleet(3, 900)
+    early = {name: (rows[: len(rows) // 2], workload) for name, (rows, workload) in fleet.items()}
+    place, workloads = write_table(tmp_path, early)
+    (tmp_path / "late").mkdir()
+    late, _ = write_table(
+        tmp_path / "late", {name: (r[len(r) // 2 :], w) for name, (r, w) in fleet.items()}, parts=1
+    )
+    events = EventsTable(place, workloads, columns=MAP, component="app")
+
+    def audited(*days):
+        """Return the hash of each day's results after new runs on some days."""
+        for day in days:
+            assert make_lake_of_table(spark, events, tmp_path / "lake", 2, day).events > 0
+        assert not make_lake_of_table(spark, events, tmp_path / "lake", 2, days[-1]).events
+        audit_to(spark, tmp_path / "lake", tmp_path / "out")
+        rows, unfinished = results_with_keys(spark, tmp_path / "out")
+        assert not unfinished
+        found = {}
+        for row in rows.where("kind != 'log'").collect():
+            found.setdefault(row.day, []).append(row[:-2])
+        return {day: result_hash(own) for day, own in found.items()}
+
+    of_early, of_all = result_hash(expected(early)), result_hash(expected(fleet))
+    assert audited("2026-11-27", "2026-11-28") == {"2026-11-27": of_early, "2026-11-28": of_early}
+    shutil.copy(f"{late}/0.parquet", f"{place}/late.parquet")
+    assert audited("2026-11-27") == {"2026-11-27": of_all, "2026-11-28": of_early}
+    # The table is again as it was.
+    Path(place, "late.parquet").unlink()
+    assert audited("2026-11-27") == {"2026-11-27": of_early, "2026-11-28": of_early}
 
 
 @pytest.mark.parametrize("files", [None, 1])
