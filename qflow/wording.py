@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 
-def format_count(number: int, noun: str) -> str:
-    """Return a number of things as text."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def format_count(number: int, noun: str, form: str = "") -> str:
+    """Return a number of things as text, with ``,`` as the form in groups of thousands."""
+    return f"{number:{form}} {noun}" if number == 1 else f"{number:{form}} {noun}s"
 
 
 def format_names(names: Sequence[str]) -> str:

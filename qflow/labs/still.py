@@ -189,7 +189,8 @@ class _Pen:
                     # Plotly draws a shade around its place.
                     left = self.x(start - wide / 2)
                     box = f'width="{self.x(start + wide / 2) - left:.1f}" height="{height - 1:.1f}"'
-                    look = f'fill="{color}" fill-opacity="{share:g}"'
+                    # A small share is to be seen, too.
+                    look = f'fill="{color}" fill-opacity="{0.15 + 0.85 * share:.3g}"'
                     yield f'<rect x="{left}" y="{top:.1f}" {box} {look}><title>{share:.0%}</title></rect>'
 
     def _row_bars(self, trace: dict[str, Any]) -> Iterator[str]:

@@ -95,7 +95,7 @@ def heat_map(
     clock: DayClock | None = None,
     most: Any = None,
 ) -> Chart:
-    """Draw which queue was ON when: queues down, time across, darker for a larger share of the step.
+    """Draw which queue was ON when: queues down, time across, stronger for a larger share of the step.
 
     Parameters:
         rows: The collected result of :func:`qflow.spark.questions.on_over_time`.
@@ -117,13 +117,14 @@ def heat_map(
             y=names,
             zmin=0,
             zmax=1,
-            colorscale=[[0, "#f6f8fa"], [1, _STOP]],
+            # A small share is to be seen, too.
+            colorscale=[[0, "#f6f8fa"], [0.001, "#efd5c5"], [1, _STOP]],
             colorbar={"title": "share ON"},
             hovertemplate="%{y}, from second %{x}: ON for %{z:.0%} of the time<extra></extra>",
         )
     )
     # A shade is drawn around the second with which its step begins.
-    title = "When each queue was ON; the darker, the larger the share of the time"
+    title = "When each queue was ON; the stronger the colour, the larger the share of the time"
     words = f"clock time, {clock.zone}" if clock else "seconds"
     _set_layout(figure, title, words, [-step / 2, (count - 0.5) * step], names)
     if clock:

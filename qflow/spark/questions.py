@@ -6,6 +6,7 @@ What still went on at a log's end counts up to there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.logs.cleaning import Cleaning
@@ -160,25 +161,23 @@ class Summary(NamedTuple):
     def sentences(self) -> Iterator[str]:
         """Yield the summary in sentences: uncertainties first, then times ON, transfers and findings."""
         facts, kinds = self.facts, self.kinds
+        count = partial(format_count, form=",")
         if facts["quarantined"]:
-            rows = format_count(facts["quarantined"], "row")
-            yield self.cleaning.headline() or f"{rows} quarantined."
+            yield self.cleaning.headline() or f"{count(facts['quarantined'], 'row')} quarantined."
         if facts["gaps"] or facts["missing"]:
             by_number = f"; by the rows' own numbers {facts['missing']:,}" if facts["missing"] else ""
-            yield f"Rows are missing in {format_count(facts['gaps'], 'span')} of time{by_number}."
+            yield f"Rows are missing in {count(facts['gaps'], 'span')} of time{by_number}."
         if facts["not_judged"]:
-            components = format_count(facts["not_judged"], "component")
-            yield f"{components} not judged: no workload of theirs can start."
+            yield f"{count(facts['not_judged'], 'component')} not judged: no workload of theirs can start."
         if facts["unjudged"]:
-            messages = format_count(facts["unjudged"], "message")
-            yield f"{messages} not judged, as rows of them were quarantined."
-        held = f"held {kinds.get('held', 0):,} transfers"
-        yield f"Queues were ON {kinds.get('flow_on', 0):,} times, and {held}."
+            yield f"{count(facts['unjudged'], 'message')} not judged, as rows of them were quarantined."
+        held = count(kinds.get("held", 0), "transfer")
+        yield f"Queues were ON {count(kinds.get('flow_on', 0), 'time')}, and held {held}."
         if facts["blocks"] or "blocked" in kinds:
-            yield f"Producers were blocked {kinds.get('blocked', 0):,} times."
+            yield f"Producers were blocked {count(kinds.get('blocked', 0), 'time')}."
         else:
             yield "No log says when producers were blocked."
-        yield f"{kinds.get('finding', 0):,} findings."
+        yield f"{count(kinds.get('finding', 0), 'finding')}."
 
     def metrics(self) -> dict[str, float]:
         """Return the numbers that conditions, metrics and the JSON line use."""
