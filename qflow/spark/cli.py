@@ -262,18 +262,21 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
     from qflow.spark.workers import TaskProgress
 
-    with tempfile.TemporaryDirectory(prefix="qflow-lake-") as scratch:
-        lake = namespace.lake or f"{scratch}/lake"
-        report = None
-        if namespace.logs or namespace.table:
-            with TaskProgress(spark, "reading"):
-                report = _add_to_lake(spark, lake, namespace)
-        summary = _audit_lake(spark, lake, namespace)
-        if namespace.quarantine:
-            _write_quarantine(spark, lake, namespace)
-    if report is not None:
-        summary["kept"] = report.kept
-        summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:_SHOWN]]
+    is_kept = namespace.lake or namespace.out or namespace.quarantine or namespace.table
+    summary = None if is_kept else _audit_small(spark, namespace)
+    if summary is None:
+        with tempfile.TemporaryDirectory(prefix="qflow-lake-") as scratch:
+            lake = namespace.lake or f"{scratch}/lake"
+            report = None
+            if namespace.logs or namespace.table:
+                with TaskProgress(spark, "reading"):
+                    report = _add_to_lake(spark, lake, namespace)
+            summary = _audit_lake(spark, lake, namespace)
+            if namespace.quarantine:
+                _write_quarantine(spark, lake, namespace)
+        if report is not None:
+            summary["kept"] = report.kept
+            summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:_SHOWN]]
     metrics = summary["metrics"]
     status = int(any(condition.holds(metrics) for condition in namespace.fail_on))
     if namespace.metrics:
@@ -283,6 +286,32 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
         summary = {"status": status, **metrics}
     print(json.dumps(summary))
     return status
+
+
+def _audit_small(spark: SparkSession, namespace: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the summary of many small logs, of which nothing is kept; None if there are others."""
+    from qflow.spark.ingest import audit_small, require_rows
+    from qflow.spark.tables import QUARANTINE
+    from qflow.spark.workers import TaskProgress, peak_accumulator
+
+    peak = peak_accumulator(spark)
+    with TaskProgress(spark, "auditing", peak=peak):
+        rows = audit_small(spark, namespace.logs, namespace.workloads, namespace.map, namespace.zone, peak)
+        if rows is None:
+            return None
+        rows = rows.persist()
+        summary = _summary(rows.where("reason IS NULL"))
+        aside = rows.where("reason IS NOT NULL").select(*QUARANTINE).orderBy("source", "row")
+        first = aside.limit(_SHOWN).collect() if summary["set_aside"] else []
+    require_rows(summary["metrics"]["rows"], first)
+    memory = peak.value if peak is not None else 0
+    first_rows = [row.asDict() for row in first]
+    return {
+        **summary,
+        "events": summary["metrics"]["rows"],
+        "first_set_aside": first_rows,
+        "worker_bytes": memory,
+    }
 
 
 def _add_to_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) -> LakeReport:
@@ -420,7 +449,7 @@ def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
             namespace.format,
         )  # fmt: skip
         if not namespace.json:
-            measures = measures.where("measure IN ('share_on', 'blocked_share', 'dies') OR note != ''")
+            measures = measures.where("measure IN ('share_on', 'blocked_share', 'dies', '')")
         rows = measures.orderBy("component", "setting", "section", "name", "measure").collect()
     if namespace.json:
         print(json.dumps([row.asDict() for row in rows]))

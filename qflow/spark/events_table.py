@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.logs.audit import Auditor
 from qflow.logs.cleaning import CleanLog
 from qflow.logs.components import components_of, parts_of, touches_of
 from qflow.logs.file_formats import RawTable
@@ -31,7 +30,7 @@ from qflow.logs.foreign_columns import ColumnMap
 from qflow.logs.log_file import NUMBERED, Bit, LakeRow, LogError, read_table
 from qflow.logs.workload_file import workload_text
 from qflow.spark.ingest import SPLIT, Columns, Item, LakeReport, split_clean, split_row, today, write_run
-from qflow.spark.lake_audit import facts_of
+from qflow.spark.lake_audit import audit_items
 from qflow.spark.tables import (
     FORMAT,
     GrowingTable,
@@ -353,13 +352,8 @@ class RawReader:
         ordered = sorted(
             rows, key=lambda row: [(row[int(at[1:])] is not None, row[int(at[1:])]) for at in self.order]
         )
-        lake: dict[str, list[LakeRow]] = {}
-        for item in self.items(unit, text, lambda: ordered, zone):
-            if not isinstance(item, QuarantinedRow):
-                lake.setdefault(item[0], []).append(item[1])
-        for component, own in sorted(lake.items()):
-            auditor = Auditor(component)
-            yield from [*facts_of(component, own[0]), *auditor.feed(own), *auditor.cut_off()]
+        audited = audit_items(self.items(unit, text, lambda: ordered, zone))
+        return (item for item in audited if isinstance(item, Result))
 
     def items(self, unit: str, text: str, rows: Any, zone: str) -> Iterator[Item]:
         """Yield the lake rows of one component, given its workload's text and a function for its rows."""

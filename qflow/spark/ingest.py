@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from qflow.logs.audit import correct_clocks
 from qflow.logs.cleaning import CleanLog
 from qflow.logs.client_log import client_rows
 from qflow.logs.components import Splitter
+from qflow.logs.findings import Result
 from qflow.logs.log_file import (
     BEGIN,
     LOG_ENDINGS,
@@ -37,11 +38,13 @@ from qflow.logs.log_file import (
 )
 from qflow.logs.workload_file import workload_of, workload_text
 from qflow.spark.lake import pack, require_lake
+from qflow.spark.lake_audit import audit_items
 from qflow.spark.tables import (
     FORMAT,
     KEYS,
     LAKE,
     QUARANTINE,
+    RESULTS,
     GrowingTable,
     LogFacts,
     Schema,
@@ -57,6 +60,7 @@ from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
+    from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
 Columns = str | Mapping[str, str] | None
@@ -64,6 +68,12 @@ Columns = str | Mapping[str, str] | None
 
 SPLIT = Schema(LAKE | QUARANTINE)
 """The columns of split logs: those of a lake's rows, then those of quarantined rows; one half is null."""
+
+_AUDITED = Schema(RESULTS | QUARANTINE)
+"""The same of logs that are audited where they are read."""
+
+_SMALL = 1 << 20
+"""Bytes of a small log, whose rows a worker may hold in memory: some ten thousand rows."""
 
 Item = tuple[str, LakeRow] | QuarantinedRow
 """A row of a lake with its component, or a quarantined row."""
@@ -145,6 +155,65 @@ def _list_by_spark(spark: SparkSession, path: str) -> dict[str, str]:
     }
 
 
+def _map_files(
+    spark: SparkSession,
+    sizes: Mapping[str, int],
+    tasks: int,
+    work: Callable[[str], Iterator[Any]],
+    table: Schema,
+    peak: Accumulator[int] | None = None,
+) -> DataFrame:
+    """Return the batches that workers make of each file, packed by size into so many tasks."""
+
+    def work_through(batches: Iterator[Any]) -> Iterator[Any]:
+        for number in (number for batch in batches for number in batch.column("id").to_pylist()):
+            for file in shares[number]:
+                yield from work(file)
+
+    shares: list[list[str]] = [[] for _ in range(tasks)]
+    for file, share in pack(sizes, tasks).items():
+        shares[share].append(file)
+    return map_batches(spark.range(0, tasks, 1, tasks), work_through, table, peak)
+
+
+def _size_of(state: str) -> int:
+    return int((state or "0").split()[0])
+
+
+def audit_small(
+    spark: SparkSession,
+    logs: Sequence[str | Path],
+    workloads: str | Path | None = None,
+    columns: Columns = None,
+    zone: str = "",
+    peak: Accumulator[int] | None = None,
+) -> DataFrame | None:
+    """Return the results of many small logs, each read and audited by one task; without a lake.
+
+    A lake is written, read and sorted again, which costs as much as it takes to audit it.
+
+    Parameters:
+        logs, workloads, columns, zone: As for :func:`make_lake`.
+        peak: As for :func:`~qflow.spark.lake_audit.audit_to`.
+
+    Returns:
+        RESULTS, with the facts of the logs, and in further columns the quarantined rows; None if a log is
+        large or far, or there are fewer logs than tasks.
+    """
+    files, tasks = _log_files(logs, spark), shuffle_partitions(spark)
+    sizes = {file: _size_of(state) for file, state in files.items() if not _has_scheme(file)}
+    if not tasks <= len(sizes) == len(files) or max(sizes.values()) > _SMALL:
+        return None
+    known = _load_workloads(spark, list(files), workloads)
+
+    def audit(file: str) -> Iterator[Any]:
+        source = source_of(file)
+        items = audit_items(_split(file, known[source], columns, zone))
+        yield from to_batches((split_row(source, item, RESULTS) for item in items), _AUDITED)
+
+    return _map_files(spark, sizes, tasks, audit, _AUDITED, peak)
+
+
 def _split_files(
     spark: SparkSession,
     files: Mapping[str, str],
@@ -162,24 +231,16 @@ def _split_files(
         items = _split(file, workloads[source], columns, zone, made_of[source])
         yield from to_batches((split_row(source, item) for item in items), SPLIT)
 
-    def split_some(batches: Iterator[Any]) -> Iterator[Any]:
-        for number in (number for batch in batches for number in batch.column("id").to_pylist()):
-            for file in shares[number]:
-                yield from split(file)
-
     def split_brought(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             for number, path in enumerate(batch.column("path").to_pylist()):
                 with _on_disk(path, batch.column("content")[number]) as file:
                     yield from split(file)
 
-    near = {file: int((state or "0").split()[0]) for file, state in files.items() if not _has_scheme(file)}
+    near = {file: _size_of(state) for file, state in files.items() if not _has_scheme(file)}
     far = [file for file in files if _has_scheme(file)]
     count = min(len(near), max(buckets, shuffle_partitions(spark)))
-    shares: list[list[str]] = [[] for _ in range(count)]
-    for file, share in pack(near, count).items() if near else ():
-        shares[share].append(file)
-    frames = [map_batches(spark.range(0, count, 1, count), split_some, SPLIT)] if near else []
+    frames = [_map_files(spark, near, count, split, SPLIT)] if near else []
     if far:
         # Our readers open files, and no addresses: Spark brings such a log as bytes, to a worker's own disk.
         brought = spark.read.format("binaryFile").load(far).select("path", "content")
@@ -191,11 +252,12 @@ def _split_files(
     return split_frame.repartition(buckets, sf.coalesce("component", "source"))
 
 
-def split_row(source: str, item: Item) -> tuple[Any, ...]:
-    """Return a row of SPLIT."""
+def split_row(source: str, item: Item | Result, table: Schema = LAKE) -> tuple[Any, ...]:
+    """Return a row of a table, or a quarantined one, with null in the columns of the other."""
     if isinstance(item, QuarantinedRow):
-        return (*[None] * len(LAKE), source, *item)
-    return (item[0], *item[1], *[None] * len(QUARANTINE))
+        return (*[None] * len(table), source, *item)
+    row = item if isinstance(item, Result) else (item[0], *item[1])
+    return (*row, *[None] * len(QUARANTINE))
 
 
 @contextmanager
@@ -389,12 +451,18 @@ def write_run(
     if quarantined:
         aside = read_quarantine(table).where(sf.col("part").startswith(digest)).select(*QUARANTINE)
         first = aside.orderBy("source", "row").limit(_SHOWN).collect()
-    # Rows of clients that a workload lacks are quarantined like damaged ones; only logs that give no row for
-    # any other reason are refused, by the first reason.
-    if found["events"] == 2 * components and not any(row.reason.startswith(_STRANGER) for row in first):
-        raise RefusalError(f"{first[0].source}: {first[0].reason}" if first else "there is no row")
+    require_rows(found["events"] - 2 * components, first)
     table.finish({(day, digest): replaced})
     return LakeReport(table.place, found["events"], components, quarantined, first, kept)
+
+
+def require_rows(rows: int, quarantined: Sequence[Any]) -> None:
+    """Refuse logs without a good row, by the first reason."""
+    # Rows of clients that a workload lacks are quarantined like damaged ones, and are no reason to refuse.
+    if not rows and not any(row.reason.startswith(_STRANGER) for row in quarantined):
+        raise RefusalError(
+            f"{quarantined[0].source}: {quarantined[0].reason}" if quarantined else "there is no row"
+        )
 
 
 def read_quarantine(table: GrowingTable) -> DataFrame:

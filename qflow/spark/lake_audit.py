@@ -47,6 +47,7 @@ from qflow.spark.tables import (
     tuples,
 )
 from qflow.spark.workers import map_batches
+from qflow.trace.files import QuarantinedRow
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -193,6 +194,19 @@ def _audit_batches(
             own = facts_of(component, rows[0]) if isinstance(auditor, Auditor) else []
             yield from to_batches(([*one, *keys] for one in [*own, *auditor.feed(rows)]), table)
         yield from to_batches(([*one, *keys] for one in auditor.cut_off()), table)
+
+
+def audit_items(items: Iterable[tuple[str, LakeRow] | QuarantinedRow]) -> Iterator[Result | QuarantinedRow]:
+    """Yield the results of a log's components, each with the facts of its log; and the quarantined rows."""
+    lake: dict[str, list[LakeRow]] = {}
+    for item in items:
+        if isinstance(item, QuarantinedRow):
+            yield item
+        else:
+            lake.setdefault(item[0], []).append(item[1])
+    for component, own in sorted(lake.items()):
+        auditor = Auditor(component)
+        yield from [*facts_of(component, own[0]), *auditor.feed(own), *auditor.cut_off()]
 
 
 def facts_of(component: str, row: LakeRow) -> list[Result]:

@@ -199,7 +199,9 @@ def summarise(results: DataFrame, shown: int) -> Summary:
     # One pass over all results; what follows asks a table of queues and clients.
     table = _totals(results.where("kind != 'log'")).persist()
     counts = table.groupBy("kind").agg(
-        sf.sum("number").alias("all"), sf.max(sf.col("total_us") / sf.col("log_us")).alias("share")
+        # A component of which no row is good has no time.
+        sf.sum("number").alias("all"),
+        sf.max(sf.try_divide("total_us", "log_us")),
     )
     kinds = {row.kind: row for row in counts.collect()}
     (components,) = table.agg(sf.count_distinct("component")).first() or (0,)

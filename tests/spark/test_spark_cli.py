@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from commands import output_of
@@ -117,6 +118,32 @@ def test_a_sweep_of_several_replays_says_how_sure_it_is():
         "log/q half: p's session dies in 3 of 10 replays",
         "log/q odd: refused: no",
     ]
+
+
+def test_many_small_logs_are_audited_without_a_lake_with_the_same_summary(capsys, tmp_path, spark):
+    """Of five logs one has a row without a time; a lake of the same logs says the same of them."""
+    rows = [f"{1000 * n},p,transfer,q,p-{n},1," for n in range(1, 41)]
+    rows += [f"{1000 * n + 500 * n},p,complete,q,p-{n},0," for n in range(1, 41)]
+    workload = {"name": "w", "duration": 1, "queues": {"q": {"qpid.flow_stop_count": 9}}}
+    workload["producers"] = [{"name": "p", "to": ["", "q"], "rate": 1000, "capacity": 50, "size": 1}]
+    logs = [str(tmp_path / f"log{number}.csv") for number in range(5)]
+    for number, path in enumerate(logs):
+        lines = ["ts_us,client,event,queue,label,size,group", *rows, *["noon,p,block,,,,"] * (number == 3)]
+        Path(path).write_text("\n".join(lines) + "\n")
+        Path(path).with_suffix(".json").write_text(json.dumps(workload))
+    found = []
+    for more in ([], ["--lake", str(tmp_path / "lake")]):
+        assert main(["spark", "audit", *logs, *more, "--json", "--fail-on", "rows"]) == 1
+        found.append(json.loads(capsys.readouterr().out))
+    one, other = found
+    for told in found:
+        assert told["worker_bytes"] > 1 << 20 and len(told["first_set_aside"]) == 1
+        # A lake's events are also the begin and the end of each component.
+        del told["worker_bytes"], told["events"]
+    assert {**one, "kept": []} == other and one["metrics"]["times_on"] == 5
+    for path in logs:
+        Path(path).write_text("ts_us,client,event,queue,label,size,group\nnoon,p,block,,,,\n")
+    assert "log0: must be a whole number, got 'noon'" in refused(capsys, "audit", *logs)
 
 
 def test_quarantined_rows_are_counted_in_summary_and_report_and_set_the_status(capsys, tmp_path, spark):

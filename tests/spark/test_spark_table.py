@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fleet_table import COUNTED, DAY, IN_VALUE, MAP, begin_of, expected, make_fleet, write_kafka, write_table
 
+from qflow.cli import main
 from qflow.kit import RefusalError
 from qflow.logs.components import result_hash
 from qflow.logs.log_file import LogRow
@@ -173,6 +174,34 @@ def test_a_table_that_has_changed_is_read_again_in_place_of_that_days_run(spark,
     # The table is again as it was.
     Path(place, "late.parquet").unlink()
     assert audited("2026-11-27") == {"2026-11-27": of_early, "2026-11-28": of_early}
+
+
+def test_lines_of_json_with_times_in_milliseconds_and_one_that_is_no_json(spark, tmp_path, capsys):
+    """As a collector writes them: nested keys, null where there is nothing, a line cut off."""
+    fleet, lines = make_fleet(2, 600), []
+    (tmp_path / "workloads").mkdir()
+    for name, (rows, workload) in fleet.items():
+        (tmp_path / "workloads" / f"{name}.json").write_text(json.dumps(workload))
+        for row in rows:
+            at = begin_of(name).timestamp() * 1000 + row.ts_us // 1000
+            message = {"id": row.label or None, "bytes": row.size or None, "grp": row.group or None}
+            who = {"app": name, "node": row.client}
+            lines.append(
+                json.dumps({"at": round(at), "who": who, "what": row.event, "to": row.queue, "m": message})
+            )
+    random.Random(7).shuffle(lines)
+    lines.insert(50, lines[0][:30])
+    (tmp_path / "events.jsonl").write_text("\n".join(lines) + "\n")
+    words = ["spark", "audit", "--table", str(tmp_path / "events.jsonl"), "--format", "json"]
+    words += ["--map", "time=at,client=who.node,event=what,queue=to,label=m.id,size=m.bytes,group=m.grp"]
+    words += ["--component", "who.app", "--workloads", str(tmp_path / "workloads"), "--json"]
+    assert main([*words, "--fail-on", "rows"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    numbers = told["metrics"]
+    assert numbers["rows"] + numbers["duplicates"] == len(lines) - 1
+    assert (numbers["quarantined"], numbers["not_judged"]) == (1, 1)
+    (aside,) = told["first_set_aside"]
+    assert aside["source"] == "unnamed" and "the workload unnamed.json is missing" in aside["reason"]
 
 
 @pytest.mark.parametrize("files", [None, 1])
