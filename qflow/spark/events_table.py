@@ -104,15 +104,17 @@ class EventsTable:
         read = self._read_workloads(spark)
         return str(read if isinstance(read, str) else read.agg(sf.sum(sf.hash("*").cast("bigint"))).first())
 
-    def split(self, spark: SparkSession, partitions: int) -> DataFrame:
+    def split(self, spark: SparkSession, partitions: int, suffix: str = "") -> DataFrame:
         """Return the lake rows that workers make of the table, and the quarantined rows."""
+        # suffix: Of the components' names.
         from pyspark.sql import functions as sf
 
         rows, reader, workloads = self.raw(self.load(spark))
         rows = rows.withColumn(_WORKLOAD, sf.lit(None).cast("string"))
         if workloads is not None:
             rows = rows.unionByName(workloads, allowMissingColumns=True)
-        return map_batches(reader.in_order(rows, partitions), reader.split, SPLIT)
+        work = partial(reader.split, suffix=suffix)
+        return map_batches(reader.in_order(rows, partitions), work, SPLIT)
 
     def raw(self, frame: DataFrame) -> tuple[DataFrame, RawReader, DataFrame | None]:
         """Return the rows with their component, their reader for workers, and the components' workloads."""
@@ -217,22 +219,23 @@ def make_lake_of_table(
     """
     table = GrowingTable(spark, folder, form)
     day = day or today()
-    identity, state = digest_of(events, buckets), events.state(spark)
+    identity, state = digest_of(events.place, events.where), digest_of(events, buckets, events.state(spark))
 
     def name(replaced: str) -> str:
         # A table that is again as it was before last is another run, which replaces the last.
         return identity + digest_of(day, state, replaced)
 
-    # Of one table and one way to read it there is one run a day; another state of its files replaces it.
+    # Of one table there is one run a day; one that is read otherwise, or has other files, replaces it.
+    done = table.done_runs()
     runs = {
-        digest: words
-        for (of, digest), words in table.done_runs().items()
-        if of == day and digest.startswith(identity)
+        digest: words for (of, digest), words in done.items() if of == day and digest.startswith(identity)
     }
     if any(digest == name(words) for digest, words in runs.items()):
         return LakeReport(str(folder), 0, 0, 0, [], [events.place])
     replaced = " ".join(runs)
-    return write_run(table, events.split(spark, buckets), name(replaced), day, [], replaced)
+    # A component is a sequence of one day: beside other days its name has the day.
+    suffix = f"@{day}" if any(of != day for of, _ in done) else ""
+    return write_run(table, events.split(spark, buckets, suffix), name(replaced), day, [], replaced)
 
 
 def _by_member(rows: DataFrame, members: DataFrame) -> DataFrame:
@@ -339,13 +342,14 @@ class RawReader:
         first = sf.col(_WORKLOAD).desc_nulls_last()
         return rows.repartition(partitions, "component").sortWithinPartitions("component", first, *self.order)
 
-    def split(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield batches of SPLIT."""
+    def split(self, batches: Iterator[Any], suffix: str = "") -> Iterator[Any]:
+        """Yield batches of SPLIT, of components whose names get a suffix."""
         for unit, parts in by_component(batches):
             with _Packed(parts, [f"c{number}" for number in range(len(self.header))]) as packed:
                 if packed.rows_packed:
-                    items = self.items(unit, packed.workload or self.shared, packed.rows, packed.zone)
-                    yield from to_batches((split_row(unit, item) for item in items), SPLIT)
+                    name = unit + suffix
+                    items = self.items(name, packed.workload or self.shared, packed.rows, packed.zone)
+                    yield from to_batches((split_row(name, item) for item in items), SPLIT)
 
     def results(self, unit: str, text: str, rows: list[Any], zone: str) -> Iterator[Result]:
         """Yield the results of a component, given its rows in any order, with the facts of its log."""
