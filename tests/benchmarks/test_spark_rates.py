@@ -8,6 +8,7 @@ work on the machine disturbs it little.  Both have to come to the same; no time 
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -21,17 +22,23 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pytest_benchmark", reason="the extra bench is not installed")
 
 import psutil
+import pyarrow
+from fleet_table import make_fleet
 from pyarrow import parquet
 
 from qflow.kit import kit_path
 from qflow.logs.client_log import ClientLog
-from qflow.logs.components import lake_of, result_hash
+from qflow.logs.components import audit_in_memory, lake_of, result_hash
+from qflow.logs.log_file import LogRow
+from qflow.spark.ingest import _split, audit_small
 from qflow.spark.lake import pack, read_lake
-from qflow.spark.lake_audit import _audit_batches, audit
+from qflow.spark.lake_audit import _audit_batches, audit, without_logs
 from qflow.spark.spark_session import session, stop
 from qflow.spark.sweep import FleetSettings, _measure_component, _whole_components, sweep
 from qflow.spark.synth import _load_recorded_fleet, write_fleet
 from qflow.spark.tables import LAKE, write_rows
+from qflow.trace.files import QuarantinedRow
+from qflow.workload import Workload
 from qflow.workload.agenda import SECOND
 
 pytestmark = pytest.mark.bench
@@ -125,6 +132,41 @@ def test_audit_on_spark(measure, synthetic, cores):
     measure(AUDIT, f"cores: {cores}", lambda: frame.write.format("noop").mode("overwrite").save())
     rows = [tuple(row.values()) for batch in _audit_batches(batches(synthetic)) for row in batch.to_pylist()]
     assert result_hash(frame.collect()) == result_hash(rows)
+
+
+def small_logs(folder: Path) -> list[str]:
+    """Write 200 logs of 2,500 rows each, and their workloads."""
+    logs = []
+    for name, (rows, workload) in make_fleet(200, 2_500, 40).items():
+        logs.append(str(folder / f"{name}.parquet"))
+        columns = dict(zip(LogRow._fields, map(list, zip(*rows, strict=True)), strict=True))
+        parquet.write_table(pyarrow.table(columns), logs[-1])
+        (folder / f"{name}.json").write_text(json.dumps(workload))
+    return logs
+
+
+def in_a_loop(logs: Sequence[str]) -> list[Any]:
+    """Return the results of logs that are read, cleaned and audited one after the other."""
+    results: list[Any] = []
+    for log in logs:
+        lake: dict[str, list[Any]] = {}
+        for item in _split(log, Workload.load(Path(log).with_suffix(".json"))):
+            if not isinstance(item, QuarantinedRow):
+                lake.setdefault(item[0], []).append(item[1])
+        results += audit_in_memory(lake)
+    return results
+
+
+def test_many_small_logs(measure, tmp_path):
+    stop()
+    logs, group = small_logs(tmp_path), "an audit of 200 logs of 2,500 events"
+    plain = measure(group, "plain", lambda: in_a_loop(logs), 1, 0)
+    spark = session("local[2]")
+    # The start of Java and of the workers is no part of it.
+    spark.range(0, 2, 1, 2).mapInArrow(iter, "id bigint").count()
+    rows = measure(group, "on Spark", lambda: audit_small(spark, logs).persist(), 1, 0)
+    found = without_logs(rows.where("reason IS NULL")).collect()
+    assert result_hash(found) == result_hash(plain)
 
 
 def swept(lake: Path, grid: Sequence[FleetSettings]) -> set[Any]:
