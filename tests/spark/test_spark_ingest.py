@@ -1,6 +1,7 @@
 """Ingest and layout: nothing is dropped silently, and what cannot be used is said in one sentence."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from recordings import WORKLOADS
@@ -11,6 +12,7 @@ from qflow.logs.components import Splitter
 from qflow.logs.log_file import COLUMNS
 from qflow.spark.ingest import _log_files, _split
 from qflow.spark.lake import pack
+from qflow.spark.tables import shuffle_partitions
 from qflow.trace import LogRow
 from qflow.trace.files import QuarantinedRow
 from qflow.workload import Consumer, Workload
@@ -136,3 +138,11 @@ def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):
     (tmp_path / "letters" / "mother.txt").write_text("dear")
     with pytest.raises(RefusalError, match="letters: no table can be read there"):
         read_lake(spark, tmp_path / "letters")
+
+
+@pytest.mark.parametrize(("words", "wanted"), [(("auto", "12"), 12), (("7", "12"), 7), (("auto", None), 200)])
+def test_a_service_may_set_a_word_for_the_partitions_of_a_shuffle(words, wanted):
+    """Spark itself refuses it; Databricks takes auto."""
+    conf = dict(zip(("spark.sql.shuffle.partitions", "spark.default.parallelism"), words, strict=True))
+    there = SimpleNamespace(conf=SimpleNamespace(get=lambda name, default=None: conf[name] or default))
+    assert shuffle_partitions(there) == wanted
