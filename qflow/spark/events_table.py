@@ -324,7 +324,7 @@ def _flat_columns(frame: DataFrame) -> tuple[dict[str, Column], dict[str, str]]:
 
 @dataclass(frozen=True)
 class RawReader:
-    """The worker's reader of the raw rows of components."""
+    """The reader that a worker runs over the raw rows of its components."""
 
     header: list[str]
     order: list[str]

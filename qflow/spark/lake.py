@@ -48,7 +48,7 @@ def read_lake(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> Da
 
 
 def require_lake(table: GrowingTable) -> DataFrame:
-    """Return the rows of a table's runs that are done."""
+    """Return the rows of a table's completed runs."""
     frame = table.read(LAKE, "a lake has")
     if frame is None:
         raise RefusalError(f"{table.place}: there is no lake: the folder is missing or empty")

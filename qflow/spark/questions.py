@@ -138,7 +138,7 @@ def most_at_once(results: DataFrame) -> Any:
 
 
 class Summary(NamedTuple):
-    """The summary of an audit."""
+    """The summary of an audit: its numbers, its worst queues, its first findings."""
 
     components: int
     kinds: Mapping[str, int]
@@ -159,7 +159,7 @@ class Summary(NamedTuple):
         return Cleaning(rows=self.facts.get("rows", 0), quarantined=self.facts.get("quarantined", 0))
 
     def sentences(self) -> Iterator[str]:
-        """Yield the summary in sentences: uncertainties first, then times ON, transfers and findings."""
+        """Yield the summary's sentences: doubts about the logs, times ON, held transfers, findings."""
         facts, kinds = self.facts, self.kinds
         count = partial(format_count, form=",")
         if facts["quarantined"]:
@@ -193,7 +193,7 @@ class Summary(NamedTuple):
 
 
 def summarise(results: DataFrame, shown: int) -> Summary:
-    """Return the summary of results and of their logs' facts, with the first queues and findings."""
+    """Return the summary of results and of their logs' facts, with the first `shown` queues and findings."""
     from pyspark.sql import functions as sf
 
     # One pass over all results; what follows asks a table of queues and clients.
@@ -201,7 +201,7 @@ def summarise(results: DataFrame, shown: int) -> Summary:
     counts = table.groupBy("kind").agg(
         # A component of which no row is good has no time.
         sf.sum("number").alias("all"),
-        sf.max(sf.try_divide("total_us", "log_us")),
+        sf.max(sf.try_divide("total_us", "log_us")).alias("share"),
     )
     kinds = {row.kind: row for row in counts.collect()}
     (components,) = table.agg(sf.count_distinct("component")).first() or (0,)

@@ -273,8 +273,10 @@ def _events_processor(raw: RawReader, workloads: Mapping[str, str], idle: int, *
             given.append([row[name] for name in names])
             zone = row["zone"]
             last = max(last, round(1000 * row["at"].timestamp()) if row["at"] else 0)
+        # One packed value for each batch, not a state for each row: RocksDB would be asked once a row.
         text = json.dumps([zone, given], default=str, separators=(",", ":"))
         state.appendValue((zlib.compress(text.encode(), 1),))
+        # A timer moves only forwards: a late batch must not end a component earlier than its newest row.
         return (judge(unit, state), None) if once else ((), max(timer or 0, last + idle))
 
     def judge(unit: str, state: Any) -> Iterator[Result]:

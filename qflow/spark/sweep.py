@@ -206,7 +206,7 @@ def load_grid(path: str | Path) -> list[FleetSettings]:
 
 
 def _scale(value: Argument | None, present: object) -> Argument | None:
-    """Return a value as it is given; of text such as ``x0.5`` the number that is present, scaled."""
+    """Return a setting's new value; a factor such as ``x0.5`` scales the present number, never to 0."""
     factor, number = _factor(value), int(str(present or 0))
     # Never to 0, which turns a threshold off, and never from it.
     return value if factor is None else number and max(1, round(number * factor))
@@ -362,7 +362,7 @@ def _cell_name(part: Part, setting: FleetSettings, replays: int) -> str:
 def _measure_cells(
     lake: DataFrame, cells: Mapping[Part, tuple[Part, FleetSettings]], allowed: int, replays: int
 ) -> DataFrame:
-    """Return the measures of some cells: each component under the settings that its part lacks."""
+    """Return the measures of each component under the settings that its part lacks."""
     wanted: dict[str, list[tuple[FleetSettings, str]]] = {}
     for (_, cell), (part, setting) in cells.items():
         wanted.setdefault(part[1], []).append((setting, cell))

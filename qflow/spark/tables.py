@@ -331,7 +331,7 @@ class GrowingTable:
 
     @_until_written
     def parts(self) -> set[Part]:
-        """Return the names of the parts present but those of replaced runs; of runs that were killed too."""
+        """Return the names of the parts present, those of killed runs too, without those of replaced runs."""
         frame = self.load()
         rows = [] if frame is None else frame.select(*KEYS).distinct().collect()
         found = {(row.day, row.part) for row in rows if not row.part.endswith(_DONE)}
@@ -351,7 +351,7 @@ class GrowingTable:
         return {digest for words in self._ended().values() for digest in words.split()}
 
     def done_runs(self) -> dict[Part, str]:
-        """Return the runs that are done, each with the digests of the runs that it replaces."""
+        """Return the completed runs, each with the digests of the runs that it replaces."""
         return {run: words for run, words in self._ended().items() if run[1] not in self._replaced()}
 
     def done_parts(self) -> set[Part]:
@@ -360,7 +360,7 @@ class GrowingTable:
         return {part for part in self.parts() if not self.has_runs or run_of(part) in runs}
 
     def finish(self, runs: Mapping[Part, str]) -> None:
-        """Note that all parts of some runs are there, each with the digests of the runs that it replaces."""
+        """Mark some runs as complete, each with the digests of the runs that it replaces."""
         frame = self._known.get("written") or self.load()
         if frame is not None and runs:
             none = [None] * (len(frame.columns) - len(KEYS) - 1)
