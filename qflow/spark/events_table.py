@@ -347,9 +347,9 @@ class RawReader:
         for unit, parts in by_component(batches):
             with _Packed(parts, [f"c{number}" for number in range(len(self.header))]) as packed:
                 if packed.rows_packed:
-                    name = unit + suffix
-                    items = self.items(name, packed.workload or self.shared, packed.rows, packed.zone)
-                    yield from to_batches((split_row(name, item) for item in items), SPLIT)
+                    text = packed.workload or self.shared
+                    items = self.items(unit, text, packed.rows, packed.zone, suffix)
+                    yield from to_batches((split_row(unit + suffix, item) for item in items), SPLIT)
 
     def results(self, unit: str, text: str, rows: list[Any], zone: str) -> Iterator[Result]:
         """Yield the results of a component, given its rows in any order, with the facts of its log."""
@@ -359,17 +359,18 @@ class RawReader:
         audited = audit_items(self.items(unit, text, lambda: ordered, zone))
         return (item for item in audited if isinstance(item, Result))
 
-    def items(self, unit: str, text: str, rows: Any, zone: str) -> Iterator[Item]:
+    def items(self, unit: str, text: str, rows: Any, zone: str, suffix: str = "") -> Iterator[Item]:
         """Yield the lake rows of one component, given its workload's text and a function for its rows."""
-        facts = LogFacts(unit, zone=zone)
+        log = unit + suffix
+        facts = LogFacts(log, zone=zone)
         try:
-            workload = Workload.from_json(json.loads(text or "null"), name=unit)
+            workload = Workload.from_json(json.loads(text or "null"), name=log)
         except (WorkloadError, ValueError) as error:
             words = str(error) if text else f"the workload {unit}.json is missing"
             yield QuarantinedRow(0, "", f"not judged: {words}")
             counted = facts._replace(quarantined=sum(1 for _ in rows()))
-            yield f"{unit}/", LakeRow.begin("null")._replace(group=counted.text())
-            yield f"{unit}/", LakeRow.end(1, 0)
+            yield f"{log}/", LakeRow.begin("null")._replace(group=counted.text())
+            yield f"{log}/", LakeRow.end(1, 0)
             return
         clean = CleanLog(partial(self._bits, rows, zone), has_order=False)
         yield from split_clean(clean, workload, facts)
