@@ -188,18 +188,9 @@ def audit_small(
     zone: str = "",
     peak: Accumulator[int] | None = None,
 ) -> DataFrame | None:
-    """Return the results of many small logs, each read and audited by one task; without a lake.
-
-    A lake is written, read and sorted again, which costs as much as it takes to audit it.
-
-    Parameters:
-        logs, workloads, columns, zone: As for :func:`make_lake`.
-        peak: As for :func:`~qflow.spark.lake_audit.audit_to`.
-
-    Returns:
-        RESULTS, with the facts of the logs, and in further columns the quarantined rows; None if a log is
-        large or far, or there are fewer logs than tasks.
-    """
+    """Return the results and quarantined rows of many small logs, audited without a lake; else None."""
+    # A lake is written, read and sorted again, which costs as much as the audit. None if a log is large or
+    # far, or if there are fewer logs than tasks: of those Spark is to audit the components side by side.
     files, tasks = _log_files(logs, spark), shuffle_partitions(spark)
     sizes = {file: _size_of(state) for file, state in files.items() if not _has_scheme(file)}
     if not tasks <= len(sizes) == len(files) or max(sizes.values()) > _SMALL:

@@ -191,7 +191,7 @@ def _audit_batches(
         for part in parts:
             keys = [part.column(name)[0].as_py() for name in KEYS if name in table]
             rows = list(lake_rows(part))
-            own = facts_of(component, rows[0]) if isinstance(auditor, Auditor) else []
+            own = _facts_of(component, rows[0]) if isinstance(auditor, Auditor) else []
             yield from to_batches(([*one, *keys] for one in [*own, *auditor.feed(rows)]), table)
         yield from to_batches(([*one, *keys] for one in auditor.cut_off()), table)
 
@@ -206,10 +206,10 @@ def audit_items(items: Iterable[tuple[str, LakeRow] | QuarantinedRow]) -> Iterat
             lake.setdefault(item[0], []).append(item[1])
     for component, own in sorted(lake.items()):
         auditor = Auditor(component)
-        yield from [*facts_of(component, own[0]), *auditor.feed(own), *auditor.cut_off()]
+        yield from [*_facts_of(component, own[0]), *auditor.feed(own), *auditor.cut_off()]
 
 
-def facts_of(component: str, row: LakeRow) -> list[Result]:
+def _facts_of(component: str, row: LakeRow) -> list[Result]:
     """Return the facts of a component's log as a row of results, given its begin."""
     has_facts = row.event == BEGIN and row.group
     return [Result(component, -1, LOG, "", "", 0, None, message=row.group)] if has_facts else []
@@ -550,7 +550,7 @@ class _CutAudit:
         results: list[Result] = []
         for name, auditor in auditors.items():
             end = self._edges.get((name, END))
-            results += facts_of(name, self._edges[name, BEGIN])
+            results += _facts_of(name, self._edges[name, BEGIN])
             results += auditor.feed([end] if end else []) + auditor.cut_off()
         return self._lake.sparkSession.createDataFrame(results, RESULTS.ddl)
 
