@@ -224,6 +224,9 @@ POLL = 50_000
 FEWEST = 5
 """How many there are at least, of however long a log."""
 
+_FEWEST_OF_A_BOUND = 3
+"""The least number with the least demand, and with the most."""
+
 PATIENCE = 6_000_000
 """Events of all replays together above which their number shrinks: a quarter of a minute on two cores."""
 
@@ -493,21 +496,22 @@ class Replayer:
         if changed == likely or not model.unknown(kind):
             runs = self.replays(changed, self.number)
             return Answer(runs, _most_likely(runs))
-        half = self.number and max(1, self.number // 2)
-        least = self.replays(change(model.extraction(kind, "least").workload), half, parts=2)
-        rest = self.number and max(1, self.number - len(least))
-        most = self.replays(change(model.extraction(kind, "most").workload), rest, parts=2)
-        if _is_alike(least, most):
-            return Answer(most + least, _most_likely(most))
-        # Of the least demand a value would often be its bound, and no producer's.
+        # One of the likely demand is shown: of the least demand a value would often be its bound.
         shown = replay_once(ReplayTask(changed, 0, 1, self.seed, self.polls))
-        return Answer(least + most, shown, (least, most))
+        least, most = (
+            self.replays(change(model.extraction(kind, bound).workload), number, parts=2)
+            for bound, number in zip(("least", "most"), _halves(self.number), strict=True)
+        )
+        runs = [shown, *least, *most]
+        if _is_alike(least, most):
+            return Answer(runs, _most_likely(runs))
+        return Answer(runs, shown, (least, most))
 
     def replays(self, workload: Workload, number: int | None, parts: int = 1) -> list[MeasuredReplay]:
         """Return replays of a workload, a part of the usual number if asked; long ones on all cores."""
         task = ReplayTask(workload, 0, 1, self.seed, self.polls)
         first = replay_once(task, self.progress)
-        of = number or -(-_count_in_a_round(first) // parts)
+        of = number or max(_FEWEST_OF_A_BOUND, _count_in_a_round(first) // parts)
         processes = 1 if first.events * of < ALONE else self.processes
         runs = self._add(task._replace(of=of), [first], of, processes)
         while number is None and len(runs) < ROUNDS * of and not _is_sure(runs):
@@ -547,6 +551,11 @@ class Answer(NamedTuple):
     shown: MeasuredReplay
     # The replays of the least demand that fits the log and of the most; where it matters, else nothing.
     bounds: tuple[list[MeasuredReplay], ...] = ()
+
+
+def _halves(number: int | None) -> tuple[int | None, int | None]:
+    """Return the numbers of replays with the least and the most demand, beside one with the likely one."""
+    return (None, None) if number is None else (max(1, (number - 1) // 2), max(1, number // 2))
 
 
 _ALIKE = 2
