@@ -323,6 +323,7 @@ other
 # makes the clients.)
 
 # %% id="cannot-show-parts" jupyter={"source_hidden": true}
+# The two producers' clients, the rows of their logs, and the share of time ON.
 END = 10_000_000
 
 
@@ -372,8 +373,11 @@ print(f"stop above 200: ON {shares[0]:.0%} of the time for the eager one, {share
 # the least demand that fits the log and the most, and if they differ the answer is a bound:
 
 # %% id="bound"
+import textwrap
+
 bound = qf.predict(eager, qf.ClientLog("two demands", recorded), higher, replays=4)
-print(*[line for line in bound.text().splitlines() if "at least" in line], sep="\n")
+said = [line for line in bound.text().splitlines() if "at least" in line]
+print(*(textwrap.fill(line, 96) for line in said), sep="\n")
 
 # %% id="bound-check" jupyter={"source_hidden": true}
 low, high = bound["queues"]["orders"]["interval"]["share_on"]

@@ -53,7 +53,7 @@ from qflow.workload.measures import (
 from qflow.workload.model import Client, Consumer, Producer, Workload
 from qflow.workload.network import Steps
 from qflow.workload.simulate import Run, simulate_in_slices
-from qflow.workload.stage import GRACE, pause_collector
+from qflow.workload.stage import pause_collector
 
 Sections = Mapping[str, Mapping[str, Measures]]
 """Measures by name, in three sections: queues, producers and consumers."""
@@ -585,9 +585,10 @@ def _count_in_a_round(first: MeasuredReplay) -> int:
 def replay_once(task: ReplayTask, progress: Progress | None = None) -> MeasuredReplay:
     """Run a workload with one chance, and measure it."""
     workload = vary_chance(task.workload, task.place, task.of, task.seed)
-    end, seconds = round(workload.duration * SECOND), round(workload.duration + GRACE / SECOND)
+    end, seconds = round(workload.duration * SECOND), max(1, round(workload.duration))
+    # All measures end with the workload: the time in which clients catch up would be simulated for nothing.
     run, is_whole = simulate_in_slices(
-        workload, lambda time, _: progress and progress(time // SECOND, seconds, "predicting, one replay")
+        workload, lambda time, _: progress and progress(time // SECOND, seconds, "predicting, one replay"), 0
     )
     if not is_whole:
         raise KeyboardInterrupt

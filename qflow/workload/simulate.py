@@ -196,10 +196,13 @@ def expected_messages(producer: Producer, duration: float) -> float:
     return producer.rate * (spells * on + min(rest, on))
 
 
-def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], object]) -> tuple[Run, bool]:
+def simulate_in_slices(
+    workload: Workload, on_slice: Callable[[int, int], object], grace: int = GRACE
+) -> tuple[Run, bool]:
     """Run a workload as :func:`qflow.workload.simulate` does, and stop cleanly at Ctrl-C."""
     with pause_collector():
         stage = _set_up_to_keep(workload)
+        stage.agenda.end += grace - GRACE
         step = max(_SLICE, stage.agenda.end // _MOST_SLICES)
         done, count = 0, len(stage.events)
         try:
