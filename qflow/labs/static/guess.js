@@ -325,7 +325,8 @@ export class Guess {
     const y = tank.y(value);
     const line = svg("g", { class: kind }, this.marks);
     svg("line", { x1: tank.left - 10, x2: tank.left + wide + 10, y1: y, y2: y }, line);
-    const room = Math.min(wide - 8, 22 + 1.2 * textWidth(name));
+    // As far as the names of the levels beside the tank leave room.
+    const room = Math.min(wide + 20, 22 + 1.2 * textWidth(name));
     const down = (isBelow && y + 24 < tank.bottom) || y - 24 < tank.top - 12 ? 3 : -25;
     drawPill(line, tank.left + (wide - room) / 2, y + down, room, name);
     // The number on the tank makes room.
