@@ -509,6 +509,8 @@ class _Watch:
             f"it asked for {node!r} as a {role}{f' and was told {refusal!r}' if refusal else ''}"
             for role, node, refusal in dict.fromkeys(self.ledger.asked)
         ]
+        if status is None and not self._connected:
+            reasons.append("it never connected; a larger --timeout waits longer for a slow start")
         reasons += [f"it sent {sent:,} messages to {node!r}" for node, sent in self.ledger.elsewhere.items()]
         reasons += [f"the server closed a connection: {text}" for text in list(server.incidents)[-1:]]
         return ClientFailedError(

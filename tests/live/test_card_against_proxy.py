@@ -27,6 +27,8 @@ SENDERS = [name for name in PROGRAMS if not name.startswith(("receives", "settle
 RECEIVERS = [name for name in PROGRAMS if name not in SENDERS]
 # A program that opens a connection for each message is too slow for so short a run.
 PATIENT_SENDERS = [name for name in SENDERS if name != "a connection each"]
+# Its own time-outs, of a second each, end it before or after the bench acts, as the machine is quick or slow.
+OF_THE_CLOCK = ["tries four times"]
 QUICK = ["one by one", "two connections", "window 20", "resends later", "dies", "bursts"]
 QUICK_RECEIVERS = ["receives on two links", "receives by time", "prefetch 1"]
 OF_NODE = ["rhea_sender.js credit", "rhea_sender.js window", "rhea_promise_sender.js one", "rhea_cured.js"]
@@ -305,7 +307,7 @@ def statements(card):
 
 @pytest.mark.slow
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", [*PATIENT_SENDERS, *RECEIVERS])
+@pytest.mark.parametrize("name", [one for one in [*PATIENT_SENDERS, *RECEIVERS] if one not in OF_THE_CLOCK])
 def test_no_statement_depends_on_the_load_of_five_workers(tmp_path, name):
     alone = statements(check(name, "silence", tmp_path / "alone", PATIENT))
     with ThreadPoolExecutor(5) as pool:
