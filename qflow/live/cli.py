@@ -518,7 +518,7 @@ def _record(namespace: argparse.Namespace) -> int:
         import proton  # noqa: F401
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise RefusalError(explain_missing("recording", str(error.name), "live")) from None
+        raise RefusalError(explain_missing("recording", str(error.name), "live,trace")) from None
     from qflow.live.recording import Recording, Upstream
 
     tls = server_context(given_certificate(namespace.cert, namespace.key))
