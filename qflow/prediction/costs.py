@@ -4,7 +4,7 @@ A client log holds instants, no costs.  But at some instants a client has nothin
 until its next row is its own work:
 
 - **A send** that follows another at once, of a message that was overdue: the median of such times.
-- **A completion** that follows two others: they came together, so what lies between them is the work of
+- **A completion** that follows two others: they came together, so the time between them is the work of
   learning of one.  The recorded clients keep a list of what they have sent, so this work grows with each
   transfer; all clients of a log run the same software, so the growth is estimated from all of them.
 - **A round trip** of a transfer that was alone on its way, less the work of its completion.
