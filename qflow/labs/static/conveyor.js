@@ -423,9 +423,11 @@ export function buildConveyor(root, timeline, isNarrow) {
   const { race, right } = across;
   for (const y of [LINE.top, LINE.bottom]) svg("line", { x1: 8, x2: right + 28, y1: y, y2: y, class: "qf-rail" }, root);
   svg("text", { x: 8, y: 22, class: "qf-name", "data-why": `queue:${queues[0].name}` }, root, queues[0].name);
-  svg("text", { x: right + 28, y: 22, class: "qf-note qf-end" }, root, "head →");
+  // On a telephone the buttons need the rest of the row.
+  svg("text", { x: right + 28, y: isPhone ? LINE.bottom + 16 : 22, class: "qf-note qf-end" }, root, "head →");
   const groups = picture.grouped ? "groups on" : "groups off";
-  let x = 120 + buildButton(root, 110, 8, groups, { what: "groups" }, { isOn: picture.grouped });
+  const from = isPhone ? 20 + 1.6 * textWidth(queues[0].name) : 110;
+  let x = from + 10 + buildButton(root, from, 8, groups, { what: "groups" }, { isOn: picture.grouped });
   // Whoever answers for the consumers sends, too.
   if (!picture.works && timeline.beside.length < 2)
     x += 10 + buildButton(root, x, 7, "send one more", { what: "send" });
