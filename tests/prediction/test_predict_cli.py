@@ -121,7 +121,7 @@ def test_slow_predictions_show_progress(monkeypatch, capsys, beginning):
     error = capsys.readouterr().err
     assert "reading the evidence in capacity-165.csv" in error
     assert "predicting, one replay: " in error
-    assert " of 15 s" in error
+    assert " of 5 s" in error
 
 
 # Declare arguments in a workload file

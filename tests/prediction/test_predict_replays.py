@@ -20,7 +20,7 @@ def on_the_edge():
     log, workload = load("bytes-and-count")
     _, target = load("overflow-despite-flow-control")
     source = workload.replace(duration=target.duration)
-    return predict(source, log, Settings.of(target, source), replays=5)
+    return predict(source, log, Settings.of(target, source), replays=9)
 
 
 def test_a_bound_holds_the_recording_where_few_bytes_decide(on_the_edge):
@@ -35,7 +35,7 @@ def test_a_bound_holds_the_recording_where_few_bytes_decide(on_the_edge):
 
 def test_the_report_says_how_often_it_ended_so(on_the_edge):
     replays = on_the_edge["replays"]
-    assert replays["number"] == sum(outcome["replays"] for outcome in replays["outcomes"]) == 5
+    assert replays["number"] == sum(outcome["replays"] for outcome in replays["outcomes"]) == 9
     # Recorded: p1's session died, p2's did not.
     producers = on_the_edge["producers"]
     assert producers["p1"]["dies"] >= 0.5 > producers["p2"]["dies"]
