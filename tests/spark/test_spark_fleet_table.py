@@ -84,14 +84,15 @@ def begun(kind, table, folder):
     paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, str(program), kind, *table, str(folder)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    # Into files: Java writes much of a lost worker, and would wait for ever for a reader of a full pipe.
+    with (folder / "told").open("w") as told, (folder / "errors").open("w") as errors:
+        return subprocess.Popen(command, stdout=told, stderr=errors, env=env)
 
 
-def ended(work):
+def ended(work, folder):
     """Return what it printed."""
-    out, err = work.communicate(timeout=2800)
-    assert work.returncode == 0, err[-3000:]
-    return json.loads(out.splitlines()[-1])
+    assert work.wait(timeout=2800) == 0, (folder / "errors").read_text()[-3000:]
+    return json.loads((folder / "told").read_text().splitlines()[-1])
 
 
 def busy_executor(work, known=()):
@@ -123,13 +124,13 @@ def test_a_cluster_that_loses_a_worker_in_each_step(table, wanted, tmp_path):
         )
         killed.append(busy_executor(work, killed))
         os.kill(killed[-1], signal.SIGKILL)
-    found = ended(work)
+    found = ended(work, tmp_path)
     assert (found["audit"], found["quarantined"]) == (wanted, 0)
 
 
 def test_spark_connect(table, wanted, tmp_path):
     pytest.importorskip("grpc")
     pytest.importorskip("grpc_status")
-    found = ended(begun("connect", table, tmp_path))
+    found = ended(begun("connect", table, tmp_path), tmp_path)
     assert (found["audit"], found["quarantined"]) == (wanted, 0)
     assert "connect" in found["kind"]
