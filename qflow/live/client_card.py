@@ -590,7 +590,8 @@ class ClientCard:
             return self._describe_status(run, "ends", run.before, sent, ", without a word")
         more = run.after.sent - run.before.sent
         if more:
-            return f"goes on: sends {more:,} more, to no queue, within {self.given.timeout:g} s"
+            # What comes on a link that both sides have closed ends the connection, and is not counted.
+            return f"goes on: sends at least {more:,} more, to no queue, within {self.given.timeout:g} s"
         where = "still there" if run.is_connected else "still there, without a connection"
         where += f" after {run.idle:.0f} s" if run.idle >= 1 else ""
         word = _quote(run.reaction)
