@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qflow.logs.components import audit_in_memory as audit_in_memory
     from qflow.logs.components import components_of as components_of
     from qflow.logs.components import lake_of as lake_of
+    from qflow.logs.components import read_components as read_components
     from qflow.logs.components import result_hash as result_hash
     from qflow.logs.components import touches_of as touches_of
     from qflow.spark import figures as figures

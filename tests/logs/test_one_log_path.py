@@ -12,10 +12,10 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from recordings import load
+from recordings import WORKLOADS, load
 
 from qflow.logs import Auditor, ClientLog, LogRow, Tolerance, audit, replay
-from qflow.logs.components import audit_in_memory, lake_of, result_hash
+from qflow.logs.components import audit_in_memory, lake_of, read_components, result_hash
 from qflow.logs.findings import finding_of
 from qflow.workload import Consumer, Producer, Workload
 
@@ -53,6 +53,14 @@ def test_a_recording_has_the_intervals_it_had_and_no_findings(name):
         # What leaves a window for a message never delivered is what the log has not shown. Recordings
         # decide: looking ahead in the log gives 67 stops.
         assert (agreements["q"].recorded_stops, agreements["q"].engine_stops) == (72, 71)
+
+
+def test_components_read_piece_by_piece_are_those_of_the_whole_log():
+    log, workload = load("ring")
+    whole = lake_of("ring", workload, log.rows)
+    counts, lake = read_components(WORKLOADS / "ring.csv.gz", workload, whole)
+    assert lake == whole
+    assert counts == {name: len(rows) for name, rows in whole.items()}
 
 
 # Doctored
