@@ -288,7 +288,7 @@ def test_nothing_that_is_there_is_written_over(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "http://h:1", "h:x", "amqp://h/path", "h:99999", "amqp://user@h"])
 def test_a_broker_that_cannot_be_meant_is_refused(text):
-    with pytest.raises(RefusalError, match="a broker is HOST:PORT"):
+    with pytest.raises(RefusalError, match="a broker must be HOST:PORT"):
         Upstream(text)
 
 
