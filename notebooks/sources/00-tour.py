@@ -1,9 +1,8 @@
 # %% [markdown] id="title"
 # # 0 · A tour in ten minutes
 #
-# Follow a shop's orders through a broker. Run the cell below with Shift+Enter (once more, if only the blue
-# frame has moved): in less than a minute, seven beats show what a broker does when orders come in too fast.
-# Then the lab is yours.
+# Run the cell below with Shift+Enter (again, if only the blue frame moves): seven beats follow a shop's
+# orders, which come in too fast, through a broker. Then the lab is yours.
 
 # %% id="lab"
 import qflow as qf

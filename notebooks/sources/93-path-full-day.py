@@ -24,11 +24,11 @@
 # 14. [7 · Configuration in all its spellings](07-configuration.ipynb), **24 minutes**.
 # 15. [8 · Several queues: fan-out, one slow subscriber, one session each](08-several-queues.ipynb), **21
 #     minutes**.
-# 16. [12 · Reading your own broker](12-reading-your-broker.ipynb), **32 minutes**. May be skipped: *The
+# 16. [12 · Reading your own broker](12-reading-your-broker.ipynb), **31 minutes**. May be skipped: *The
 #     naive way: watch the depth*, *Write it down, and look later*. Bring a log of your own, if you have one.
 # 17. Break, **10 minutes**.
 # 18. [10 · How it was designed](10-how-it-was-designed.ipynb), **25 minutes**.
-# 19. Questions, **5 minutes**.
+# 19. Questions, **6 minutes**.
 #
 # The minutes suit a slow reader, with time for each cell, guess and lab; faster readers have the optional
 # sections.

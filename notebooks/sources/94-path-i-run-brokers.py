@@ -23,9 +23,9 @@
 # 10. [9 · Other queues: ring, last value, priority, self-destruct](09-other-queues.ipynb), **6 minutes**.
 #     Only: *Ring: the oldest goes*, *Self-destruct: all or nothing*. The losses, and the clients that
 #     notice.
-# 11. [12 · Reading your own broker](12-reading-your-broker.ipynb), **32 minutes**. May be skipped: *How
+# 11. [12 · Reading your own broker](12-reading-your-broker.ipynb), **31 minutes**. May be skipped: *How
 #     sure is that?*, *Write it down, and look later*. This is your chapter, too.
-# 12. Questions, **1 minutes**.
+# 12. Questions, **2 minutes**.
 #
 # The minutes suit a slow reader, with time for each cell, guess and lab; faster readers have the optional
 # sections.

@@ -135,7 +135,7 @@ def _find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[
     >>> rows = [LogRow(0, "p", "transfer", "q", "1", 9, ""), LogRow(5_000, "p", "transfer", "q", "2", 9, ""),
     ...     LogRow(90_000, "p", "complete", "", "1", 0, ""), LogRow(90_050, "p", "transfer", "q", "3", 9, "")]
     >>> _find_full_windows(rows, 2, 200_000)
-    [_FullWindow(since=10000, until=90000), _FullWindow(since=90050, until=None)]
+    [_FullWindow(since=26262, until=90000), _FullWindow(since=90050, until=None)]
     """
     windows = _filled_windows(rows, capacity)
     if not windows:
