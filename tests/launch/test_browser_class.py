@@ -32,6 +32,8 @@ def server(root, tmp_path_factory):
 
 def make_guess(page, depth: str, hold=lambda: None) -> None:
     """Guess at the first question of a chapter, in a room that is held."""
+    # A run is loaded as its place comes near, and it plays while it is seen.
+    page.locator(".qflow-stored").first.scroll_into_view_if_needed()
     page.locator(".qf-ask input").first.fill(depth)
     page.evaluate("() => document.querySelector('.qflow-scene').scene.player.setSpeed(10)")
     play_until(page, "() => document.querySelector('.qf-ask-go:enabled')")
