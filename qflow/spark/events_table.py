@@ -27,9 +27,10 @@ from qflow.logs.components import components_of, parts_of, touches_of
 from qflow.logs.file_formats import RawTable
 from qflow.logs.findings import Result
 from qflow.logs.foreign_columns import ColumnMap
-from qflow.logs.log_file import NUMBERED, Bit, LakeRow, LogError, read_table
+from qflow.logs.log_file import BEGIN, NUMBERED, Bit, LakeRow, LogError, read_table
 from qflow.logs.workload_file import workload_text
 from qflow.spark.ingest import SPLIT, Columns, Item, LakeReport, split_clean, split_row, today, write_run
+from qflow.spark.lake import require_lake
 from qflow.spark.lake_audit import audit_items
 from qflow.spark.tables import (
     FORMAT,
@@ -38,6 +39,7 @@ from qflow.spark.tables import (
     absolute,
     by_component,
     digest_of,
+    run_names,
     to_batches,
     tuples,
 )
@@ -192,7 +194,8 @@ class EventsTable:
             if place.endswith(".json"):
                 (row,) = spark.read.text(place, wholetext=True).collect()
                 return str(row.value)
-            files = spark.read.text(place, wholetext=True, pathGlobFilter="*.json")
+            # Only the folder itself: below it there may be tables of days and parts, as a lake has.
+            files = spark.read.text(f"{place}/*.json", wholetext=True)
             name = sf.regexp_replace("_metadata.file_name", r"\.json$", "")
             return files.select(name.alias("component"), sf.col("value").alias(_WORKLOAD))
         except PySparkException as error:
@@ -215,7 +218,8 @@ def make_lake_of_table(
         folder, buckets, day, form: As for :func:`make_lake`.
 
     Raises:
-        RefusalError: If the table cannot be read, or no row of it is good.
+        RefusalError: If the table cannot be read, no row of it is good, or the lake has logs of the same
+            names of that day that came from elsewhere.
     """
     table = GrowingTable(spark, folder, form)
     day = day or today()
@@ -233,9 +237,28 @@ def make_lake_of_table(
     if any(digest == name(words) for digest, words in runs.items()):
         return LakeReport(str(folder), 0, 0, 0, [], [events.place])
     replaced = " ".join(runs)
+    if others := {digest for of, digest in done if of == day} - {digest for _, digest in runs}:
+        _require_other_logs(events, require_lake(table), others, day)
     # A component is a sequence of one day: beside other days its name has the day.
     suffix = f"@{day}" if any(of != day for of, _ in done) else ""
     return write_run(table, events.split(spark, buckets, suffix), name(replaced), day, [], replaced)
+
+
+def _require_other_logs(events: EventsTable, lake: DataFrame, runs: Iterable[str], day: str) -> None:
+    """Refuse a table that has a component of the name of a log that other runs of the day brought."""
+    from pyspark.sql import functions as sf
+
+    source = sf.substring_index("component", "/", 1)
+    rows, *_ = events.raw(events.load(lake.sparkSession))
+    # The components that have no workload end in a slash: their rows are all quarantined.
+    judged = (lake.event == BEGIN) & ~lake.component.endswith("/")
+    there = lake.where(run_names(lake).isin(sorted(runs)) & judged)
+    names = there.select(sf.regexp_replace(source, f"@{day}$", "").alias("source"))
+    if twin := rows.select(source.alias("source")).join(names, "source", "left_semi").agg(sf.min("source")).first()[0]:
+        raise RefusalError(
+            f"{events.place}: the lake has a log named {twin!r} of {day} already, from another table; their "
+            "events would be mixed: name another lake, or read both as one table"
+        )
 
 
 def _by_member(rows: DataFrame, members: DataFrame) -> DataFrame:
@@ -361,7 +384,9 @@ class RawReader:
 
     def items(self, unit: str, text: str, rows: Any, zone: str, suffix: str = "") -> Iterator[Item]:
         """Yield the lake rows of one component, given its workload's text and a function for its rows."""
-        log = unit + suffix
+        # The part before a slash distinguishes logs, and so does the suffix.
+        source, *queue = unit.partition("/")
+        log = "".join([source + suffix, *queue])
         facts = LogFacts(log, zone=zone)
         try:
             workload = Workload.from_json(json.loads(text or "null"), name=log)

@@ -237,3 +237,56 @@ def test_events_of_kafkas_shape_give_what_the_table_gives(spark, fleet, tmp_path
             one.numRowsDroppedByWatermark for step in query.recentProgress for one in step.stateOperators
         )
     assert result_hash(found) == result_hash(wanted)
+
+
+def by_topology(folder, name, node):
+    """Write a table of one queue's rows, whose components follow from the topology of one workload."""
+    from qflow.spark.events_table import EventsTable
+
+    sender = {"name": "p", "to": ["", "q"], "rate": 9, "capacity": 9, "size": 1}
+    (folder / "w.json").write_text(
+        json.dumps({"name": "w", "duration": 1, "queues": {"q": {}}, "producers": [sender]})
+    )
+    lines = [f"{1764237600 + n / 100:.2f},{node},transfer,q,p-{n}" for n in range(1, 9)]
+    (folder / f"{name}.csv").write_text("\n".join(["time,client,event,queue,label", *lines]) + "\n")
+    return EventsTable(str(folder / f"{name}.csv"), str(folder / "w.json"), "csv")
+
+
+def test_two_days_and_two_tables_of_the_same_names_are_never_mixed(spark, tmp_path):
+    """On another day a component has the day in its name; a second table of one day is refused."""
+    from qflow.spark.events_table import make_lake_of_table
+    from qflow.spark.lake import read_lake
+
+    events, lake = by_topology(tmp_path, "one", "p"), tmp_path / "lake"
+    for day in ("2026-11-27", "2026-11-28"):
+        assert make_lake_of_table(spark, events, lake, 2, day).components == 1
+    found = read_lake(spark, lake).groupBy("component").count().collect()
+    assert {row.component: row["count"] for row in found} == {"w/q": 10, "w@2026-11-28/q": 10}
+    # Other rows of a table that is read already, and another table: each would be mixed with what is there.
+    for other in (replace(events, where="label = 'p-3'"), by_topology(tmp_path, "two", "p")):
+        for day in ("2026-11-27", "2026-11-28"):
+            with pytest.raises(RefusalError, match=f"a log named 'w' of {day} already, from another table"):
+                make_lake_of_table(spark, other, lake, 2, day)
+    assert read_lake(spark, lake).count() == 20
+    # One whose components have other names may come.
+    (tmp_path / "w.json").write_text((tmp_path / "w.json").read_text().replace('"w"', '"v"'))
+    assert make_lake_of_table(spark, other, lake, 2, "2026-11-27").components == 1
+
+
+def test_rows_of_no_known_component_do_not_keep_a_second_table_out(spark, tmp_path):
+    from qflow.spark.events_table import EventsTable, make_lake_of_table
+    from qflow.spark.lake_audit import audit_to, without_logs
+
+    queue = {"duration": 1, "queues": {"q": {}}}
+    for name in "pr":
+        sender = {"name": name, "to": ["", "q"], "rate": 9, "capacity": 9, "size": 1}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"name": name, **queue, "producers": [sender]}))
+        lines = [f"{1764237600 + n},{name if n else 'x'},transfer,q,{name}-{n}" for n in range(4)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["time,client,event,queue,label", *lines]) + "\n")
+        events = EventsTable(str(tmp_path / f"{name}.csv"), str(tmp_path), "csv", component="client")
+        report = make_lake_of_table(spark, events, tmp_path / "lake", 2, "2026-11-27")
+        assert (report.events, report.quarantined) == (3 + 2 * 2, 1), report.quarantine
+    found = without_logs(audit_to(spark, tmp_path / "lake", tmp_path / "out")).collect()
+    assert [(row.component, row.finding) for row in found if row.component == "x/"] == [("x/", "refused")]
+
+
