@@ -36,9 +36,11 @@ from qflow.spark.tables import (
     FORMAT,
     GrowingTable,
     LogFacts,
+    Schema,
     absolute,
     by_component,
     digest_of,
+    frame_of,
     run_names,
     to_batches,
     tuples,
@@ -237,7 +239,7 @@ def make_lake_of_table(
     if any(digest == name(words) for digest, words in runs.items()):
         return LakeReport(str(folder), 0, 0, 0, [], [events.place])
     replaced = " ".join(runs)
-    if others := {digest for of, digest in done if of == day} - {digest for _, digest in runs}:
+    if others := {digest for of, digest in done if of == day} - set(runs):
         _require_other_logs(events, require_lake(table), others, day)
     # A component is a sequence of one day: beside other days its name has the day.
     suffix = f"@{day}" if any(of != day for of, _ in done) else ""
@@ -254,7 +256,9 @@ def _require_other_logs(events: EventsTable, lake: DataFrame, runs: Iterable[str
     judged = (lake.event == BEGIN) & ~lake.component.endswith("/")
     there = lake.where(run_names(lake).isin(sorted(runs)) & judged)
     names = there.select(sf.regexp_replace(source, f"@{day}$", "").alias("source"))
-    if twin := rows.select(source.alias("source")).join(names, "source", "left_semi").agg(sf.min("source")).first()[0]:
+    twins = rows.select(source.alias("source")).join(names, "source", "left_semi")
+    ((twin,),) = twins.agg(sf.min("source")).collect()
+    if twin is not None:
         raise RefusalError(
             f"{events.place}: the lake has a log named {twin!r} of {day} already, from another table; their "
             "events would be mixed: name another lake, or read both as one table"
@@ -283,8 +287,8 @@ def _topology(spark: SparkSession, text: str) -> tuple[DataFrame, DataFrame]:
     members = [(role, member, component) for (_, role, member), component in found.items()]
     parts = [(name, workload_text(part)) for name, part in parts_of(workload, found).items()]
     return (
-        spark.createDataFrame(members, "role string, member string, component string"),
-        spark.createDataFrame(parts, f"component string, {_WORKLOAD} string"),
+        frame_of(spark, members, Schema(role="string", member="string", component="string")),
+        frame_of(spark, parts, Schema({"component": "string", _WORKLOAD: "string"})),
     )
 
 
@@ -385,8 +389,8 @@ class RawReader:
     def items(self, unit: str, text: str, rows: Any, zone: str, suffix: str = "") -> Iterator[Item]:
         """Yield the lake rows of one component, given its workload's text and a function for its rows."""
         # The part before a slash distinguishes logs, and so does the suffix.
-        source, *queue = unit.partition("/")
-        log = "".join([source + suffix, *queue])
+        source, slash, queue = unit.partition("/")
+        log = f"{source}{suffix}{slash}{queue}"
         facts = LogFacts(log, zone=zone)
         try:
             workload = Workload.from_json(json.loads(text or "null"), name=log)

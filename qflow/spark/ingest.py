@@ -50,6 +50,7 @@ from qflow.spark.tables import (
     Schema,
     absolute,
     digest_of,
+    frame_of,
     shuffle_partitions,
     to_batches,
 )
@@ -460,7 +461,7 @@ def read_quarantine(table: GrowingTable) -> DataFrame:
     """Return the quarantined rows of a lake with their KEYS; no rows if another program wrote the lake."""
     frame = table.load()
     if frame is None or not set(QUARANTINE) <= set(frame.columns):
-        return table.spark.createDataFrame([], Schema(QUARANTINE | KEYS).ddl)
+        return frame_of(table.spark, [], Schema(QUARANTINE | KEYS))
     return frame.where("reason IS NOT NULL").select(*QUARANTINE, *KEYS)
 
 
@@ -470,7 +471,7 @@ def _kept_logs(spark: SparkSession, table: GrowingTable, made_of: Mapping[str, s
         return set()
     facts = "substring_index(component, '/', 1) AS source", "get_json_object(`group`, '$.made_of') AS made_of"
     begins = require_lake(table).where(f"event = '{BEGIN}'").selectExpr(*facts, "day").distinct()
-    wanted = spark.createDataFrame([(name,) for name in made_of], "source string")
+    wanted = frame_of(spark, [(name,) for name in made_of], Schema(source="string"))
     rows = begins.join(wanted, "source").collect()
     for row in rows:
         if row.made_of != made_of[row.source]:

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qflow.kit import RefusalError
-from qflow.spark.tables import FORMAT, LAKE, GrowingTable, run_names, shuffle_partitions
+from qflow.spark.tables import (
+    FORMAT,
+    LAKE,
+    GrowingTable,
+    Schema,
+    frame_of,
+    run_names,
+    shuffle_partitions,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,9 +88,8 @@ def take_slices(lake: DataFrame, wanted: Mapping[str, tuple[str, int, int]]) -> 
 
     # For each slice: its component, its first event, the event after its last, its name and its task.
     table = [(*bounds, name, place) for place, (name, bounds) in enumerate(wanted.items())]
-    places = lake.sparkSession.createDataFrame(
-        table, "component string, first bigint, next bigint, slice string, place int"
-    )
+    kinds = Schema(component="string", first="bigint", next="bigint", slice="string", place="int")
+    places = frame_of(lake.sparkSession, table, kinds)
     few = lake.where(lake.component.isin(sorted({component for component, *_ in table})))
     inside = few.join(sf.broadcast(places), "component").where("seq >= first AND seq < next")
     named = inside.withColumn("component", sf.col("slice"))

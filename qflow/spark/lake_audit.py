@@ -39,6 +39,7 @@ from qflow.spark.tables import (
     Part,
     Schema,
     by_component,
+    frame_of,
     lake_rows,
     of_parts,
     run_of,
@@ -552,7 +553,7 @@ class _CutAudit:
             end = self._edges.get((name, END))
             results += _facts_of(name, self._edges[name, BEGIN])
             results += auditor.feed([end] if end else []) + auditor.cut_off()
-        return self._lake.sparkSession.createDataFrame(results, RESULTS.ddl)
+        return frame_of(self._lake.sparkSession, results, RESULTS)
 
 
 def _add_counts(batches: Iterator[Any], counts: Mapping[str, tuple[str, _Counts]]) -> Iterator[Any]:

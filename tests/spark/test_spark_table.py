@@ -239,13 +239,13 @@ def test_events_of_kafkas_shape_give_what_the_table_gives(spark, fleet, tmp_path
     assert result_hash(found) == result_hash(wanted)
 
 
-def by_topology(folder, name, node):
+def by_topology(folder, name, node, workload="w"):
     """Write a table of one queue's rows, whose components follow from the topology of one workload."""
     from qflow.spark.events_table import EventsTable
 
     sender = {"name": "p", "to": ["", "q"], "rate": 9, "capacity": 9, "size": 1}
     (folder / "w.json").write_text(
-        json.dumps({"name": "w", "duration": 1, "queues": {"q": {}}, "producers": [sender]})
+        json.dumps({"name": workload, "duration": 1, "queues": {"q": {}}, "producers": [sender]})
     )
     lines = [f"{1764237600 + n / 100:.2f},{node},transfer,q,p-{n}" for n in range(1, 9)]
     (folder / f"{name}.csv").write_text("\n".join(["time,client,event,queue,label", *lines]) + "\n")
@@ -268,9 +268,20 @@ def test_two_days_and_two_tables_of_the_same_names_are_never_mixed(spark, tmp_pa
             with pytest.raises(RefusalError, match=f"a log named 'w' of {day} already, from another table"):
                 make_lake_of_table(spark, other, lake, 2, day)
     assert read_lake(spark, lake).count() == 20
-    # One whose components have other names may come.
-    (tmp_path / "w.json").write_text((tmp_path / "w.json").read_text().replace('"w"', '"v"'))
-    assert make_lake_of_table(spark, other, lake, 2, "2026-11-27").components == 1
+    # The table itself may change, beside another one whose components have other names.
+    with (tmp_path / "one.csv").open("a") as file:
+        file.write("1764237600.5,p,transfer,q,p-9\n")
+    (tmp_path / "other").mkdir()
+    other = by_topology(tmp_path / "other", "three", "p", workload="v")
+    for table, count in ((other, 8), (events, 9)):
+        report = make_lake_of_table(spark, table, lake, 2, "2026-11-27")
+        assert (report.events, report.components) == (count + 2, 1)
+    found = read_lake(spark, lake).groupBy("component").count().collect()
+    assert {row.component: row["count"] for row in found} == {
+        "w@2026-11-27/q": 11,
+        "w@2026-11-28/q": 10,
+        "v@2026-11-27/q": 10,
+    }
 
 
 def test_rows_of_no_known_component_do_not_keep_a_second_table_out(spark, tmp_path):
@@ -288,5 +299,3 @@ def test_rows_of_no_known_component_do_not_keep_a_second_table_out(spark, tmp_pa
         assert (report.events, report.quarantined) == (3 + 2 * 2, 1), report.quarantine
     found = without_logs(audit_to(spark, tmp_path / "lake", tmp_path / "out")).collect()
     assert [(row.component, row.finding) for row in found if row.component == "x/"] == [("x/", "refused")]
-
-
