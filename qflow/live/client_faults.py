@@ -19,7 +19,8 @@ some on the queue twice.  The ledger tells both, by the messages' identities
 
 A program that has several connections loses one.  It is back when a connection that is newer than the fault
 brings a message, or the same one does where the fault leaves it; its other connections say nothing about
-that, nor do those that it had not opened yet: it opens as many as it had at a time undisturbed.
+that, nor do those that it had not opened yet.  It opens as many as it had at a time undisturbed; and while
+messages are missing that came with the lost one undisturbed, one that brings others is no return of it.
 
 Each strikes in the middle of a read: the rest of that read is dropped, and its outcomes are never told.  So
 of a message that never reached the broker nobody here knows whether it was not sent, or was lost with the
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
@@ -268,6 +270,8 @@ class _Strike:
     # Connections that it did not touch, and how many of these were not there yet.
     others: set[Peer]
     awaited: int
+    # The links of the undisturbed run whose messages the lost connection had brought.
+    origins: set[int]
     back: float | None = None
 
 
@@ -283,7 +287,7 @@ class _ServedLedger(MessageLedger):
         stored = self.stored
         super().transferred(transfer, word)
         if self.stored > stored:
-            self._server.note_stored(transfer.sending.session.peer)
+            self._server.note_stored(transfer.sending.session.peer, self.origin(transfer.bare))
 
     def discharged(self, session: Any, is_committed: bool) -> None:
         """Note the end of a transaction, whose messages come onto the queue together."""
@@ -291,7 +295,7 @@ class _ServedLedger(MessageLedger):
         super().discharged(session, is_committed)
         # A transaction without a message that was taken is no sign of life on the queue.
         if self.stored > stored:
-            self._server.note_stored(session.peer)
+            self._server.note_stored(session.peer, None)
 
 
 class _FaultyServer(Server):
@@ -311,6 +315,7 @@ class _FaultyServer(Server):
         self.ledger = _ServedLedger(self, given.queue, expected)
         self.observer = self.ledger
         self.struck: list[_Strike] = []
+        self._origins: defaultdict[Peer, set[int]] = defaultdict(set)
         # Connections of the undisturbed run at a time, and of this one.
         self.connections, self.most_connected = connections, 0
         self.status: int | None = None
@@ -320,21 +325,24 @@ class _FaultyServer(Server):
         self._course: _Course | None = None
         self._lasts_until = 0.0
 
-    def note_stored(self, peer: Peer) -> None:
-        """Record that a message has reached the queue, and strike if it is time to."""
+    def note_stored(self, peer: Peer, origin: int | None) -> None:
+        """Record that a message of a link of the undisturbed run has come, and strike if it is time to."""
         now, here = monotonic(), set(self._connected)
+        if origin is not None:
+            self._origins[peer].add(origin)
         self.most_connected = max(self.most_connected, len(here))
         for strike in self.struck:
             if strike.back is None and peer not in strike.others:
                 if strike.awaited > 0:
                     strike.awaited -= 1
                     strike.others.add(peer)
-                else:
+                elif origin is None or origin in strike.origins or not self.ledger.awaits(strike.origins):
                     strike.back = now
         due = self.strikes[len(self.struck) :]
         if due and self.ledger.stored >= due[0]:
             # Those that are there now lose nothing, and say nothing about the one that does.
-            self.struck.append(_Strike(now, here - {peer}, self.connections - len(here)))
+            lost = _Strike(now, here - {peer}, self.connections - len(here), set(self._origins[peer]))
+            self.struck.append(lost)
             self._course = _COURSES[self.fault](self, peer)
             self._lasts_until = monotonic() + next(self._course)
 

@@ -187,9 +187,18 @@ class MessageLedger:
         places = {key: (link, at) for at, (key, (_, link)) in enumerate(zip(keys, self._seen, strict=True))}
         return Expected(Counter(keys), places, by_body, is_whole)
 
+    def origin(self, bare: bytes) -> int | None:
+        """Return the link that brought a message in the undisturbed run; None if that cannot be told."""
+        place = self._places().get(self._identify(bare))
+        return place and place[0]
+
+    def awaits(self, origins: set[int]) -> bool:
+        """Whether messages of these links of the undisturbed run have not come onto the queue."""
+        return any(link in origins and key not in self._arrivals for key, (link, _) in self._places().items())
+
     def count_disorder(self) -> int | None:
         """Count the messages that reached the queue after a later one of their link; None if unknown."""
-        places = self.expected.places if self.expected is not None else {}
+        places = self._places()
         if not self.is_told_apart or not set(self._arrivals) <= set(places):
             return None
         latest: dict[tuple[int, int], int] = {}
@@ -202,6 +211,9 @@ class MessageLedger:
         return count
 
     # How
+
+    def _places(self) -> dict[Hashable, tuple[int, int]]:
+        return self.expected.places if self.expected is not None and self.is_told_apart else {}
 
     def _identify(self, bare: bytes) -> Hashable:
         expected = self.expected
