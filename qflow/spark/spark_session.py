@@ -124,6 +124,9 @@ _LOCAL_SETTINGS = {
     # best compiler does not pay, as the work is done by Python. Turning off code generation did not help.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "4",
+    # Only jobs over Arrow batches set it, as a variable of their workers' environment; workers with another
+    # environment, such as a stream's, would be processes beside them, of 270 MB in all.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }

@@ -137,6 +137,31 @@ def test_a_sweep_says_what_a_log_does_not_show(path):
         assert row.low <= high and low <= row.high, row
 
 
+@pytest.mark.release
+def test_a_fleet_of_foreign_logs_is_swept_with_what_each_cannot_show(spark, tmp_path, capsys):
+    """Some of the logs have rows of blocked producers; of the others the windows were seen by nobody."""
+    paths = foreign_logs()
+    logs = [str(path.with_suffix(".csv.gz")) for path in paths]
+    assert main(["spark", "audit", *logs, "--lake", str(tmp_path / "lake"), "--fail-on", ""]) == 0
+    (tmp_path / "grid.json").write_text(json.dumps({TWICE.name: {"queues": TWICE.queues}}))
+    words = ["spark", "sweep", "--lake", str(tmp_path / "lake"), "--settings", str(tmp_path / "grid.json")]
+    words += ["--out", str(tmp_path / "out")]
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for path in paths:
+        censored = json.loads(path.with_suffix(".truth.json").read_text())["censored_producers"]
+        own = [row for row in rows if row["component"].startswith(f"{path.stem}/")]
+        notes = {row["note"] for row in own if row["note"]}
+        assert own and bool(notes) == bool(censored), path.stem
+        assert all(note.startswith(f"bound: demand of {censored[0]}: at least ") for note in notes)
+        told = [line for line in lines if line.startswith(f"{path.stem}/") and "; bound: demand of" in line]
+        assert bool(told) == bool(censored), path.stem
+    assert {bool(row["note"]) for row in rows} == {True, False}
+
+
 def test_a_threshold_that_is_off_stays_off_under_a_factor():
     """It became 1 once: a queue limited by bytes was then stopped by its first message."""
     declared = {"qpid.flow_stop_count": 0, "qpid.flow_resume_count": 0, "qpid.flow_stop_size": 40_000}
