@@ -331,7 +331,9 @@ def _add_messages(add: Callable[..., Any]) -> None:
     text = "seconds without a change until the bench acts on the queue; default: 1"
     add("--still", type=_seconds, metavar="S", help=text)
     text = f"for each build: {_SHORT['messages']} messages, still after {_SHORT['still']:g} s, "
-    add("--short", action="store_true", help=f"{text}{_SHORT['timeout']:g} s a run")
+    unseen = _SHORT["messages"] - Conditions().stop - 1
+    text += f"{_SHORT['timeout']:g} s to connect and as many for a run; sees no window above {unseen:g}"
+    add("--short", action="store_true", help=text)
     add(
         "--timeout",
         type=_seconds,

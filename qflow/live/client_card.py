@@ -336,12 +336,14 @@ class ClientCard:
         """Return the reason why a fact is open, and the option that would settle it; "" for a known fact."""
         settling, given = self.settling, self.given
         longer = f"a --timeout above {given.timeout:g} tells"
+        if name == "stops" and self._is_before_stop:
+            return f"{self._describe_delay(self._run('stopped'), 'was not at the stop')}; {longer}"
         if name == "stops" and self._is_window_unseen:
             seen = self.total - given.stop - 1
             few = f"with {self.total:,} messages a window above {seen:,} is not seen"
             return f"{few}; a larger --messages tells"
         if name == "goes-on" and self._is_late("resumed") and not self.goes_on:
-            return f"it still sent after {given.timeout:g} s; {longer}"
+            return f"{self._describe_delay(self._run('resumed'), 'still sent')}; {longer}"
         if name == "goes-on" and self.is_endless and self._run("resumed").pause == LATE and not self.goes_on:
             return "it has no end, and was never still"
         if name == "loses-nothing" and self.loses_nothing:
@@ -349,8 +351,10 @@ class ClientCard:
                 return "a message that is sent again looks like a new one; bodies of their own tell"
             if self._is_chance(self._run("limit")):
                 return _CHANCE
-            if any(self._is_late(case) for case in ("limit", "released")):
-                return f"it still sent after {given.timeout:g} s; {longer}"
+            late = [self._run(case) for case in ("limit", "released") if self._is_late(case)]
+            if late:
+                least = min(late, key=attrgetter("after.sent"))
+                return f"{self._describe_delay(least, 'still sent')}; {longer}"
             if any(self._is_below_limit(case) for case in ("limit", "released")):
                 return f"it was not at the limit after {given.timeout / 2:g} s; {longer}"
         if settling is not None and not self._dies_of and not self._leaves_all:
@@ -368,6 +372,17 @@ class ClientCard:
                 )
                 return f"not with window {given.window}, but {kept}; {longer}"
         return ""
+
+    @property
+    def _is_before_stop(self) -> bool:
+        """Whether time was too short for a program that still starts or sends to be stopped."""
+        run = self._run("stopped")
+        is_below = run.before.stored <= self.given.stop and not run.before.rejected
+        return run.pause == LATE and run.status is None and is_below
+
+    def _describe_delay(self, run: ClientRun, otherwise: str) -> str:
+        """Describe what a program had not done, or still did, when its time was over."""
+        return f"it {otherwise if run.after.sent else 'had sent nothing'} after {self.given.timeout:g} s"
 
     def _is_late(self, case: str) -> bool:
         """Whether the bench ended a program that still sent new or refused messages."""
@@ -446,6 +461,8 @@ class ClientCard:
         run, window = self.runs["stopped"], self.client_window
         if run.most_uncommitted:
             return f"waits for each commit, of up to {run.most_uncommitted:,} messages"
+        if self._is_before_stop:
+            return f"not seen: {self._describe_delay(run, 'was not at the stop')}"
         if run.is_presettled:
             return "none: it waits for no outcomes"
         if self.given.brake != SILENCE:
@@ -545,8 +562,8 @@ class ClientCard:
         if self.is_endless and missing:
             return f"{seen}; goes on; cannot tell what is lost, as it has no end"
         if self._is_late(case) or (missing and run.status is None):
-            how_many = f"{self._of_total(run.after.arrived)} there after {self.given.timeout:g} s"
-            return f"{seen}; cannot tell: {how_many}, and it still sends"
+            how_many = f"{self._of_total(run.after.arrived)} there"
+            return f"{seen}; cannot tell: {how_many}, and {self._describe_delay(run, 'still sent')}"
         if self._is_below_limit(case):
             return f"{seen}; cannot tell: not at the limit after {self.given.timeout / 2:g} s"
         if not self.is_endless and self.is_whole and run.after.messages < self.total and run.status is None:
@@ -583,6 +600,8 @@ class ClientCard:
         run = self.runs["deleted"]
         if run.pause == ENDED:
             return self._describe_end(run, "had ended before,")
+        if run.pause == LATE and not run.before.sent and self.role == SENDER:
+            return "cannot tell: it had sent nothing before"
         if run.status is not None:
             sent = f", {self._of_total(run.before.messages)} messages sent before"
             if self._is_resending(run) and not self._is_one_by_one:

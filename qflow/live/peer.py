@@ -1083,7 +1083,7 @@ class Peer:
             engine.message_stop(name)
             granted = 0
         if wire and not is_allowed:
-            self._allow(receiving)
+            self._allow(receiving, in_read)
         if wire > granted:
             self._has_acted = True
             engine.message_flow(name, MESSAGE_UNIT, wire - granted)
@@ -1094,7 +1094,7 @@ class Peer:
             else:
                 self._drain(receiving)
 
-    def _allow(self, receiving: Receiving) -> None:
+    def _allow(self, receiving: Receiving, in_read: bool) -> None:
         """Grant a link its share of the unread bytes, or nothing until the client has read."""
         # A message in pieces has used up what its link was allowed, so no other overtakes it.
         room, allowance = _MOST_UNREAD - self.queued, 0
@@ -1103,6 +1103,11 @@ class Peer:
         if room > 0 and receiving.sends is None and not is_heavy:
             receivers = sum(isinstance(link, Receiving) for link in self.links.values())
             allowance = max(room // receivers, _LEAST_ALLOWANCE)
+            if in_read and allowance > _LEAST_ALLOWANCE:
+                # The rest when everybody has been read: of small messages it takes thousands, and a hundred
+                # browsers that came at once kept a client beside them waiting for all of theirs (measured).
+                allowance = _LEAST_ALLOWANCE
+                self._to_feed[receiving] = None
         else:
             self._to_feed[receiving] = None
         if allowance != receiving.link.credit.volume.granted:

@@ -69,7 +69,7 @@ _MOST_UNSENT = 1 << 16
 _FEW, _LEAST_READ = 8, 1 << 12
 # Seconds for which the server reads, and then feeds receivers, before it does the other; and after which it
 # counts its memory, if it has not read as many bytes before.
-_READING, _FEEDING, _COUNTING, _MOST_UNCOUNTED = 0.05, 0.05, 0.1, 8 << 20
+_READING, _FEEDING, _COUNTING, _MOST_UNCOUNTED = 0.02, 0.02, 0.1, 8 << 20
 
 
 SELECT_HOLDS = 512

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("proton")
 
+from client_programs import PROGRAMS
 from commands import refusal, status_of
 
 from qflow.kit import RefusalError
@@ -173,3 +174,59 @@ def test_with_tls_a_program_is_told_of_its_authority(capsys):
     words = "import os; print(os.environ['AMQP_URL'], os.path.exists(os.environ['AMQP_CA']))"
     assert status_of("check-client", "--tls", "--", sys.executable, "-c", words) == 2
     assert re.search(r"amqps://localhost:\d+ True$", capsys.readouterr().err, re.MULTILINE)
+
+
+def test_who_has_not_begun_in_time_is_not_judged():
+    """A program whose start took longer than the bench waited was said not to stop."""
+    runs = card().runs | {
+        case: ClientRun(case, Figures(), Figures(), pause="still sends", end="still sends")
+        for case in CASES[1:]
+    }
+    late = ClientCard(("send",), "sender", Conditions(messages=300, timeout=5.0), 300, False, runs)
+    assert {fact: late.fact(fact) for fact in ("stops", "goes-on", "loses-nothing")} == {
+        "stops": None,
+        "goes-on": None,
+        "loses-nothing": None,
+    }
+    for line, words in late.lines():
+        assert "had sent nothing" in words and "not seen" in words or "cannot tell" in words, line
+
+
+STARTS_SLOWLY = """
+import os, pathlib, sys, time
+from proton import Message
+from proton.utils import BlockingConnection
+
+seen = pathlib.Path(sys.argv[1])
+time.sleep(float(sys.argv[3 if seen.exists() else 2]))
+seen.touch()
+connection = BlockingConnection(os.environ["AMQP_URL"], timeout=None)
+sender = connection.create_sender(os.environ["AMQP_QUEUE"])
+for number in range(int(os.environ["AMQP_MESSAGES"])):
+    sender.send(Message(body=f"order {number}"))
+connection.close()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("first", "later", "status", "told"),
+    [(3, 3, 0, "yes: 11 on the queue"), (0, 30, 2, "cannot tell: 0 on the queue")],
+)
+def test_short_waits_for_a_slow_start_or_cannot_tell(tmp_path, capsys, first, later, status, told):
+    program = tmp_path / "slow.py"
+    program.write_text(STARTS_SLOWLY)
+    command = [sys.executable, str(program), str(tmp_path / "seen"), str(first), str(later)]
+    assert status_of("check-client", "--short", "--require", "stops", "--", *command) == status
+    assert told in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize(("window", "status"), [(189, 0), (190, 2), (500, 2)])
+def test_short_says_that_a_large_window_is_not_seen(capsys, window, status):
+    command = ["env", f"WINDOW={window}", sys.executable, str(PROGRAMS / "proton_window.py")]
+    assert status_of("check-client", "--short", "--require", "stops", "--", *command) == status
+    told = capsys.readouterr().out
+    assert ("a window above 189 is not seen; a larger --messages tells" in told) is (status == 2)

@@ -290,6 +290,34 @@ def test_browsers_that_do_not_read_leave_room_for_others():
         connection.close()
 
 
+@pytest.mark.parametrize(
+    ("count", "size", "browsers"),
+    [(2_000, 200, 30), pytest.param(20_000, 200, 100, marks=pytest.mark.thorough)],
+)
+def test_browsers_that_come_at_once_are_given_little_before_others_are_served(count, size, browsers):
+    """Of small messages a whole share takes long: a client beside a hundred waited for all of theirs."""
+    with serve("q --max-queue-size=0", "other", is_traced=False) as served:
+        world = Clients(served)
+        world.fill([b"x" * size] * count)
+        clients = [world.client(f"browser-{number}", sasl=False) for number in range(browsers)]
+        given, serve_one = [], served.server._serve
+
+        def watched(peer, *how):
+            before = peer.queued
+            serve_one(peer, *how)
+            given.append(peer.queued - before)
+
+        served.server._serve = watched
+        for client in clients:
+            receive_without_reading(client, distribution_mode=Terminus.DIST_MODE_COPY)
+        assert is_alive(served, "other")
+        wait_until(lambda: len(served.snapshot()["clients"]) == browsers + 1, "all browse")
+        wait_until(lambda: served.server.peers()[-1].queued > 1 << 17, "the last is given its share")
+        with served.lock:
+            assert max(given) < 1 << 15
+            assert sum(peer.held for peer in served.server.peers()) < browsers * (3 << 20)
+
+
 def test_browsers_of_a_large_message_share_its_bytes():
     """It goes out in pieces, each when the one before was read, and whole to who reads."""
     with serve("q --max-queue-size=0", is_traced=False) as served:
