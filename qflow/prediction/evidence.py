@@ -135,7 +135,7 @@ def _find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[
     >>> rows = [LogRow(0, "p", "transfer", "q", "1", 9, ""), LogRow(5_000, "p", "transfer", "q", "2", 9, ""),
     ...     LogRow(90_000, "p", "complete", "", "1", 0, ""), LogRow(90_050, "p", "transfer", "q", "3", 9, "")]
     >>> _find_full_windows(rows, 2, 200_000)
-    [_FullWindow(since=26262, until=90000), _FullWindow(since=90050, until=None)]
+    [_FullWindow(since=10000, until=90000), _FullWindow(since=90050, until=None)]
     """
     windows = _filled_windows(rows, capacity)
     if not windows:
@@ -145,8 +145,7 @@ def _find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[
     sends = read_sends(_with_windows(rows, windows), end)
     gap = _usual_gap(sends.sent)
     found: list[_FullWindow] = []
-    # Without a backlog: of few messages it is as often too much, and nobody is to be said to be blocked more.
-    due_times = likely_due(sends, backlog=0.0)
+    due_times = likely_due(sends)
     waited = [pair for pair in zip(sends.sent, due_times, strict=True) if pair[0].is_blocked]
     for window, (send, due) in zip(windows, waited, strict=False):
         until = window.until or 0
@@ -318,18 +317,18 @@ def _usual_gap(sends: Sequence[Send]) -> float:
     return mean([gap for gap in gaps if gap >= _PROMPT] or [_PROMPT])
 
 
-def likely_due(sends: Sends, backlog: float = 0.5) -> list[int]:
-    """Return the likely due times of messages; with a ``backlog`` late ones fell due early."""
+def likely_due(sends: Sends) -> list[int]:
+    """Return the likely due times of messages: late ones fell due faster than they were sent, then slower."""
     # A streak begins and ends without a backlog and has one in between.  With messages due evenly, replays of
     # a producer that had bursts were blocked for two thirds of the recorded time.  Here they are due at twice
     # the pace of sending at the begin, and so for all of a streak that did not end: with all of it due at its
     # begin, replays filled windows at once that the log never shows full.
     due: list[int] = []
-    for begin, items in groupby(sends.sent, lambda item: item.earliest):
+    for (_, begin), items in groupby(sends.sent, lambda item: (item.is_late, item.earliest)):
         times = [min(item.time, sends.end) for item in items]
         for place, time in enumerate(times):
             part = place / len(times)
-            part *= 0.5 if begin == sends.behind_since else 1 - backlog * (1 - part)
+            part *= 0.5 if begin == sends.behind_since else 0.5 * (1 + part)
             due.append(min(time, begin + round((times[-1] - begin) * part)))
     return due
 
