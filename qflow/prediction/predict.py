@@ -227,7 +227,8 @@ def predict(
         measures ``recorded`` (or None), ``predicted``, and the ``difference``.  For each queue and producer
         ``interval`` holds 80 of 100 recordings (empty after a single replay), and ``kinds`` tells of each
         measure whether that is an "interval" or, as the log does not show the demand, a "bound": its ends are
-        those of the least and the most demand that fit the log, and ``predicted`` is of the likely one.
+        those of the least and the most demand that fit the log, and ``predicted`` is of the likely one; or of
+        sessions that live, and of sessions that end as soon as they may (``ends_from``, in seconds).
         Where replays of the recorded settings do not come to what the log shows, ``misfit`` says so: no
         interval is stated, and kinds are "unknown".
         For each queue ``near_critical`` is the

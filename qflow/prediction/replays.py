@@ -15,6 +15,11 @@ Where the log gives a lower bound of demand only, and the settings are not the r
 replays have the least demand that fits the log and half the most (:meth:`Replayer.answer`).  If these agree,
 the missing demand does not matter; if not, the answer is a bound, and the value shown is of the likely
 demand.
+
+How surely a session ends that a few messages more would end is the weakest of what replays say: it ended in
+every recording of one workload, and in few of its replays.  So where a queue comes near its limit under other
+settings, some replays more have its producers' sessions end as soon as it does (:func:`_end_sessions`), and
+what is said holds whether and whenever they end.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from math import ceil, exp, sqrt
+from math import ceil, exp, inf, sqrt
 from operator import itemgetter
 from random import Random
 from statistics import NormalDist, median
@@ -34,6 +39,7 @@ from typing import NamedTuple
 from qflow.broker.events import Event, of_kinds
 from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import ClientLog, rows_by_client
+from qflow.logs.components import routes_of
 from qflow.logs.log_file import LogRow
 from qflow.prediction.client_model import LogModel
 from qflow.prediction.costs import works_of
@@ -255,8 +261,8 @@ class MeasuredReplay:
     sections: Sections
     # What sessions ended by, and at which second.
     errors: Mapping[str, str]
-    # Queues of :func:`_near_limits`.
-    near: tuple[str, ...] = ()
+    # Queues of :func:`_near_limits`, and the second at which each came so near.
+    near: Mapping[str, float] = field(default_factory=dict)
     # How many there were.
     events: int = 0
     ended_at: Mapping[str, float] = field(default_factory=dict)
@@ -447,8 +453,8 @@ def _rotate(items: tuple[float, ...], turn: float) -> tuple[float, ...]:
     return items[first:] + items[:first]
 
 
-def _near_limits(run: Run) -> tuple[str, ...]:
-    """Return the queues that came so near their limit that a message more might have ended a session."""
+def _near_limits(run: Run) -> dict[str, float]:
+    """Return the seconds at which queues came so near their limit that few messages more end a session."""
     # A queue whose stop count leaves room for all that its producers may have outstanding cannot reach its
     # limit (CAP-11).
     outstanding = sum(producer.capacity for producer in run.workload.producers)
@@ -457,18 +463,30 @@ def _near_limits(run: Run) -> tuple[str, ...]:
         settings = QueueSettings.from_arguments(arguments)
         stop = settings.flow_stop_count
         is_safe = stop is not None and 0 < stop <= settings.max_count - outstanding
-        count = _NEAR * settings.max_count if settings.max_count and not is_safe else float("inf")
-        size = _NEAR * settings.max_size if settings.max_size else float("inf")
-        if settings.policy == "reject" and min(count, size) < float("inf"):
+        count = _NEAR * settings.max_count if settings.max_count and not is_safe else inf
+        size = _NEAR * settings.max_size if settings.max_size else inf
+        if settings.policy == "reject" and min(count, size) < inf:
             limits[name] = (count, size)
-    near = dict.fromkeys(limits, False)
+    near: dict[str, float] = {}
     # Where no limit can be reached, the events are not looked through.
     for event in of_kinds(run.events, ("enqueued",)) if limits else ():
         if event.queue in limits and isinstance(event.detail, dict):
             depth, size = limits[event.queue]
             if event.detail["depth"] >= depth or event.detail["bytes"] >= size:
-                near[event.queue] = True
-    return tuple(name for name, came in near.items() if came)
+                near.setdefault(event.queue, event.time / SECOND)
+    return near
+
+
+def _end_sessions(workload: Workload, near: Mapping[str, float]) -> Workload:
+    """Return a workload whose producers send nothing once a queue of theirs has come near its limit."""
+    routes, producers = routes_of(workload), []
+    for producer in workload.producers:
+        until = min((time for queue, time in near.items() if (producer.name, queue) in routes), default=inf)
+        times = [time for time, _, _ in producer.recorded]
+        due = times if producer.model == "open" else accumulate(times)
+        left = tuple(item for item, time in zip(producer.recorded, due, strict=True) if time <= until)
+        producers.append(replace(producer, recorded=left))
+    return workload.replace(producers=tuple(producers))
 
 
 # Running
@@ -495,7 +513,8 @@ class Replayer:
         changed = change(likely)
         if changed == likely or not model.unknown(kind):
             runs = self.replays(changed, self.number)
-            return Answer(runs, _most_likely(runs))
+            ended = [] if changed == likely else self._ended(changed, runs)
+            return Answer(runs, _most_likely(runs), (), ended)
         # One of the likely demand is shown: of the least demand a value would often be its bound.
         shown = replay_once(ReplayTask(changed, 0, 1, self.seed, self.polls))
         least, most = (
@@ -504,8 +523,16 @@ class Replayer:
         )
         runs = [shown, *least, *most]
         if _is_alike(least, most):
-            return Answer(runs, _most_likely(runs))
-        return Answer(runs, shown, (least, most))
+            return Answer(runs, _most_likely(runs), (), self._ended(changed, runs))
+        return Answer(runs, shown, (least, most), self._ended(changed, runs))
+
+    def _ended(self, workload: Workload, runs: Sequence[MeasuredReplay]) -> list[MeasuredReplay]:
+        """Return replays whose sessions end as early as any limit is near; none if all or no sessions end."""
+        near: dict[str, float] = {}
+        for run in runs:
+            near.update((name, min(time, near.get(name, inf))) for name, time in run.near.items())
+        is_sure = self.number == 1 or not near or all(run.errors for run in runs)
+        return [] if is_sure else self.replays(_end_sessions(workload, near), _FEWEST_OF_A_BOUND)
 
     def replays(self, workload: Workload, number: int | None, parts: int = 1) -> list[MeasuredReplay]:
         """Return replays of a workload, a part of the usual number if asked; long ones on all cores."""
@@ -551,6 +578,13 @@ class Answer(NamedTuple):
     shown: MeasuredReplay
     # The replays of the least demand that fits the log and of the most; where it matters, else nothing.
     bounds: tuple[list[MeasuredReplay], ...] = ()
+    # Replays whose sessions end as soon as they may; where that is not sure, else none.
+    ended: Sequence[MeasuredReplay] = ()
+
+    @property
+    def sets(self) -> list[Sequence[MeasuredReplay]]:
+        """The sets of replays between which a prediction lies."""
+        return [*(self.bounds or (self.runs,)), *filter(None, [self.ended])]
 
 
 def _halves(number: int | None) -> tuple[int | None, int | None]:

@@ -127,20 +127,22 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
                 f"queue {name} is not predicted: {entry['misfit']}; its model misses what decides there"
             )
         if found:
-            is_bound = "bound" in entry["kinds"].values()
+            is_bound = report["is_bound"] and "bound" in entry["kinds"].values()
             lines.append(f"queue {name}: {_queue_words(found, is_bound=is_bound)}")
         if entry.get("near_critical"):
             lines.append(f"queue {name} is near-critical in {entry['near_critical']}")
         if entry.get("near_limit"):
+            since = entry.get("ends_from")
+            ends = "" if since is None else f", and the above holds if it does so from {since:.3g} s on"
             lines.append(
                 f"queue {name} comes within 5 % of its limit in {round(entry['near_limit'] * number)} of "
-                f"{number} replays: a few messages more at once end a session"
+                f"{number} replays: a few messages more at once end a session{ends}"
             )
     for name, entry in report["producers"].items():
         found = entry.get("interval") or {}
         if entry.get("misfit"):
             lines.append(f"producer {name} is not predicted: {entry['misfit']}")
-        if "bound" in entry["kinds"].values() and found:
+        if report["is_bound"] and "bound" in entry["kinds"].values() and found:
             low, high = found["blocked_share"]
             lines.append(f"producer {name}: blocked {_at_least_share(low, high)}")
         if entry.get("dies"):

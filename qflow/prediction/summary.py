@@ -13,7 +13,8 @@ Nothing is added for the model's own error.  ``python -m pytest -m calibration``
 values lie inside, and so does a test on logs of an independent simulator.
 
 A measure is a **bound** in place of an interval where the log does not show the demand, and it matters: its
-lower end is of the least demand that fits the log, its upper end of the most.
+lower end is of the least demand that fits the log, its upper end of the most.  It is a bound, too, where a
+queue comes near its limit: then it holds whether and whenever a session ends there.
 
 A queue whose interval is wider than half the value is *near-critical*: no longer observation of the same kind
 makes such a prediction much better, because so little decides.  :func:`_why_near_critical` gives the reason.
@@ -91,10 +92,12 @@ def summary_of(
         # The ends of a bound are far apart because the demand is unknown. That is no chance.
         entry["near_critical"] = (
             None
-            if answer.bounds
+            if answer.bounds or answer.ended
             else _why_near_critical(workload, name, entry["predicted"], entry["interval"], runs)
         )
-        entry["near_limit"] = sum(name in run.near for run in runs) / len(runs)
+        near = [run.near[name] for run in runs if name in run.near]
+        entry["near_limit"] = len(near) / len(runs)
+        entry["ends_from"] = min(near) if near and answer.ended else None
     for name, entry in found["producers"].items():
         entry.update(deaths(runs, name))
     errors = dict(answer.shown.errors)
@@ -183,12 +186,13 @@ def intervals(answer: Answer, section: str) -> dict[str, dict[str, Interval]]:
         for measure, value in measures.items():
             values = [
                 [known for run in runs if (known := run.value(section, name, measure)) is not None]
-                for runs in answer.bounds or (answer.runs,)
+                for runs in answer.sets
             ]
             # With bounds there are two sets of replays, of the least and of the most demand: each gives a
             # span, and the bound is their union.
             # Where sessions end in some replays only, the least and the most of all are the bound.
-            cover = 1.0 if answer.bounds and len({run.ended for run in answer.runs}) > 1 else _COVER
+            is_open = answer.bounds and len({run.ended for run in answer.runs}) > 1
+            cover = 1.0 if answer.ended or is_open else _COVER
             spans = [interval(measure, own, cover) for own in values if own and len(answer.runs) > 1]
             if spans:
                 low, high = min(low for low, _ in spans), max(high for _, high in spans)
@@ -199,12 +203,10 @@ def intervals(answer: Answer, section: str) -> dict[str, dict[str, Interval]]:
 
 
 def kinds_of(answer: Answer, section: str, name: str) -> dict[str, str]:
-    """Return the kind of each measure: an interval or, as the demand decides, a bound."""
+    """Return the kind of each measure: an interval or, as demand or the end of a session decides, a bound."""
     found: dict[str, str] = {}
     for measure in answer.shown.sections[section][name]:
-        middles = [
-            median(run.value(section, name, measure) or 0 for run in runs) for runs in answer.bounds
-        ] or [0]
+        middles = [median(run.value(section, name, measure) or 0 for run in runs) for runs in answer.sets]
         # The same tolerance as between replays: a demand that moves the median by less does not matter.
         share, least = CHANCE.get(measure, (0.05, 0.01))
         is_bound = max(middles) - min(middles) > max(least, share * max(middles))
