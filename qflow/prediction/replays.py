@@ -31,7 +31,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from math import ceil, exp, inf, sqrt
-from operator import itemgetter
+from operator import attrgetter
 from random import Random
 from statistics import NormalDist, median
 from typing import NamedTuple
@@ -57,7 +57,7 @@ from qflow.workload.measures import (
     queue_measures,
 )
 from qflow.workload.model import Client, Consumer, Producer, Workload
-from qflow.workload.network import Steps
+from qflow.workload.network import Step, Steps
 from qflow.workload.simulate import Run, simulate_in_slices
 from qflow.workload.stage import pause_collector
 
@@ -403,7 +403,7 @@ def _vary_network(client: Client, turn: float, pace: float, moves: _Moves, chanc
         send_cost=network.send_cost * pace,
         report_cost=network.report_cost * pace,
         report_growth=network.report_growth * pace,
-        latencies=tuple((since, way * pace) for since, way in _move_steps(network.latencies, moves)),
+        latencies=tuple(Step(since, way * pace) for since, way in _move_steps(network.latencies, moves)),
         pace=_rotate_steps(network.pace, turn),
         ack_delays=_rotate_steps(network.ack_delays, turn),
         wakes=tuple(wake * pace for wake in network.wakes),
@@ -416,33 +416,31 @@ def _rotate_steps(steps: Steps, turn: float) -> Steps:
     """Return steps that begin at another place and continue with the ones before it."""
     if len(steps) < 2:
         return steps
-    end = steps[-1][0]
+    end = steps[-1].since
     first = end * turn
-    place = bisect_right(steps, first, key=itemgetter(0))
-    later = [(since - first, value) for since, value in steps[place:]]
-    return (
-        (0.0, steps[place - 1][1] if place else steps[-1][1]),
-        *later,
-        *((since + end - first, value) for since, value in steps[:place]),
-    )
+    place = bisect_right(steps, first, key=attrgetter("since"))
+    later = (Step(since - first, value) for since, value in steps[place:])
+    earlier = (Step(since + end - first, value) for since, value in steps[:place])
+    return (Step(0.0, steps[place - 1].value), *later, *earlier)
 
 
 def _move_steps(steps: Steps, moves: _Moves) -> Steps:
     """Return steps with the spells above the usual moved to other seconds.
 
-    >>> _move_steps(((0.0, 1.0), (2.5, 7.0), (2.75, 1.0)), {2: [0, 4]})
-    ((0.0, 1.0), (0.5, 7.0), (0.75, 1.0), (4.5, 7.0), (4.75, 1.0))
+    >>> steps = Step(0.0, 1.0), Step(2.5, 7.0), Step(2.75, 1.0)
+    >>> [*map(tuple, _move_steps(steps, {2: [0, 4]}))]
+    [(0.0, 1.0), (0.5, 7.0), (0.75, 1.0), (4.5, 7.0), (4.75, 1.0)]
     """
     if len(steps) < 2:
         return steps
-    usual = min(value for _, value in steps)
+    usual = min(step.value for step in steps)
     above = sorted(
         (since - int(since) + second, until - since, value)
         for (since, value), (until, _) in pairwise(steps)
         if value > usual
         for second in moves.get(int(since), ())
     )
-    found = [(0.0, usual)]
+    found = [Step(0.0, usual)]
     for since, length, value in above:
         add_spell(found, since, since + length, value, usual)
     return tuple(found)

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from qflow.workload.agenda import SECOND, SETTLE, Agenda
 from qflow.workload.attributes import as_tuple, is_all, is_number, is_tuple_of, is_whole, require
@@ -38,7 +38,16 @@ READ = 50
 """Microseconds in which a broker reads what has come on all its connections before it makes output."""
 
 Action = Callable[[], None]
-Steps = tuple[tuple[float, float], ...]
+
+
+class Step(NamedTuple):
+    """A value that holds from a second on, until the next step."""
+
+    since: float
+    value: float
+
+
+Steps = tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +103,9 @@ class Network:
         for item in fields(self):
             value = as_tuple(getattr(self, item.name))
             if item.name in ("ack_delays", "latencies", "pace"):
-                object.__setattr__(self, item.name, value)
                 is_right = _is_steps(value, 1000 if item.name == "pace" else 10)
+                value = tuple(Step(*pair) for pair in value) if is_right else value
+                object.__setattr__(self, item.name, value)
                 allowed = "pairs of numbers, seconds from 0 that do not go back, and what holds from then on"
             elif item.name in ("wakes", "crowded"):
                 object.__setattr__(self, item.name, value)

@@ -85,6 +85,20 @@ def test_a_session_that_died_in_every_recording_dies_in_some_replays():
     json.dumps(report)
 
 
+@pytest.mark.slow
+def test_bounds_hold_a_session_that_ends_in_no_replay():
+    """Recorded, p1's session ended after 7.1 s; its queue comes near its limit in every replay."""
+    wide, workload = load("fanout-wide", 1)[1], load("fanout-one-slow", 0)[1]
+    report = predicted("fanout-one-slow", 0, settings=Settings.of(wide, workload), replays=3)
+    fast = report["queues"]["fast"]
+    assert fast["near_limit"] == 1 and fast["ends_from"] < 7.1
+    assert f"holds if it does so from {fast['ends_from']:.3g} s on" in report_text(report)
+    for name, truth in recorded("fanout-wide").items():
+        assert report["queues"][name]["kinds"]["throughput"] == "bound"
+        low, high = report["queues"][name]["interval"]["throughput"]
+        assert low <= truth["throughput"] <= high
+
+
 @cache
 def low_from_recorded():
     """What was recorded of bytes-and-count-low, and its intervals from a log of bytes-and-count."""
