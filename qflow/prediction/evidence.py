@@ -40,6 +40,9 @@ _PROMPT = 1_000
 _WAKE = 10_000
 """Microseconds within which a client that waited for its window sends, once it has room."""
 
+_SLOW_WAKE = 4
+"""How many times as long as usual such a client may take to wake up."""
+
 _PAUSE = 250_000
 """Microseconds: a longer pause is no interruption of a client that has something to send."""
 
@@ -145,7 +148,8 @@ def _find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[
     sends = read_sends(_with_windows(rows, windows), end)
     gap = _usual_gap(sends.sent)
     found: list[_FullWindow] = []
-    due_times = likely_due(sends)
+    # Without a backlog: of few messages it is as often too much, and nobody is to be said to be blocked more.
+    due_times = likely_due(sends, backlog=0.0)
     waited = [pair for pair in zip(sends.sent, due_times, strict=True) if pair[0].is_blocked]
     for window, (send, due) in zip(windows, waited, strict=False):
         until = window.until or 0
@@ -171,6 +175,7 @@ def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[_FullWindow]:
     # is outstanding than the workload file allows knows better.
     capacity = most if most > _LOGGED_LATE * capacity else capacity
     found: list[_FullWindow] = []
+    pauses: list[int] = []
     outstanding, before = 0, -_WAKE
     filled: int | None = None
     released: int | None = None
@@ -183,10 +188,14 @@ def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[_FullWindow]:
         elif row.event == "transfer":
             if filled is not None and released is not None and pause < _WAKE:
                 found.append(_FullWindow(filled, released))
+                pauses.append(pause)
             outstanding += 1
             filled, released = row.ts_us if outstanding >= capacity else None, None
         elif row.event == "error":
             filled = None
+    # Some messages come as soon as there is room by chance: these come later than a client usually wakes.
+    wake = max(_PROMPT, _SLOW_WAKE * median(pauses)) if pauses else 0
+    found = [window for window, pause in zip(found, pauses, strict=True) if pause < wake]
     return found if filled is None or released is not None else [*found, _FullWindow(filled, None)]
 
 
@@ -317,8 +326,8 @@ def _usual_gap(sends: Sequence[Send]) -> float:
     return mean([gap for gap in gaps if gap >= _PROMPT] or [_PROMPT])
 
 
-def likely_due(sends: Sends) -> list[int]:
-    """Return the likely due times of messages: late ones fell due faster than they were sent, then slower."""
+def likely_due(sends: Sends, backlog: float = 0.5) -> list[int]:
+    """Return the likely due times of messages; with a ``backlog`` late ones fell due early."""
     # A streak begins and ends without a backlog and has one in between.  With messages due evenly, replays of
     # a producer that had bursts were blocked for two thirds of the recorded time.  Here they are due at twice
     # the pace of sending at the begin, and so for all of a streak that did not end: with all of it due at its
@@ -328,7 +337,7 @@ def likely_due(sends: Sends) -> list[int]:
         times = [min(item.time, sends.end) for item in items]
         for place, time in enumerate(times):
             part = place / len(times)
-            part *= 0.5 if begin == sends.behind_since else 0.5 * (1 + part)
+            part *= 0.5 if begin == sends.behind_since else 1 - backlog * (1 - part)
             due.append(min(time, begin + round((times[-1] - begin) * part)))
     return due
 
