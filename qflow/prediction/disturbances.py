@@ -55,7 +55,7 @@ from qflow.prediction.costs import (
 )
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
-from qflow.workload.network import TICK, Network, Step, Steps
+from qflow.workload.network import TICK, Network, Steps, ValueFrom
 
 _HELD = 15_000
 """Microseconds: a longer wait was for a consumer's settlement."""
@@ -65,11 +65,11 @@ _STOPPED = 100_000
 """Microseconds: a block that lasts longer than that was a stopped queue's."""
 
 
-def add_spell(steps: list[Step], since: float, until: float, value: float, usual: float) -> None:
+def add_spell(steps: list[ValueFrom], since: float, until: float, value: float, usual: float) -> None:
     """Add a spell of a value to steps, and the usual value after it; a later spell replaces an earlier."""
     if steps and steps[-1].since >= since:
         steps.pop()
-    steps += [Step(since, value), Step(until, usual)]
+    steps += [ValueFrom(since, value), ValueFrom(until, usual)]
 
 
 # When work took longer
@@ -158,7 +158,7 @@ def _producer_network(
 ) -> Network:
     """Return the network of a producer: the costs of its sends and completions."""
     delay, tick = system.shortest / SECOND, system.tick / SECOND
-    return replace(work.network(), ack_delay=delay, tick=tick, wakes=wakes, pace=(Step(0.0, pace),))
+    return replace(work.network(), ack_delay=delay, tick=tick, wakes=wakes, pace=(ValueFrom(0.0, pace),))
 
 
 def _release_times(rows: Sequence[LogRow]) -> list[int]:
@@ -287,7 +287,7 @@ def _consumer_network(returns: Sequence[CreditReturn], system: AckDelay, latency
         usual = system.lateness / SECOND
         return Network(
             ack_delay=system.shortest / SECOND,
-            latencies=(Step(0.0, usual), *_interruptions(slow, system, usual)),
+            latencies=(ValueFrom(0.0, usual), *_interruptions(slow, system, usual)),
             tick=system.tick / SECOND,
             wakes=system.wakes,
             crowded=system.crowded,
@@ -295,13 +295,13 @@ def _consumer_network(returns: Sequence[CreditReturn], system: AckDelay, latency
     delays = [item.delay for item in slow]
     shortest = quantiles(delays, n=10)[0] if slow else system.shortest
     usual = (typical(delays) if len(slow) >= MANY else system.usual) / SECOND
-    return Network(ack_delay=shortest / SECOND, ack_delays=(Step(0.0, usual), *_course(slow, usual)))
+    return Network(ack_delay=shortest / SECOND, ack_delays=(ValueFrom(0.0, usual), *_course(slow, usual)))
 
 
 def _interruptions(returns: Sequence[CreditReturn], system: AckDelay, usual: float) -> Steps:
     """Return the spells in which delays are longer than ticks explain, as latencies in seconds."""
     most = system.usual + system.tick
-    steps: list[Step] = []
+    steps: list[ValueFrom] = []
     for since, delay, _ in (item for item in returns if item.delay > most):
         value = usual + (delay - system.usual) / SECOND
         add_spell(steps, since / SECOND, (since + 2 * delay) / SECOND, value, usual)
@@ -314,7 +314,7 @@ def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
     >>> [*map(tuple, _course([CreditReturn(0, 40_000), CreditReturn(500_000, 90_000)], 0.042))]
     [(0.0, 0.04), (0.08, 0.042), (0.5, 0.09), (0.68, 0.042)]
     """
-    steps: list[Step] = []
+    steps: list[ValueFrom] = []
     for since, delay, _ in returns:
         add_spell(steps, since / SECOND, (since + 2 * delay) / SECOND, delay / SECOND, usual)
     return tuple(steps)

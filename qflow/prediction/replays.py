@@ -57,7 +57,7 @@ from qflow.workload.measures import (
     queue_measures,
 )
 from qflow.workload.model import Client, Consumer, Producer, Workload
-from qflow.workload.network import Step, Steps
+from qflow.workload.network import Steps, ValueFrom
 from qflow.workload.simulate import Run, simulate_in_slices
 from qflow.workload.stage import pause_collector
 
@@ -403,7 +403,7 @@ def _vary_network(client: Client, turn: float, pace: float, moves: _Moves, chanc
         send_cost=network.send_cost * pace,
         report_cost=network.report_cost * pace,
         report_growth=network.report_growth * pace,
-        latencies=tuple(Step(since, way * pace) for since, way in _move_steps(network.latencies, moves)),
+        latencies=tuple(ValueFrom(since, way * pace) for since, way in _move_steps(network.latencies, moves)),
         pace=_rotate_steps(network.pace, turn),
         ack_delays=_rotate_steps(network.ack_delays, turn),
         wakes=tuple(wake * pace for wake in network.wakes),
@@ -419,15 +419,15 @@ def _rotate_steps(steps: Steps, turn: float) -> Steps:
     end = steps[-1].since
     first = end * turn
     place = bisect_right(steps, first, key=attrgetter("since"))
-    later = (Step(since - first, value) for since, value in steps[place:])
-    earlier = (Step(since + end - first, value) for since, value in steps[:place])
-    return (Step(0.0, steps[place - 1].value), *later, *earlier)
+    later = (ValueFrom(since - first, value) for since, value in steps[place:])
+    earlier = (ValueFrom(since + end - first, value) for since, value in steps[:place])
+    return (ValueFrom(0.0, steps[place - 1].value), *later, *earlier)
 
 
 def _move_steps(steps: Steps, moves: _Moves) -> Steps:
     """Return steps with the spells above the usual moved to other seconds.
 
-    >>> steps = Step(0.0, 1.0), Step(2.5, 7.0), Step(2.75, 1.0)
+    >>> steps = ValueFrom(0.0, 1.0), ValueFrom(2.5, 7.0), ValueFrom(2.75, 1.0)
     >>> [*map(tuple, _move_steps(steps, {2: [0, 4]}))]
     [(0.0, 1.0), (0.5, 7.0), (0.75, 1.0), (4.5, 7.0), (4.75, 1.0)]
     """
@@ -440,7 +440,7 @@ def _move_steps(steps: Steps, moves: _Moves) -> Steps:
         if value > usual
         for second in moves.get(int(since), ())
     )
-    found = [Step(0.0, usual)]
+    found = [ValueFrom(0.0, usual)]
     for since, length, value in above:
         add_spell(found, since, since + length, value, usual)
     return tuple(found)

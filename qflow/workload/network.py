@@ -40,14 +40,14 @@ READ = 50
 Action = Callable[[], None]
 
 
-class Step(NamedTuple):
+class ValueFrom(NamedTuple):
     """A value that holds from a second on, until the next step."""
 
     since: float
     value: float
 
 
-Steps = tuple[Step, ...]
+Steps = tuple[ValueFrom, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Network:
             value = as_tuple(getattr(self, item.name))
             if item.name in ("ack_delays", "latencies", "pace"):
                 is_right = _is_steps(value, 1000 if item.name == "pace" else 10)
-                value = tuple(Step(*pair) for pair in value) if is_right else value
+                value = tuple(ValueFrom(*pair) for pair in value) if is_right else value
                 object.__setattr__(self, item.name, value)
                 allowed = "pairs of numbers, seconds from 0 that do not go back, and what holds from then on"
             elif item.name in ("wakes", "crowded"):
