@@ -8,7 +8,8 @@ with their names, a legend and axes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
 from html import escape, unescape
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-WIDTH = 860
+WIDTH, PHONE = 860, 358
+"""The width of a drawing beside text, and on a phone."""
+_LETTER = 6.6
+"""About the width of a letter: SVG cannot measure a text without a browser."""
 _STYLE = (
     "text{font:12px sans-serif;fill:#57606a}.t{font-weight:bold;fill:#1c2126;font-size:14px}"
     ".a{fill:none;stroke:#57606a}"
@@ -57,19 +61,28 @@ _CROSS = "M-3,-5L0,-2L3,-5L5,-3L2,0L5,3L3,5L0,2L-3,5L-5,3L-2,0L-5,-3Z"
 _TAG = re.compile(r"<[^>]*>")
 
 
-def still(figure: go.Figure) -> str:
-    """Return a figure as a complete SVG document; its layout gives height, margins, ranges and rows."""
-    pen = _Pen(figure.to_plotly_json())
+def still(figure: go.Figure | Mapping[str, Any], width: int = WIDTH) -> str:
+    """Return a figure as a complete SVG document; its layout gives height, margins, ranges and rows.
+
+    Parameters:
+        figure: The figure, or what a notebook stores of one.
+        width: In pixels; below that of a page (`PHONE`) title and legend take lines of their own, and an
+            axis has fewer numbers, so that the words keep their size.
+    """
+    pen = _Pen(figure if isinstance(figure, Mapping) else figure.to_plotly_json(), width)
     title = _text(pen.layout["title"]["text"])
-    size = f'viewBox="0 0 {WIDTH} {pen.height}" width="{WIDTH}"'
     marks = [*pen.marks()]
+    if width < WIDTH:
+        pen.fit()
+        marks = [*pen.marks()]
+    size = f'viewBox="0 0 {width} {pen.height}" width="{width}"'
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
             f"<title>{title}</title>",
             f"<style>{_STYLE}</style><defs>{''.join(pen.patterns)}</defs>",
-            f'<rect width="{WIDTH}" height="{pen.height}" fill="#fff"/>',
-            f'<text class="t" x="10" y="18">{title}</text>',
+            f'<rect width="{width}" height="{pen.height}" fill="#fff"/>',
+            *pen.title(),
             *marks,
             *pen.axes(),
             *pen.levels(),
@@ -87,15 +100,43 @@ def _text(markup: str) -> str:
 class _Pen:
     """The positions of a figure's marks on the drawing."""
 
-    def __init__(self, figure: dict[str, Any]) -> None:
-        self.traces, self.layout = figure["data"], figure["layout"]
+    def __init__(self, figure: Mapping[str, Any], width: int) -> None:
+        self.traces, self.layout, self.width = figure["data"], figure["layout"], width
         margin = self.layout["margin"]
         self.height = self.layout["height"]
-        self.left, self.right = margin["l"] + 22, WIDTH - margin["r"]
+        self.left, self.right = margin["l"] + 22, width - margin["r"]
         self.top, self.floor = margin["t"], self.height - margin["b"]
         self.rows = list(self.layout["yaxis"].get("categoryarray", ()))
         self.patterns: list[str] = []
         self._keys: list[tuple[str, str]] = []
+
+    def fit(self) -> None:
+        """Make room on a narrow drawing for the title, the keys that were drawn, and the words beside it."""
+        words = [text for _, text in self._heights()] or self.rows
+        self.left = round(16 + _LETTER * max(len(_TAG.sub("", word)) for word in words))
+        names = [name["text"] for name in self.layout.get("annotations", ())]
+        self.right = round(self.width - 14 - _LETTER * max(map(len, names), default=0))
+        lines = len([*self.title()]) + len({y for _, y, _, _ in self._placed_keys()})
+        more = 18 * lines + (34 if not self.rows else 16) - self.top
+        self.top, self.floor, self.height = self.top + more, self.floor + more, self.height + more
+        self.patterns, self._keys = [], []
+
+    def title(self) -> Iterator[str]:
+        text = unescape(_TAG.sub("", self.layout["title"]["text"]))
+        lines = [text] if self.width == WIDTH else textwrap.wrap(text, int(self.width / 8.4))
+        for number, line in enumerate(lines):
+            yield f'<text class="t" x="10" y="{18 + 18 * number}">{escape(line)}</text>'
+
+    def _heights(self) -> list[tuple[float, str]]:
+        """Return the numbers beside the upright axis, with their texts."""
+        if self.rows:
+            return []
+        axis = self.layout["yaxis"]
+        is_share = axis.get("tickformat") == ".0%"
+        return [
+            (value, f"{value:.0%}" if is_share else f"{value:,g}".replace(",", "\u2009"))
+            for value in axis.get("tickvals") or _ticks(axis["range"][1])
+        ]
 
     def x(self, value: float) -> float:
         low, high = self.layout["xaxis"]["range"]
@@ -165,6 +206,7 @@ class _Pen:
         marker = trace["marker"]
         shape, look = _POINTS.get(marker.get("symbol", "circle"), _CROSS), f'fill="{marker["color"]}"'
         self._keys.append((trace.get("name", ""), look))
+        texts: list[tuple[float, float, float]] = []
         for number, (value, other) in enumerate(zip(trace["x"], trace["y"], strict=True)):
             left = self.x(value)
             if self.rows:
@@ -178,7 +220,14 @@ class _Pen:
                 beside = trace.get("textposition", "top")
                 where = beside if isinstance(beside, str) else beside[number]
                 at += 20 if where.startswith("bottom") else -9
-                yield f'<text x="{left}" y="{at:.1f}" text-anchor="middle">{text}</text>'
+                middle = left
+                if self.width < WIDTH:
+                    half = _LETTER * len(text) / 2
+                    middle = min(max(left, self.left + half + 4), self.width - half)
+                    while any(abs(y - at) < 14 and abs(x - middle) < half + wide for x, y, wide in texts):
+                        at += 14
+                    texts.append((middle, at, half))
+                yield f'<text x="{middle}" y="{at:.1f}" text-anchor="middle">{text}</text>'
 
     def _shades(self, trace: dict[str, Any]) -> Iterator[str]:
         color, wide = trace["colorscale"][-1][1], trace["x"][1] - trace["x"][0] if len(trace["x"]) > 1 else 1
@@ -201,11 +250,18 @@ class _Pen:
             yield f'<rect {box} fill="{trace["marker"]["color"]}"/>'
             if trace.get("text"):
                 # Beside a short bar, and in a long one where the drawing would end.
+                text = _text(trace["text"][number])
                 is_long = right > (self.left + self.right) / 2
-                # SVG cannot measure a text without a browser, so half the width decides.
+                if self.width < WIDTH:
+                    room = _LETTER * len(text) + 10
+                    is_long = right - left > room or right + room > self.width
+                # Half the width decides, as the words are short beside it; on a phone whether they fit.
                 at, ink = (right - 6, "#fff") if is_long else (right + 6, "#57606a")
                 look = f'text-anchor="{"end" if is_long else "start"}" style="fill:{ink}"'
-                text = _text(trace["text"][number])
+                if is_long and self.width < WIDTH and right - left < room:
+                    # Wider than both: over the bar's end.
+                    at = self.width - 4
+                    look = 'text-anchor="end" paint-order="stroke" stroke="#fff" stroke-width="3"'
                 yield f'<text x="{at:.1f}" y="{top + height / 2 + 4:.1f}" {look}>{text}</text>'
 
     def _bars(self, trace: dict[str, Any]) -> Iterator[str]:
@@ -239,22 +295,24 @@ class _Pen:
         places = [10.0**power for power in range(ceil(low), floor(high) + 1)] if is_log else _ticks(high)
         places = self.layout["xaxis"].get("tickvals", places)
         words = self.layout["xaxis"].get("ticktext") or [f"{value:g}" for value in places]
-        for tick, word in zip(places, words, strict=True):
+        room = abs(self.x(places[-1]) - self.x(places[0])) if len(places) > 1 else 0
+        needed = sum(_LETTER * len(word) + 12 for word in words)
+        # On a phone every second number, or every third.
+        every = ceil(needed / room) if room and self.width < WIDTH else 1
+        for tick, word in [*zip(places, words, strict=True)][::every]:
             place = f'x="{self.x(tick)}" y="{self.floor + 16}"'
             yield f'<text {place} text-anchor="middle">{_text(word)}</text>'
         title = _text(self.layout["xaxis"]["title"]["text"])
-        yield f'<text x="{self.right}" y="{self.floor + 34}" text-anchor="end">{title}</text>'
+        end = self.right if self.width == WIDTH else self.width - 10
+        yield f'<text x="{end}" y="{self.floor + 34}" text-anchor="end">{title}</text>'
         for row in self.rows:
             top, step = self.row(row)
             at = top + step / 2 + 4
             yield f'<text x="{self.left - 8}" y="{at:.1f}" text-anchor="end">{_text(row)}</text>'
         if not self.rows:
-            axis = self.layout["yaxis"]
-            is_share = axis.get("tickformat") == ".0%"
-            for value in axis.get("tickvals") or _ticks(axis["range"][1]):
-                text = f"{value:.0%}" if is_share else f"{value:,g}".replace(",", "\u2009")
+            for value, text in self._heights():
                 yield f'<text x="{self.left - 8}" y="{self.y(value) + 4}" text-anchor="end">{text}</text>'
-            title = _text(axis["title"]["text"])
+            title = _text(self.layout["yaxis"]["title"]["text"])
             yield f'<text x="10" y="{self.top - 12}">{title}</text>'
 
     def levels(self) -> Iterator[str]:
@@ -274,16 +332,29 @@ class _Pen:
             yield f'<text x="{self.right + 6}" y="{label}" style="fill:{color}">{_text(name["text"])}</text>'
 
     def legend(self) -> Iterator[str]:
+        for x, y, label, look in self._placed_keys():
+            yield f'<rect x="{x:.0f}" y="{y - 9}" width="14" height="9" {look}/>'
+            yield f'<text x="{x + 19:.0f}" y="{y}">{escape(label)}</text>'
+
+    def _placed_keys(self) -> Iterator[tuple[float, int, str, str]]:
+        """Yield each key of the legend with its place: x, the base line, its name and look."""
         if not self.layout["showlegend"]:
             return
-        x = self.right
-        for name, look in reversed(self._keys):
-            label = unescape(name)
-            # The width of an average letter at this size; the legend is filled from the right, as plotly's
-            # is.
-            x -= 34 + 6.4 * len(label)
-            yield f'<rect x="{x:.0f}" y="9" width="14" height="9" {look}/>'
-            yield f'<text x="{x + 19:.0f}" y="18">{escape(label)}</text>'
+        keys = [(unescape(name), look) for name, look in self._keys]
+        if self.width == WIDTH:
+            x: float = self.right
+            for name, look in reversed(keys):
+                # The legend is filled from the right, as plotly's is.
+                x -= 34 + 6.4 * len(name)
+                yield x, 18, name, look
+            return
+        x, y = 10.0, 18 + 18 * len([*self.title()])
+        for name, look in keys:
+            wide = 34 + _LETTER * len(name)
+            if x > 10 and x + wide > self.width:
+                x, y = 10, y + 18
+            yield x, y, name, look
+            x += wide
 
 
 def _ticks(end: float) -> list[float]:

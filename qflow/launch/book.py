@@ -16,6 +16,7 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -25,6 +26,7 @@ from qflow.kit import kit_path
 from qflow.labs.html_export import THEME, script_json, styled_script
 from qflow.labs.scripts import join_script, read_styles
 from qflow.labs.share import site_address
+from qflow.labs.still import PHONE, still
 from qflow.launch.book_questions import ask_in_page
 from qflow.launch.chapters import list_files
 from qflow.launch.page_labs import RECORDINGS, live_cells, recorded_folder, without_keys
@@ -81,13 +83,15 @@ OWN_SCRIPTS = re.compile(
     r'<script class="qf-scripts">.*?</script>|<script>globalThis\.qflowShow\?\.\(\);</script>', re.DOTALL
 )
 """The scripts of a stored run, where a page has them itself."""
-_CHART = re.compile(r'src="data:image/svg\+xml;base64,([^"]+)"')
+_CHART = re.compile(r'(src|srcset)="data:image/svg\+xml;base64,([^"]+)"')
 _RUN = re.compile(
     r"(<noscript>(?:(?!</noscript>).)*</noscript>|)\s*"
     r'<script [^>]*class="qf-run"[^>]*>(.*?)</script>',
     re.DOTALL,
 )
 """The still of a stored run, and the run."""
+_CELL, _NUMBERED = re.compile(r"<td>[^<]*</td>"), re.compile(r"\w[\w-]*-\d[\d.]*")
+"""A cell of a table, and the name of a message in it: A-1, p-8..9."""
 _LIGHT, _DARK = "default", "github-dark"
 
 
@@ -183,15 +187,16 @@ class _Beside:
 
     def move(self, body: str, top: str) -> str:
         """Write a page's charts and stored runs into files; return the page that names them."""
-        body = _CHART.sub(lambda found: self._chart(base64.b64decode(found[1]).decode(), top), body)
+        body = _CHART.sub(lambda found: self._chart(found[1], base64.b64decode(found[2]).decode(), top), body)
         return _RUN.sub(lambda found: self._run(found[1], found[2], top), body)
 
-    def _chart(self, drawn: str, top: str) -> str:
+    def _chart(self, attribute: str, drawn: str, top: str) -> str:
         size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)
         room = f' width="{size[1]}" height="{size[2]}"' if size else ""
+        room += ' loading="lazy"' if attribute == "src" else ""
         place = self._place("charts", drawn).with_suffix(".svg")
         place.write_text(drawn, encoding="utf-8")
-        return f'src="{top}{FOLDER}/charts/{place.name}" loading="lazy"{room}'
+        return f'{attribute}="{top}{FOLDER}/charts/{place.name}"{room}'
 
     def _run(self, still: str, run: str, top: str) -> str:
         place = self._place("runs", run)
@@ -244,9 +249,11 @@ def _plain(text: str) -> str:
 def _exporter() -> Any:
     nbconvert = importlib.import_module("nbconvert")
     loader = importlib.import_module("jinja2").FileSystemLoader(PAGE)
-    return nbconvert.HTMLExporter(
+    exporter = nbconvert.HTMLExporter(
         template_name="basic", template_file=_TEMPLATE, extra_loaders=[loader], exclude_anchor_links=True
     )
+    exporter.register_filter("phone_chart", partial(still, width=PHONE))
+    return exporter
 
 
 def _draw_page(
@@ -285,6 +292,8 @@ def _draw_page(
     body, _ = exporter.from_notebook_node(book, resources={"page": around})
     if page.live:
         body = OWN_SCRIPTS.sub("", body)
+    # A browser breaks a line after a hyphen.
+    body = _CELL.sub(lambda cell: _NUMBERED.sub(r'<span class="whole">\g<0></span>', cell[0]), body)
     body = shelf.move(body, top)
     body = add_anchors(_LINK.sub(r"\1.html", body), rows=page.source.suffix == ".md")
     its = read_sections(body)

@@ -112,7 +112,10 @@ class _Classroom:
         self._is_held = False
 
     def receive(self, report: Any, address: str = "") -> dict[str, Any]:
-        """Process a browser's report; return its seat, whether the class is held, and the open questions."""
+        """Process a browser's report; return its seat, whether the class is held, and the open questions.
+
+        Whoever has guessed, and is not held, hears what the others guessed: their answers, without names.
+        """
         _check(report, self._report)
         page = report["page"]
         with self._lock:
@@ -125,9 +128,14 @@ class _Classroom:
                 self._take_guess(seat.number, page, guess)
             for check in report["checks"]:
                 self._take_check(seat.number, page, check)
-            asked = self._questions.values()
-            opened = [each["id"] for each in asked if each["open"] and each["page"] == page]
-            return {"seat": seat.number, "held": self._is_held, "open": opened}
+            asked = [each for each in self._questions.values() if each["page"] == page]
+            opened = [each["id"] for each in asked if each["open"]]
+            told = {
+                each["id"]: _others(each["answers"], seat.number)
+                for each in asked
+                if seat.number in each["answers"] and (each["open"] or not self._is_held)
+            }
+            return {"seat": seat.number, "held": self._is_held, "open": opened, "room": told}
 
     def _seat(self, who: str, address: str) -> _Seat:
         """Give a new browser a seat; if all are taken, that of a browser that left or never took part."""
@@ -199,6 +207,11 @@ class _Classroom:
             checks |= {"failed": [*checks["failed"][-99:], check["at"]], "message": check["message"]}
         if checks["state"] != "done" and len(checks["failed"]) >= _STUCK:
             checks["state"] = "stuck"
+
+
+def _others(answers: dict[int, Any], seat: int) -> list[Any]:
+    """Return the answers of all other seats, in an order that tells nothing of who gave them."""
+    return sorted((answer for other, answer in answers.items() if other != seat), key=str)
 
 
 _FULL = f"A class has at most {_MOST} browsers, questions and exercises, each."

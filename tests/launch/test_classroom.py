@@ -223,6 +223,16 @@ class TestGo:
         assert (answer["held"], answer["open"]) == (True, ["q"])
         assert seen(server)["questions"][0]["answers"] == {"1": 901}, "the first guess after go stays"
 
+    def test_who_has_guessed_hears_the_others_once_the_room_may(self):
+        room = _Classroom()
+        room.obey({"held": True})
+        for who, answer in ((1, 900), (2, 165), (3, 1000)):
+            assert room.receive(report(who, guesses=[guess(answer)]))["room"] == {}, "the room is held"
+        room.obey({"go": 0})
+        assert room.receive(report(1))["room"] == {"q": [1000, 165]}
+        assert room.receive(report(3))["room"] == {"q": [165, 900]}
+        assert room.receive(report(4))["room"] == {}, "it has not guessed"
+
     def test_a_question_that_is_not_there(self):
         room = _Classroom()
         room.receive(report(1, guesses=[guess(900)]))

@@ -8,9 +8,11 @@ import { moodOf } from "./words.js";
 // Cells as large as there is room for, in rows of the same length.
 export function cellGrid(capacity, width, form) {
   if (capacity > 240) return null;
+  // On a phone the grip, as wide as a thumb, stands beside the cells.
+  const room = form.isTiny ? width - 28 : width;
   let pitch = 32;
-  while (pitch > 12 && Math.floor(width / pitch) * Math.floor(form.cells / pitch) < capacity) pitch -= 0.5;
-  const rows = Math.ceil(capacity / Math.floor(width / pitch));
+  while (pitch > 12 && Math.floor(room / pitch) * Math.floor(form.cells / pitch) < capacity) pitch -= 0.5;
+  const rows = Math.ceil(capacity / Math.floor(room / pitch));
   const columns = Math.ceil(capacity / rows);
   return { rows, columns, pitch, size: pitch - Math.max(2, pitch * 0.16) };
 }

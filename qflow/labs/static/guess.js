@@ -68,6 +68,20 @@ export class Guess {
       true,
     );
     this.marks = null;
+    // What the others of a class guessed: a page of a class hears it once its own guess is open.
+    this.room = new Map();
+    this.heed = ({ detail: { id, answers } }) => {
+      if (String(this.room.get(id)) === String(answers)) return;
+      this.room.set(id, answers);
+      if (this.asking.question !== id || !this.isAnswered || this.isUnderway) return;
+      this.draw();
+      this.say();
+    };
+    document.addEventListener("qflow-room", this.heed);
+  }
+
+  leave() {
+    document.removeEventListener("qflow-room", this.heed);
   }
 
   // What is asked, if anything, and whether it is answered.
@@ -194,11 +208,15 @@ export class Guess {
     }
     this.root.classList.toggle("qf-is-answered", true);
     this.told.hidden = this.next.hidden = false;
-    write(this.told, this.asking.said);
+    this.say();
     // Whoever types elsewhere meanwhile goes on typing there.
     if (!mayFocus(this.root)) return;
     bringIntoView(this.root);
     this.next.focus({ preventScroll: true });
+  }
+
+  say() {
+    write(this.told, [this.asking.said, this.tellRoom()].filter(Boolean).join(" "));
   }
 
   send(value) {
@@ -267,8 +285,36 @@ export class Guess {
       const line = this.drawLine(tank, wide, at, name, "qf-guess-mark", truth !== null && truth >= at);
       if (isOpen) this.asSlider(line, at, hadFocus);
     }
-    if (truth !== null)
+    if (truth !== null) {
+      this.drawRoom(tank, wide);
       this.drawLine(tank, wide, truth, `${word} ${truth}`, "qf-guess-truth", this.value !== null && truth < this.value);
+    }
+  }
+
+  // A dot for each guess of the class, those of one height side by side.
+  drawRoom(tank, wide) {
+    const beside = new Map();
+    for (const guess of this.others) {
+      const y = tank.y(clamp(guess, 0, this.most));
+      const row = Math.round(y / 8);
+      beside.set(row, (beside.get(row) ?? 0) + 1);
+      const x = tank.left + 8 * beside.get(row) - 2;
+      if (x < tank.left + wide) svg("circle", { cx: x, cy: y, r: 3.5, class: "qf-guess-other" }, this.marks);
+    }
+  }
+
+  get others() {
+    return this.room.get(this.asking.question) ?? [];
+  }
+
+  tellRoom() {
+    const { others } = this;
+    if (!others.length) return "";
+    const counts = new Map();
+    for (const guess of others) counts.set(guess, (counts.get(guess) ?? 0) + 1);
+    const shown = [...counts].sort(([a, most], [b, more]) => more - most || Number(a) - Number(b)).slice(0, 5);
+    const said = shown.map(([guess, count]) => (count > 1 ? `${guess} (${count} times)` : guess)).join(", ");
+    return `The others of your class guessed ${said}${counts.size > 5 ? " and more" : ""}.`;
   }
 
   // Who is chosen, in the banner and in the picture; beside it the one that it was.

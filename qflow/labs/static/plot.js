@@ -17,7 +17,7 @@ function plotForm(timeline, isNarrow) {
     ticks: isNarrow ? 4 : 8,
     isNarrow,
   };
-  if (timeline.isPhone) return { ...sizes, width: 340, left: 80, right: 8 };
+  if (timeline.isPhone) return { ...sizes, width: 340, left: 88, right: 8 };
   return isNarrow ? { ...sizes, width: 520, left: 84, right: 10 } : { ...sizes, width: 1040, left: 118, right: 16 };
 }
 

@@ -185,6 +185,7 @@ class Scene {
     this.pictures = null;
     this.player.pause();
     this.live.leave();
+    this.guess.leave();
     this.leaveTheme();
     this.leaveSliders();
     this.leaveModel();

@@ -67,7 +67,7 @@ async function report() {
   if (outbox.length && !failures) report();
 }
 
-function heed({ seat, held, open }) {
+function heed({ seat, held, open, room = {} }) {
   isHeld = held;
   if (seat) field.placeholder = `seat ${seat}, or your name`;
   for (const [id, goOn] of waiting) {
@@ -75,6 +75,9 @@ function heed({ seat, held, open }) {
     waiting.delete(id);
     goOn();
   }
+  // What the others guessed; the page shows it beside the reader's own guess.
+  for (const [id, answers] of Object.entries(room))
+    document.dispatchEvent(new CustomEvent("qflow-room", { detail: { id, answers } }));
 }
 
 function hear(event) {
