@@ -90,7 +90,7 @@ _RUN = re.compile(
     re.DOTALL,
 )
 """The still of a stored run, and the run."""
-_CELL, _NUMBERED = re.compile(r"<td>[^<]*</td>"), re.compile(r"\w[\w-]*-\d[\d.]*")
+_CELL, _NUMBERED = re.compile(r"<td[^>]*>[^<]*</td>"), re.compile(r"\w[\w-]*-\d[\d.]*")
 """A cell of a table, and the name of a message in it: A-1, p-8..9."""
 _LIGHT, _DARK = "default", "github-dark"
 

@@ -64,6 +64,12 @@ def test_a_guess_arrives_in_the_histogram_and_goes_on_at_the_teachers_word(serve
         screen.get_by_text("ON at 901. 0 of 1 said so.").wait_for()
         assert screen.locator("svg .truth").count() == 1
         screen.get_by_text("0 of 1 done").wait_for()
+        asked = page.locator(".qf-ask-question").first.inner_text()
+        said = {"id": asked, "question": asked, "answer": 900}
+        seat = {"who": "a" * 16, "name": "", "page": "/book/notebooks/01-thresholds.html", "checks": []}
+        server.room.receive({**seat, "guesses": [said]})
+        play_until(page, HAS_TOLD, "The others of your class guessed 900.")
+        assert page.locator(".qf-guess-other").count() == 1, "a dot beside the reader's own line"
         assert [*learner.page_errors, *teacher.page_errors] == []
         assert [*learner.foreign_requests, *teacher.foreign_requests] == []
 

@@ -216,6 +216,13 @@ WALKED = {"handles": 0, "numbers": 0, "sliders": 0, "answers": 0, "messages": 0,
 """What a walk through the whole book has done with its hand, at least once each."""
 
 
+TO_FIRST_LAB = """() => {
+    const cells = JSON.parse(document.querySelector(".qf-cells").textContent);
+    const [first] = Object.keys(cells).filter((id) => cells[id].kind === "lab");
+    document.getElementById(`cell-id=${first}`).scrollIntoView();
+}"""
+
+
 def test_what_a_page_says_of_its_labs_can_be_done_there(page, built, capsys):
     """Each lab of each chapter is touched, and all that can be dragged, clicked or pressed is tried once."""
     lab = page.page
@@ -227,7 +234,7 @@ def test_what_a_page_says_of_its_labs_can_be_done_there(page, built, capsys):
         lab.goto(f"{page.server.url}/{name}")
         bars = lab.locator(".qf-touch")
         # What plays labs is loaded as one comes near.
-        lab.evaluate("document.querySelector('.qflow-stored, .output_svg')?.scrollIntoView()")
+        lab.evaluate(TO_FIRST_LAB)
         bars.first.wait_for()
         assert "Shift+Enter" not in lab.locator("main").inner_text()
         assert lab.workers == [], "what is only read fetches no Python"

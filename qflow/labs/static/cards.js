@@ -9,7 +9,7 @@ import { moodOf } from "./words.js";
 export function cellGrid(capacity, width, form) {
   if (capacity > 240) return null;
   // On a phone the grip, as wide as a thumb, stands beside the cells.
-  const room = form.isTiny ? width - 28 : width;
+  const room = form.short ? width - 28 : width;
   let pitch = 32;
   while (pitch > 12 && Math.floor(room / pitch) * Math.floor(form.cells / pitch) < capacity) pitch -= 0.5;
   const rows = Math.ceil(capacity / Math.floor(room / pitch));
