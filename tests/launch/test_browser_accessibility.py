@@ -14,6 +14,8 @@ from test_front_door import write_book
 
 from qflow.kit import RefusalError
 from qflow.labs import capacity_run, completion_run, fanout_run, flow_run, group_run, save_html
+from qflow.labs.charts import depth_chart, held_chart, latency_chart
+from qflow.labs.still import PHONE, still
 from qflow.launch import cargo, front_door
 
 pytestmark = [pytest.mark.browser]
@@ -148,6 +150,22 @@ def test_on_a_phone_every_word_of_a_picture_can_be_read(page, tmp_path, run):
     page.wait_for_selector(".qf-stage[data-run]")
     assert page.evaluate(TEXTS) == []
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+
+
+OUTSIDE = """() => [...document.querySelectorAll('text')].flatMap((text) => {
+    const { left, right } = text.getBoundingClientRect();
+    const size = parseFloat(getComputedStyle(text).fontSize);
+    return size >= 11 && left >= 0 && right <= 358 ? [] : [`${text.textContent}: ${left}, ${right}, ${size}`];
+})"""
+
+
+@pytest.mark.parametrize("chart", [depth_chart, held_chart, latency_chart])
+def test_on_a_phone_every_word_of_a_chart_can_be_read(page, chart):
+    """It is laid out for its width, neither shrunk nor scrolled."""
+    page.set_viewport_size({"width": 358, "height": 700})
+    page.set_content(f"<body style='margin:0'>{still(chart(flow_run()).figure, PHONE)}")
+    assert page.locator("text").count() > 8
+    assert page.evaluate(OUTSIDE) == []
 
 
 def test_a_screen_reader_meets_no_cell_that_has_no_name(page, tmp_path):

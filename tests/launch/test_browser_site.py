@@ -366,7 +366,7 @@ def test_a_link_of_a_moment_needs_one_drag(page):
 def test_every_link_between_the_pages_leads_somewhere(built):
     pages = [built / "index.html", *(built / "book").rglob("*.html")]
     assert len(pages) > 40
-    found = re.compile(r'(?:href|src)="(?![a-z]+:|#)([^"#?]+)')
+    found = re.compile(r'(?:href|src|srcset)="(?![a-z]+:|#)([^"#?]+)')
     links = {(page, link) for page in pages for link in found.findall(page.read_text(encoding="utf-8"))}
     # A run lies there in two forms: bytes for a server, and a script for who opens the page from a folder.
     ends = {link: (".z", ".js") if "/book/runs/" in link else ("",) for _, link in links}
