@@ -62,17 +62,12 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 def still(figure: go.Figure | Mapping[str, Any], width: int = WIDTH) -> str:
-    """Return a figure as a complete SVG document; its layout gives height, margins, ranges and rows.
-
-    Parameters:
-        figure: The figure, or what a notebook stores of one.
-        width: In pixels; below that of a page (`PHONE`) title and legend take lines of their own, and an
-            axis has fewer numbers, so that the words keep their size.
-    """
+    """Return a figure as a complete SVG document; its layout gives height, margins, ranges and rows."""
     pen = _Pen(figure if isinstance(figure, Mapping) else figure.to_plotly_json(), width)
     title = _text(pen.layout["title"]["text"])
     marks = [*pen.marks()]
     if width < WIDTH:
+        # On a phone the words keep their size: title and legend take lines of their own.
         pen.fit()
         marks = [*pen.marks()]
     size = f'viewBox="0 0 {width} {pen.height}" width="{width}"'

@@ -112,10 +112,7 @@ class _Classroom:
         self._is_held = False
 
     def receive(self, report: Any, address: str = "") -> dict[str, Any]:
-        """Process a browser's report; return its seat, whether the class is held, and the open questions.
-
-        Whoever has guessed, and is not held, hears what the others guessed: their answers, without names.
-        """
+        """Process a browser's report; return its seat, what is held and open, and the others' guesses."""
         _check(report, self._report)
         page = report["page"]
         with self._lock:
@@ -130,6 +127,7 @@ class _Classroom:
                 self._take_check(seat.number, page, check)
             asked = [each for each in self._questions.values() if each["page"] == page]
             opened = [each["id"] for each in asked if each["open"]]
+            # Only who has guessed, and is not held, hears the answers of the others, and no names.
             told = {
                 each["id"]: _others(each["answers"], seat.number)
                 for each in asked
