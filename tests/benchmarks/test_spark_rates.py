@@ -158,16 +158,19 @@ def in_a_loop(logs: Sequence[str]) -> list[Any]:
     return results
 
 
-def test_many_small_logs(measure, tmp_path):
+@pytest.mark.parametrize("way", ["plain", "on Spark"])
+def test_many_small_logs(measure, tmp_path, way):
     stop()
     logs, group = small_logs(tmp_path), "an audit of 200 logs of 2,500 events"
-    plain = measure(group, "plain", lambda: in_a_loop(logs), 1, 0)
+    if way == "plain":
+        measure(group, way, lambda: in_a_loop(logs), 1, 0)
+        return
     spark = session("local[2]")
     # The start of Java and of the workers is no part of it.
     spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id bigint").count()
-    rows = measure(group, "on Spark", lambda: audit_small(spark, logs).collect(), 1, 0)
+    rows = measure(group, way, lambda: audit_small(spark, logs).collect(), 1, 0)
     found = [Result(*row[: len(RESULTS)]) for row in rows if row.reason is None and row.kind != LOG]
-    assert result_hash(found) == result_hash(plain)
+    assert result_hash(found) == result_hash(in_a_loop(logs))
 
 
 def swept(lake: Path, grid: Sequence[FleetSettings]) -> set[Any]:
