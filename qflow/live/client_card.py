@@ -465,7 +465,8 @@ class ClientCard:
             return f"not seen: {self._describe_delay(run, 'was not at the stop')}"
         if run.is_presettled:
             return "none: it waits for no outcomes"
-        if self.given.brake != SILENCE:
+        # A link to an exchange is stopped by silence under each brake.
+        if self.given.brake != SILENCE and not run.after.unsettled:
             return "not seen: no outcome is withheld from it"
         links = f", on {run.links:,} links" if run.links > 1 else ""
         words = f"{run.most_unsettled:,} without an outcome{links}"
@@ -647,8 +648,8 @@ class ClientCard:
             each = " on each link" if settling.links > 1 else ""
             words = f"yes, in batches of {settling.batch:,}{each}"
             if settling.batch == 1:
-                slowly = f"yes, a message alone, within {settling.alone:.1f} s"
-                words = slowly if settling.alone else "yes, one at a time"
+                slowly = f", within {settling.alone:.1f} s" if settling.alone else ""
+                words = f"yes, one at a time{slowly}"
                 if settling.released:
                     words += "; releases some"
                 if self._is_partial(settling):

@@ -302,6 +302,8 @@ def statements(card):
     timed = (
         r"(nothing more for|none sent again within|nothing for|nothing moved for|within|after|for) [\d.]+ s"
     )
+    # A time is named from a second on, so one of a second is named or not.
+    lines = [re.sub("(one at a time), within [0-9.]+ s", r"\1", line) for line in lines]
     return [re.sub(timed, r"\1 N s", line) for line in lines]
 
 

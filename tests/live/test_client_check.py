@@ -380,7 +380,7 @@ def test_sentences_say_how_a_run_ended(given, case, words):
             None,
             "yes, in batches of 4 on each link; fewer are not settled within 9 s",
         ),
-        (Settling(10, False, 1, 9, 0, alone=1.5), None, "yes, a message alone, within 1.5 s"),
+        (Settling(10, False, 1, 9, 0, alone=1.5), None, "yes, one at a time, within 1.5 s"),
         (
             Settling(1, False, 1, 2, 0, undelivered=1, waited=9.0),
             None,
