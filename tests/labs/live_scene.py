@@ -83,6 +83,8 @@ class LiveScene(ScenePage):
 
     def open(self, lab: Lab, *, dark: bool = False) -> None:
         """Open a lab, and wait until its picture is drawn."""
+        # A page that is still open may ask once more: it would be told what the next one waits for.
+        self.page.goto("about:blank")
         self.lab, self._known = lab, {}
         script = join_modules("scene.js").replace("export default { render };", "")
         light = str(not dark).lower()
@@ -134,7 +136,7 @@ def live_page(folder: Path, scene: type[LiveScene] = LiveScene, height: int = 72
     with chromium_page() as lab:
         lab.page.set_viewport_size({"width": 1280, "height": height})
         yield scene(lab.page, folder)
-        assert lab.page_errors == lab.foreign_requests == []
+        assert (lab.page_errors, lab.foreign_requests) == ([], [])
 
 
 def _as_text(picture: dict[str, Any]) -> dict[str, Any]:
