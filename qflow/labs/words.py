@@ -58,7 +58,7 @@ BITS: dict[str, int] = {name: 1 << index for index, name in enumerate(STEP)}
 
 # What an instant shows.
 STATE: dict[str, str] = {
-    "start": "Nothing has happened yet.",
+    "start": "Nothing has happened on the broker yet.",
     "queue": "{queue}: depth {depth}, flow control {flow}, {held} held.",
     "free_queue": "{queue}: depth {depth}, no flow control.",
     "producer": "{producer}: {outstanding} of {capacity} outstanding, {mood}.",

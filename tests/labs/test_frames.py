@@ -137,7 +137,7 @@ def small():
 def test_every_frame_differs_from_the_one_before(small):
     """The first is from before everything."""
     assert not any(small.at(0).values())
-    assert step_sentence(small, 0) == "Nothing has happened yet."
+    assert step_sentence(small, 0) == "Nothing has happened on the broker yet."
     rows = [small.at(index) for index in range(small.count)]
     assert all(one != other for one, other in pairwise(rows))
     assert [row["time"] for row in rows] == sorted(row["time"] for row in rows)
