@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ class _Fate:
     stored: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Expected:
     """The identities of an undisturbed run of the program, for comparison with other runs."""
 
@@ -52,12 +53,13 @@ class Expected:
     # Whether the run had come to its end.
     is_whole: bool = True
 
-    @property
+    # Both are asked for at each message.
+    @cached_property
     def total(self) -> int:
         """Messages that the program sends."""
         return self.counts.total()
 
-    @property
+    @cached_property
     def has_twins(self) -> bool:
         """Whether some messages cannot be distinguished."""
         return len(self.counts) < self.total
