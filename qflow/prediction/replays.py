@@ -512,7 +512,7 @@ class Replayer:
         if changed == likely or not model.unknown(kind):
             runs = self.replays(changed, self.number)
             ended = [] if changed == likely else self._ended(changed, runs)
-            return Answer(runs, _most_likely(runs), (), ended)
+            return Answer(runs, _most_likely(runs), ended=ended)
         # One of the likely demand is shown: of the least demand a value would often be its bound.
         shown = replay_once(ReplayTask(changed, 0, 1, self.seed, self.polls))
         least, most = (
@@ -521,7 +521,7 @@ class Replayer:
         )
         runs = [shown, *least, *most]
         if _is_alike(least, most):
-            return Answer(runs, _most_likely(runs), (), self._ended(changed, runs))
+            return Answer(runs, _most_likely(runs), ended=self._ended(changed, runs))
         return Answer(runs, shown, (least, most), self._ended(changed, runs))
 
     def _ended(self, workload: Workload, runs: Sequence[MeasuredReplay]) -> list[MeasuredReplay]:
