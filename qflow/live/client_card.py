@@ -140,7 +140,8 @@ class ClientRun:
     def is_presettled(self) -> bool:
         """Whether all its messages were settled when sent."""
         after = self.after
-        return not (after.accepted or after.released or after.rejected or self.most_unsettled)
+        has_outcomes = after.accepted or after.released or after.rejected or self.most_unsettled
+        return after.sent > 0 and not has_outcomes
 
     @property
     def resends(self) -> bool:
@@ -281,7 +282,8 @@ class ClientCard:
     def _is_unknown(self, run: ClientRun) -> bool:
         """Whether repeated messages look like new ones, so that losses cannot be counted."""
         is_new = not (run.is_told_apart or self.is_endless) and run.after.messages > self.total
-        return is_new and run.missing > 0
+        # What settles its own messages learns of no loss, so it sends none of them again.
+        return is_new and run.missing > 0 and not run.is_presettled
 
     @property
     def loses_nothing(self) -> bool:
@@ -552,7 +554,7 @@ class ClientCard:
             return f"{seen}; cannot tell: a message that is sent again looks like a new one"
         if run.before.released or run.before.rejected:
             seen += f", {self._describe_refused(run)}"
-        if not run.is_told_apart:
+        if not run.is_told_apart and not run.is_presettled:
             seen += " (its messages are alike: counted only)"
         if run.has_failed:
             return f"{seen}; {self._describe_end(run, 'dies')}"

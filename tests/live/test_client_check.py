@@ -331,6 +331,11 @@ OFFLINE = {"is_connected": False, "reaction": "x\namqp:resource-deleted\nI retry
             "11 on the queue; cannot tell: a message that is sent again looks like a new one",
         ),
         (DIFFERS, WITH, "30 on the queue; goes on; loses 4,855 of 4,885 without a word"),
+        (
+            {**DIFFERS, "is_told_apart": False},
+            WITH,
+            "30 on the queue; goes on; loses 4,855 of 4,885 without a word",
+        ),
         ({**LOST, "status": 0}, LIMIT, "30 on the queue; loses 30 of 6,000, and ends {0} after 60 {1}"),
         ({"sent": 11, "status": 0, "pause": "ended"}, DELETED, "had ended before, {0} after 11 {1}"),
         (
