@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("proton")
 
+import stranger_programs
 from checked_programs import PROGRAMS
 from client_programs import client_command
 
@@ -37,7 +38,7 @@ OF_NODE += ["rhea_promise_cured.js", "amqp10_cured.js"]
 
 def proxied(folder, name):
     """Return how to run a program behind the proxy, which counts into a folder."""
-    program = [sys.executable, str(HERE / "checked_programs.py"), name]
+    program = [sys.executable, str(HERE / "stranger_programs.py"), name]
     if ".js" in name:
         program = client_command(*name.split())
     return [sys.executable, str(HERE / "counting_proxy.py"), str(folder), "--", *program]
