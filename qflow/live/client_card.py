@@ -130,6 +130,9 @@ class ClientRun:
     elsewhere: Mapping[str, int] = field(default_factory=dict)
     # Whether it sent a message before it could know the outcome of the one before.
     is_pipelined: bool = False
+    # Messages that other nodes have instead of the queue: those sent to it before, and others.
+    diverted: int = 0
+    diverted_unsent: int = 0
 
     @property
     def has_failed(self) -> bool:
@@ -150,9 +153,9 @@ class ClientRun:
 
     @property
     def missing(self) -> int:
-        """The messages that were sent and never reached the queue, except those of an open transaction."""
+        """The messages that were sent and are on no queue, except those of an open transaction."""
         pending = self.after.uncommitted if self.status is None else 0
-        return max(0, self.after.messages - self.after.arrived - pending)
+        return max(0, self.after.messages - self.after.arrived - pending - self.diverted)
 
 
 _NO_RUN = ClientRun("", Figures(), Figures(), pause=LATE)
@@ -232,6 +235,32 @@ class ClientCard:
     def _run(self, case: str) -> ClientRun:
         return self.runs.get(case, _NO_RUN)
 
+    @property
+    def sent_by_itself(self) -> list[int]:
+        """The different numbers of messages, in order, of the runs that ended as if all were well.
+
+        A program that settles its own messages is stopped by nothing.  If it ends after another number each
+        time, that is by chance: it closes before all is written.
+        """
+        if self.is_endless or not (self.is_whole and self._run("free").is_presettled):
+            return [self.total]
+        # The queue of one that ended before was not deleted.
+        ended = (run for run in self.runs.values() if run.case in COUNTED or run.pause == ENDED)
+        return sorted({self.total, *(run.after.messages for run in ended if run.status == 0)})
+
+    @property
+    def varies(self) -> bool:
+        """Whether it sends another number of messages each time, though nothing stops it."""
+        return len(self.sent_by_itself) > 1
+
+    def _has_sent_all(self, run: ClientRun, figures: Figures | None = None) -> bool:
+        """Return whether a program had sent all its messages in the end, or at an earlier moment."""
+        sent = (figures or run.after).messages
+        is_end = figures is None or run.pause == ENDED
+        is_diverted = is_end or sent == run.after.messages
+        is_all = sent + (run.diverted_unsent if is_diverted else 0) >= self.total
+        return is_all or (self.varies and run.status == 0 and is_end)
+
     # Senders
 
     @property
@@ -262,7 +291,7 @@ class ClientCard:
         """Whether there were too few messages to tell the result from that of a usual window."""
         run = self._run("stopped")
         waits = run.status is None and run.pause == STILL and run.after.unsettled > 0
-        return waits and run.after.messages >= self.total and self.total - self.given.stop < _LARGEST_WINDOW
+        return waits and self._has_sent_all(run) and self.total - self.given.stop < _LARGEST_WINDOW
 
     def count_lost(self, case: str) -> int:
         """Count the messages that were sent and are on no queue, if the program reports no failure.
@@ -276,8 +305,8 @@ class ClientCard:
     def count_unsent(self, case: str) -> int:
         """Count the messages that were never sent, if the program ended without reporting a failure."""
         run = self._run(case)
-        is_known = run.status == 0 and not self.is_endless
-        return max(0, self.total - run.after.messages) if is_known else 0
+        is_known = run.status == 0 and not self.is_endless and not self.varies
+        return max(0, self.total - run.after.messages - run.diverted_unsent) if is_known else 0
 
     def _is_unknown(self, run: ClientRun) -> bool:
         """Whether repeated messages look like new ones, so that losses cannot be counted."""
@@ -300,7 +329,7 @@ class ClientCard:
             return False
         if self.is_endless or not self.is_whole:
             return run.after.messages > run.before.messages
-        return run.after.messages >= self.total
+        return self._has_sent_all(run)
 
     # Receivers
 
@@ -389,7 +418,7 @@ class ClientCard:
     def _is_late(self, case: str) -> bool:
         """Whether the bench ended a program that still sent new or refused messages."""
         run = self._run(case)
-        is_whole = run.after.messages >= self.total and not run.missing
+        is_whole = self._has_sent_all(run) and not run.missing
         return run.end in (LATE, RESENDS) and run.status is None and not (is_whole or self.is_endless)
 
     def _is_chance(self, run: ClientRun) -> bool:
@@ -428,13 +457,17 @@ class ClientCard:
         return self._sender_lines() if self.role == SENDER else self._receiver_lines()
 
     def _sender_lines(self) -> list[tuple[str, str]]:
+        described = {
+            "stopped": self._describe_stop(),
+            "resumed": self._describe_resume(),
+            **{case: self._describe_limit(case) for case in ("limit", "released")},
+            "deleted": self._describe_deletion(),
+        }
         lines = [
-            (self.subject("stopped"), self._describe_stop()),
-            (WINDOW, self._describe_window()),
-            (self.subject("resumed"), self._describe_resume()),
-            *((self.subject(case), self._describe_limit(case)) for case in ("limit", "released")),
-            (_DELETED, self._describe_deletion()),
+            (self.subject(case), words + self._describe_diversion(self.runs[case]))
+            for case, words in described.items()
         ]
+        lines.insert(1, (WINDOW, self._describe_window()))
         elsewhere = self._run("free").elsewhere
         if elsewhere:
             sent = ", ".join(f"{node or 'no node'}: {number:,}" for node, number in elsewhere.items())
@@ -458,6 +491,11 @@ class ClientCard:
         elif self.stops and run.status is None:
             words += f"; nothing more for {run.idle:.0f} s"
         return f"{'yes' if self.stops else 'no'}: {words}"
+
+    def _describe_diversion(self, run: ClientRun) -> str:
+        """Name the nodes that have messages which the queue refused or withheld."""
+        nodes = ", ".join(node or "no node" for node in run.elsewhere)
+        return f"; others go to {nodes}" if run.diverted or run.diverted_unsent else ""
 
     def _describe_window(self) -> str:
         run, window = self.runs["stopped"], self.client_window
@@ -485,6 +523,8 @@ class ClientCard:
         """Return the number of messages on the queue, unless links share its room by chance."""
         if self.given.brake == CREDIT and run.links > 1:
             return f"more than {self.given.stop:,} on the queue, as each link has a credit of its own"
+        if self.varies and run.before.depth == run.before.messages and run.pause == ENDED:
+            return "all that it sends is on the queue"
         return f"{run.before.depth:,} on the queue{past}"
 
     def _of_total(self, count: int) -> str:
@@ -504,7 +544,7 @@ class ClientCard:
         if run.resends or run.pause == RESENDS:
             # How often a second is a matter of the machine.
             return f"resends what is {word}"
-        is_exact = self._is_one_by_one or run.after.messages >= self.total
+        is_exact = self._is_one_by_one or self._has_sent_all(run)
         return f"{run.after.released + run.after.rejected:,} {word}" if is_exact else f"some {word}"
 
     def _describe_end(self, run: ClientRun, verb: str = "ends") -> str:
@@ -516,7 +556,7 @@ class ClientCard:
 
     def _describe_status(self, run: ClientRun, verb: str, of: Figures, sent: str, silence: str) -> str:
         """Describe an exit status, with the messages sent if not all were, and the last error."""
-        is_short = self.role == SENDER and not self.is_endless and of.messages < self.total
+        is_short = self.role == SENDER and not self.is_endless and not self._has_sent_all(run, of)
         said = _quote_after(run.output) or (silence if is_short and not run.status else "")
         return f"{verb} with status {run.status}{sent if is_short else ''}{said}"
 
@@ -528,7 +568,7 @@ class ClientCard:
             return self._describe_end(run)
         if self._is_resending(run) and self.goes_on and run.after.arrived >= self.total:
             return f"goes on: all {self.total:,} arrive"
-        if not self.is_endless and run.before.messages >= self.total:
+        if not self.is_endless and self._has_sent_all(run, run.before):
             return "had nothing left to send"
         if doubt:
             so_far = "" if self.is_endless else f"{self._of_total(run.after.messages)} so far, and "
@@ -539,7 +579,8 @@ class ClientCard:
         if self.goes_on and (self.is_endless or not self.is_whole):
             return "goes on"
         if self.goes_on:
-            return f"goes on: sends the others, {self.total:,} in all"
+            is_exact = not self.varies and not run.diverted_unsent
+            return f"goes on: sends the others{f', {self.total:,} in all' if is_exact else ''}"
         rest = f"{run.end}, for {run.idle:.0f} s" if run.status is None else f"ends with status {run.status}"
         more = run.after.messages - run.before.messages
         return f"does not go on: {more:,} more, then it {rest}"
@@ -584,6 +625,9 @@ class ClientCard:
     def _describe_loss(self, run: ClientRun, lost: int) -> str:
         if self.is_endless:
             return f"goes on, and loses {lost:,} of {run.after.messages:,}"
+        if self.varies:
+            which = "all others" if run.after.arrived == run.before.depth else "messages"
+            return f"goes on; loses {which}{_quote_after(run.output) or ' without a word'}"
         is_short = self.count_unsent(run.case) > 0
         if is_short and not self._is_one_by_one:
             return f"loses messages, and {self._describe_end(run)}"
@@ -592,7 +636,7 @@ class ClientCard:
         loses = f"loses {lost:,} of {total:,}"
         if is_short:
             return f"{loses}, and {self._describe_end(run)}"
-        how = "goes on; " if run.is_presettled or run.after.messages >= self.total else ""
+        how = "goes on; " if run.is_presettled or self._has_sent_all(run) else ""
         # Presettled, it cannot know, and there is nothing to wait for.
         waits = run.status is None and not run.is_presettled
         again = "so far" if run.end == LATE else f"within {run.idle:.0f} s"
@@ -631,7 +675,7 @@ class ClientCard:
             ("its credit", f"{settling.credit:,}{links}"),
             (SUBJECTS["settles"], settles),
             (SUBJECTS["never-locks"], self._describe_lock(settling)),
-            (_DELETED, self._describe_deletion()),
+            (SUBJECTS["deleted"], self._describe_deletion()),
         ]
 
     def _describe_settling(self, settling: Settling) -> str:
@@ -726,6 +770,7 @@ class ClientCard:
             "asked": given.messages if is_sender else None,
             "total": self.total if is_sender else None,
             "is_endless": self.is_endless if is_sender else None,
+            "varies": self.varies if is_sender else None,
             "runs": {case: asdict(run) for case, run in self.runs.items()},
             "settling": self.settling and asdict(self.settling),
             "brake": given.brake,
@@ -743,7 +788,11 @@ class ClientCard:
         given, asked = self.given, ""
         if self.total != given.messages:
             asked = f" ({given.messages:,} were asked for)"
-        what = "sends without end" if self.is_endless else f"sends {self.total:,} messages{asked}"
+        total = f"{self.total:,}"
+        if self.varies:
+            total = f"{self.sent_by_itself[0]:,} to {self.sent_by_itself[-1]:,}"
+            asked += ", another number in each run"
+        what = "sends without end" if self.is_endless else f"sends {total} messages{asked}"
         if not self.is_whole and not self.is_endless:
             what = f"had sent {self.total:,} messages after {given.timeout:g} s{asked}, and not ended"
         free = self.runs.get("free")
@@ -767,11 +816,12 @@ SUBJECTS = {
     "goes-on": "after resume",
     "limit": "limit {limit}, with flow control",
     "released": "limit {limit}, without",
+    "deleted": "queue deleted",
     "settles": "does it settle",
     "never-locks": "locked with a sender",
 }
 """The card's line of each case or fact; ``loses-nothing`` has the lines of :data:`COUNTED`."""
-WINDOW, _DELETED = "its window", "queue deleted"
+WINDOW = "its window"
 
 COUNTED = ("stopped", "resumed", "limit", "released")
 """The cases in which messages can be lost, or never sent."""

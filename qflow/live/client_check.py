@@ -190,7 +190,7 @@ class _Bench:
     def _learn(self, watch: _Watch, pause: str) -> ClientRun:
         """Keep an undisturbed run's messages and pauses, for comparison with the others."""
         self.is_endless = pause == LATE and watch.is_too_much()
-        self.total = watch.ledger.transfers
+        self.total = watch.ledger.messages
         if self.total <= self.given.limit:
             raise ClientFailedError(
                 f"the program sent {self.total} messages, too few to reach the limit of "
@@ -373,6 +373,8 @@ class _Watch:
         # The links of a receiver that are there, and what each has settled so far.
         self.receivers: list[Mapping[str, Any]] = []
         self._settled: dict[Any, int] = {}
+        # Messages on the queue that belong to a receiver.
+        self._acquired = 0
         # Messages that have left the queue, and the most that left it by one link between two looks.
         self.consumed = self.largest = 0
         self.moved = self._begun
@@ -409,14 +411,18 @@ class _Watch:
             links = [link for peer in serving.server.peers() for link in peer.links.values()]
             receiving = [link for link in links if link.role == "receiver" and link.node == self.given.queue]
             self.receivers = [link.describe() for link in receiving]
-            queue = serving.broker.queues.queues.get(self.given.queue)
+            queue, self._acquired = serving.broker.queues.queues.get(self.given.queue), 0
             if queue is not None and (receiving or self._settled):
                 consumed, self.consumed = self.consumed, queue.statistics().msgTotalDequeues
+                left = self.consumed - consumed
                 for link, seen in zip(receiving, self.receivers, strict=True):
                     settled = int(seen["delivered"]) - int(seen["unsettled"])
-                    # What it releases stays on the queue.
-                    batch = min(settled - self._settled.get(link, 0), self.consumed - consumed)
-                    self.largest, self._settled[link] = max(self.largest, batch), settled
+                    # What it releases stays on the queue; what it settles in a transaction leaves it later.
+                    batch = min(settled - self._settled.setdefault(link, 0), left)
+                    self.largest = max(self.largest, batch)
+                    if left:
+                        self._settled[link] = settled
+                self._acquired = queue.message_depth - queue.message_count
             told = (words["accepted"], words["released"], words["rejected"])
             depth, came = 0 if queue is None else queue.message_depth, (ledger.messages, ledger.arrived)
             waiting, stored = ledger.unsettled, ledger.stored
@@ -428,8 +434,8 @@ class _Watch:
 
     @property
     def unsettled(self) -> int:
-        """Deliveries that the receiver has not settled, on all its links."""
-        return sum(int(link["unsettled"]) for link in self.receivers)
+        """Deliveries that the receiver has not settled, on all its links; in a transaction, not committed."""
+        return max(sum(int(link["unsettled"]) for link in self.receivers), self._acquired)
 
     def wait(
         self, act: Callable[[], object] = lambda: None, is_done: Callable[[], bool] | None = None
@@ -494,6 +500,8 @@ class _Watch:
         run = replace(run, reaction=reaction if before else "", is_connected=self.connections > 0)
         run = replace(run, most_uncommitted=ledger.most_uncommitted, links=len(ledger.links))
         run = replace(run, is_told_apart=ledger.is_told_apart, is_pipelined=ledger.is_pipelined)
+        diverted, unsent = ledger.count_diverted()
+        run = replace(run, diverted=diverted, diverted_unsent=unsent)
         return replace(run, idle=round(self.idle, 1), elsewhere=dict(ledger.elsewhere))
 
     def _words(self, output: str) -> str:

@@ -78,6 +78,7 @@ class Ledger:
         waited: Seconds after which the bench ended it.
         is_whole: Whether it had ended undisturbed; else nobody knows what it has to send, and only what it
             sent with the fault is counted.
+        diverted: Messages that it sent to another node instead; they are not missing.
 
     >>> ledger = Ledger("cut", 300, 310, 0, 0, 10, 0, (100, 200), (0.1, 0.1), 0, "")
     >>> ledger.lost, str(ledger)
@@ -97,6 +98,7 @@ class Ledger:
     output: str
     waited: float = 0.0
     is_whole: bool = True
+    diverted: int = 0
 
     @property
     def lost(self) -> int:
@@ -125,6 +127,8 @@ class Ledger:
         elif self.status:
             parts.insert(0, f"ends with status {self.status}")
         parts = parts or ["nothing lost"]
+        if self.diverted:
+            parts.append(f"{self.diverted:,} sent to another node")
         if self.duplicated:
             parts.append(f"{self.duplicated:,} duplicated")
         if self.out_of_order:
@@ -238,12 +242,13 @@ def _account(server: _FaultyServer, given: Conditions) -> Ledger:
     assert expected is not None
     back = [strike.back and round(strike.back - strike.time, 3) for strike in server.struck]
     total = expected.total if expected.is_whole else ledger.messages
+    diverted, unsent = ledger.count_diverted()
     return Ledger(
         server.fault,
         total,
         ledger.stored,
-        max(0, total - ledger.arrived),
-        max(0, total - ledger.messages),
+        max(0, total - ledger.arrived - diverted - unsent),
+        max(0, total - ledger.messages - unsent),
         ledger.repeated,
         ledger.count_disorder(),
         server.strikes[: len(server.struck)],
@@ -252,6 +257,7 @@ def _account(server: _FaultyServer, given: Conditions) -> Ledger:
         server.output,
         given.timeout,
         expected.is_whole,
+        diverted + unsent,
     )
 
 
@@ -289,10 +295,10 @@ class _ServedLedger(MessageLedger):
         if self.stored > stored:
             self._server.note_stored(transfer.sending.session.peer, self.origin(transfer.bare))
 
-    def discharged(self, session: Any, is_committed: bool) -> None:
+    def discharged(self, session: Any, ending: str) -> None:
         """Note the end of a transaction, whose messages come onto the queue together."""
         stored = self.stored
-        super().discharged(session, is_committed)
+        super().discharged(session, ending)
         # A transaction without a message that was taken is no sign of life on the queue.
         if self.stored > stored:
             self._server.note_stored(session.peer, None)

@@ -215,6 +215,8 @@ def _worse_lines(before: Mapping[str, Any], card: ClientCard) -> list[str]:
     if window and (now["client_window"] or 0) > window:
         worse.add(WINDOW)
     for case in COUNTED:
-        if any(now[kind].get(case, 0) > before[kind].get(case, 0) for kind in ("lost", "unsent")):
+        counts = [(now[kind].get(case, 0), before[kind].get(case, 0)) for kind in ("lost", "unsent")]
+        # Of a program that sends another number each time only a loss where there was none is worse.
+        if any(after > earlier and not (earlier and card.varies) for after, earlier in counts):
             worse.add(card.subject(case))
     return [line for line in now["card"] if line in worse]

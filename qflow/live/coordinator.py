@@ -16,6 +16,9 @@ from qflow.broker.errors import AmqpException, LinkException
 from qflow.broker.links import LinkSession
 from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, control_of
 
+COMMITTED, ROLLED_BACK, FAILED = "committed", "rolled back", "failed"
+"""How a transaction ends: by the client's word, or because there was no room for its messages."""
+
 
 class Coordinator:
     """The transaction of one session."""
@@ -24,8 +27,8 @@ class Coordinator:
         self._engine = engine
         # b"" while there is no transaction.
         self._identity = b""
-        # How the last transaction ended; None once that has been read.
-        self.is_committed: bool | None = None
+        # How the last transaction ended; "" once that has been read.
+        self.ending = ""
 
     def answer(self, message: bytes, delivery: Delivery) -> AmqpException | None:
         """Execute a command of the client and settle its delivery; return a commit's error."""
@@ -59,15 +62,15 @@ class Coordinator:
         try:
             self._engine.tx_commit()
         except AmqpException as error:
-            self.is_committed = False
+            self.ending = FAILED
             return error
-        self.is_committed = True
+        self.ending = COMMITTED
         return None
 
     def abandon(self) -> None:
         """Roll back the transaction, if there is one."""
         if self._identity:
-            self._identity, self.is_committed = b"", False
+            self._identity, self.ending = b"", ROLLED_BACK
             self._engine.tx_rollback()
 
     def includes(self, delivery: Any) -> bool:

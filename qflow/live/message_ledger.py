@@ -3,7 +3,9 @@
 Counts deceive.  A program that loses 15 messages and sends 13 others twice leaves two fewer on the queue than
 it sent; one that was ended half-way has sent fewer than it was asked for, and lost none of them.  So each
 message is known: how often it was sent, how often it came onto the queue under test, and its last outcome.
-What is sent to other nodes is counted apart, by node.
+What is sent to other nodes is counted apart, by node; a message that goes there because the queue refused or
+withheld it is *diverted*, and neither lost nor unsent.  What a client rolls back it has taken back: it counts
+as never sent.
 
 The wire has no name that a message keeps when its client sends it again: a delivery id is a link's own, and
 many libraries make a new message-id.  The body is what the program said, so bodies tell messages apart where
@@ -25,6 +27,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from qflow.live.amqp_frames import body_of
+from qflow.live.coordinator import COMMITTED, ROLLED_BACK
 
 if TYPE_CHECKING:
     from qflow.live.peer import Peer, SeenTransfer
@@ -50,8 +53,9 @@ class Expected:
     places: dict[Hashable, tuple[int, int]]
     # Whether the body is the identity, and not the whole bare message.
     by_body: bool = True
-    # Whether the run had come to its end.
+    # Whether the run had come to its end, and whether it sent to other nodes as well.
     is_whole: bool = True
+    is_elsewhere: bool = False
 
     # Both are asked for at each message.
     @cached_property
@@ -90,11 +94,14 @@ class MessageLedger:
         self.last, self.longest_pause = monotonic(), 0.0
         self._fates: defaultdict[Hashable, _Fate] = defaultdict(_Fate)
         self._unsettled: set[tuple[Any, int]] = set()
-        self._pending: defaultdict[Any, list[Hashable]] = defaultdict(list)
+        # Of each session's open transaction: identity, and place in _seen.
+        self._pending: defaultdict[Any, list[tuple[Hashable, int]]] = defaultdict(list)
         # The link of each message when it first came onto the queue.
         self._arrivals: dict[Hashable, int] = {}
-        # Bare messages and their links, of a run that others are to be compared with.
-        self._seen: list[tuple[bytes, int]] = []
+        # Messages of the undisturbed run that have gone to other nodes.
+        self._elsewhere: set[Hashable] = set()
+        # Bare messages and their links, of a run that others are to be compared with; None if taken back.
+        self._seen: list[tuple[bytes, int] | None] = []
 
     # What the server shows (qflow.live.peer.TransferObserver)
 
@@ -108,6 +115,9 @@ class MessageLedger:
             # The name of a dynamic node is new in each run.
             is_dynamic = transfer.sending.wrapper.remote_target.dynamic
             self.elsewhere["a dynamic node" if is_dynamic else transfer.node] += 1
+            # A copy of each message that goes there in any case is no diversion.
+            if self.expected is not None and not self.expected.is_elsewhere and word not in _REFUSED:
+                self._elsewhere.add(self._identify(transfer.bare))
             return
         link = self.links.setdefault(transfer.sending, len(self.links))
         identity = self._identify(transfer.bare)
@@ -132,7 +142,7 @@ class MessageLedger:
         if word in _REFUSED:
             return
         if transfer.is_transactional:
-            self._pending[transfer.sending.session].append(identity)
+            self._pending[transfer.sending.session].append((identity, len(self._seen) - 1))
             self.uncommitted += 1
             self.most_uncommitted = max(self.most_uncommitted, self.uncommitted)
         else:
@@ -145,12 +155,19 @@ class MessageLedger:
             self.unsettled -= 1
             self.words[word] += 1
 
-    def discharged(self, session: Any, is_committed: bool) -> None:
-        """Record the end of a transaction: only now its messages are on the queue, or lost."""
+    def discharged(self, session: Any, ending: str) -> None:
+        """Record the end of a transaction: only now its messages are on the queue, taken back, or lost."""
         pending = self._pending.pop(session, [])
         self.uncommitted -= len(pending)
-        for identity in pending if is_committed else ():
-            self._arrive(identity, -1)
+        for identity, place in pending:
+            if ending == COMMITTED:
+                self._arrive(identity, -1)
+            elif ending == ROLLED_BACK:
+                fate = self._fates[identity]
+                fate.sent -= 1
+                self.messages -= fate.sent < self._most(identity)
+                if self._seen:
+                    self._seen[place] = None
 
     # What it tells
 
@@ -163,6 +180,12 @@ class MessageLedger:
     def missing(self) -> int:
         """The messages that were sent and have not reached the queue, those of open transactions included."""
         return self.messages - self.arrived
+
+    def count_diverted(self) -> tuple[int, int]:
+        """Count the messages that other nodes have instead: those sent to the queue before, and the rest."""
+        gone = (self._elsewhere - set(self._arrivals)) & set(self._places())
+        sent = sum(self._fates[identity].sent > 0 for identity in gone if identity in self._fates)
+        return sent, len(gone) - sent
 
     @property
     def is_told_apart(self) -> bool:
@@ -180,14 +203,15 @@ class MessageLedger:
         >>> ledger.expect().total, ledger.expect().has_twins
         (3, True)
         """
+        seen = [one for one in self._seen if one is not None]
         for by_body in (True, False):
-            keys = [_key(bare, by_body) for bare, _ in self._seen]
+            keys = [_key(bare, by_body) for bare, _ in seen]
             if len(set(keys)) == len(keys):
                 break
         else:
-            by_body, keys = True, [_key(bare, True) for bare, _ in self._seen]
-        places = {key: (link, at) for at, (key, (_, link)) in enumerate(zip(keys, self._seen, strict=True))}
-        return Expected(Counter(keys), places, by_body, is_whole)
+            by_body, keys = True, [_key(bare, True) for bare, _ in seen]
+        places = {key: (link, at) for at, (key, (_, link)) in enumerate(zip(keys, seen, strict=True))}
+        return Expected(Counter(keys), places, by_body, is_whole, bool(self.elsewhere))
 
     def origin(self, bare: bytes) -> int | None:
         """Return the link that brought a message in the undisturbed run; None if that cannot be told."""

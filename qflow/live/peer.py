@@ -129,8 +129,8 @@ class TransferObserver(Protocol):
     def settled(self, sending: Sending, number: int, word: str) -> None:
         """Record the outcome of an earlier message, or its final absence."""
 
-    def discharged(self, session: _LiveSession, is_committed: bool) -> None:
-        """Note the end of a transaction."""
+    def discharged(self, session: _LiveSession, ending: str) -> None:
+        """Note the end of a transaction (COMMITTED and so on of :mod:`qflow.live.coordinator`)."""
 
 
 class SeenTransfer(NamedTuple):
@@ -1132,9 +1132,9 @@ class Peer:
         self._begin_batch(sending.session.engine)
         coordinator = sending.session.coordinator
         error = coordinator.answer(raw, Delivery.wrap(delivery))
-        if self.server.observer is not None and coordinator.is_committed is not None:
-            self.server.observer.discharged(sending.session, coordinator.is_committed)
-            coordinator.is_committed = None
+        if self.server.observer is not None and coordinator.ending:
+            self.server.observer.discharged(sending.session, coordinator.ending)
+            coordinator.ending = ""
         if error:
             # One queue without room costs the client its connection (LNK-23).
             self.refuse("amqp:internal-error", str(error))

@@ -85,6 +85,8 @@ class Connection:
         self.count, self.number = count, number
         # The channel of each side, to the client's channel; links by channel and handle.
         self.channels, self.links, self.parts, self.open = {}, {}, {}, {}
+        # Deliveries that are settled in the open transaction.
+        self.transacted = []
         self.sent = Direction(self.from_client)
         self.received = Direction(self.from_broker)
 
@@ -122,8 +124,12 @@ class Connection:
                 )
                 self.count.most_open = max(self.count.most_open, held)
         elif code == DISPOSITION and fields[0]:
-            last = field(fields, 2, fields[1])
-            self.count.settled.append(last - fields[1] + 1)
+            last, state = field(fields, 2, fields[1]), field(fields, 4)
+            is_transactional = state is not None and STATES.get(state[0]) == "transactional"
+            kept = self.transacted if is_transactional else self.count.settled
+            # A receiver that settles second speaks twice of each: first of the outcome.
+            if is_transactional or field(fields, 3):
+                kept.append(last - fields[1] + 1)
 
     def from_broker(self, code, fields, channel, payload):
         if code == BEGIN:
@@ -137,6 +143,9 @@ class Connection:
                 record = self.open.pop((self.channels.get(channel, channel), number), None)
                 if record is not None:
                     record["outcome"] = word
+                    if record["node"] == "coordinator" and "discharge" in record["body"]:
+                        self.count.settled += self.transacted
+                        self.transacted.clear()
 
 
 class Count:

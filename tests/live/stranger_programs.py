@@ -257,7 +257,7 @@ def falls_back():
 
 
 class SettlesSecond(LinkOption):
-    """The receiver settles second: it tells the outcome, and settles when the sender has (transport 2.6.12)."""
+    """The receiver settles second: it tells the outcome, and settles when the sender has."""
 
     def apply(self, link):
         link.snd_settle_mode, link.rcv_settle_mode = Link.SND_UNSETTLED, Link.RCV_SECOND
@@ -357,16 +357,23 @@ class AtMost(MessagingHandler):
 
 
 class Settles(Receives):
-    """Settle each message with an outcome of its own, by a rule."""
+    """Settle each message by a rule; without prefetch ask for one at a time."""
 
-    def __init__(self, choose, **given):
-        super().__init__(**given)
-        self.choose, self.seen = choose, 0
+    def __init__(self, choose, prefetch=10):
+        super().__init__(prefetch)
+        self.choose, self.seen, self.asks = choose, 0, not prefetch
+
+    def on_link_opened(self, event):
+        if self.asks:
+            event.receiver.flow(1)
 
     def on_message(self, event):
         self.seen += 1
+        event.delivery.local.failed = True
         event.delivery.update(self.choose(self.seen, event.message))
         event.delivery.settle()
+        if self.asks:
+            event.receiver.flow(1)
 
 
 class Drains(MessagingHandler):
@@ -490,7 +497,7 @@ RECEIVERS = {
     "at most once": run(AtMost),
     "rejects each fifth": run(lambda: Settles(rejects_each_fifth)),
     "drains": run(Drains),
-    "releases once": run(lambda: Settles(releases_once, prefetch=1)),
+    "releases once": run(lambda: Settles(releases_once, prefetch=0)),
     "modifies once": run(lambda: Settles(modifies_once)),
     "visits": run(Visits),
     "settles second, receiving": run(ReceivesSecond),

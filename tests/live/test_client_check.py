@@ -330,9 +330,16 @@ OFFLINE = {"is_connected": False, "reaction": "x\namqp:resource-deleted\nI retry
             LIMIT,
             "11 on the queue; cannot tell: a message that is sent again looks like a new one",
         ),
-        (DIFFERS, WITH, "30 on the queue; goes on; loses 4,855 of 4,885 without a word"),
+        (DIFFERS, WITH, "30 on the queue; goes on; loses all others without a word"),
         (
             {**DIFFERS, "is_told_apart": False},
+            WITH,
+            "30 on the queue; goes on; loses all others without a word",
+        ),
+        ({**DIFFERS, "pause": "ended"}, RESUME, "had nothing left to send"),
+        ({**DIFFERS, "pause": "ended"}, DELETED, "had ended before, with status 0"),
+        (
+            {**DIFFERS, "total": 4_885},
             WITH,
             "30 on the queue; goes on; loses 4,855 of 4,885 without a word",
         ),
@@ -429,6 +436,31 @@ def test_a_program_without_end_that_is_never_still_cannot_be_resumed():
     card = ClientCard(("send",), "sender", Conditions(brake="reject"), 4_100, True, runs)
     assert dict(card.lines())[RESUME] == "cannot tell: it has no end, and was never still"
     assert card.fact("goes-on") is None
+
+
+def test_a_number_that_is_another_in_each_run_is_in_the_head_only():
+    """As a client that settles its own messages has, and that closes before all is written."""
+
+    def run(case, sent, depth):
+        figures = Figures(sent, stored=depth, depth=depth, messages=sent, arrived=depth)
+        return ClientRun(case, figures, figures, pause="ended", status=0, end="ended")
+
+    sent = dict(zip(CASES, (4_345, 4_256, 4_448, 4_300, 4_152, 4_060), strict=True))
+    runs = {case: run(case, n, 30 if case in ("limit", "released") else n) for case, n in sent.items()}
+    card = ClientCard(("send",), "sender", Conditions(), 4_345, False, runs)
+    head = "a sender, which sends 4,060 to 4,448 messages (6,000 were asked for), another number in each run;"
+    assert head in str(card)
+    loses = "30 on the queue; goes on; loses all others without a word"
+    assert dict(card.lines()) == {
+        "does it stop": "no: all that it sends is on the queue",
+        "its window": "none: it waits for no outcomes",
+        RESUME: "had nothing left to send",
+        WITH: loses,
+        LIMIT: loses,
+        DELETED: "had ended before, with status 0",
+    }
+    assert {card.count_unsent(case) for case in CASES} == {0}
+    assert [card.fact(name) for name in ("stops", "goes-on", "loses-nothing")] == [False, True, False]
 
 
 def test_a_receiver_that_dies_beside_a_sender_settles_with_that_said():

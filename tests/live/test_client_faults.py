@@ -19,6 +19,7 @@ from qflow.kit import RefusalError
 from qflow.live import Conditions, check_faults, cli, client_check, client_faults
 from qflow.live.amqp_frames import section_places
 from qflow.live.client_faults import FAULTS, Ledger, ledger_table
+from qflow.live.coordinator import COMMITTED, FAILED
 from qflow.live.message_ledger import MessageLedger
 from qflow.live.peer import SeenTransfer
 from qflow.trace import read_trace
@@ -176,7 +177,7 @@ def test_a_transaction_brings_its_messages_when_it_is_committed():
         bare = bytes(Message(body=body).encode())
         ledger.transferred(SeenTransfer(link, "orders", 1, bare, True), "accepted")
     assert (ledger.messages, ledger.arrived, ledger.uncommitted) == (2, 0, 2)
-    ledger.discharged(link.session, False)
+    ledger.discharged(link.session, FAILED)
     assert (ledger.arrived, ledger.uncommitted, ledger.missing) == (0, 0, 2)
 
 
@@ -300,9 +301,9 @@ def test_a_transaction_without_a_message_is_no_return():
     server = SimpleNamespace(note_stored=lambda peer, origin: told.append((peer, origin)))
     ledger = client_faults._ServedLedger(server, "orders", None)
     session = Seen(peer="a client")
-    ledger.discharged(session, True)
+    ledger.discharged(session, COMMITTED)
     assert told == []
     sending = Seen(session=session)
     ledger.transferred(SeenTransfer(sending, "orders", 1, b"", is_transactional=True), "accepted")
-    ledger.discharged(session, True)
+    ledger.discharged(session, COMMITTED)
     assert told == [("a client", None)]
