@@ -434,7 +434,7 @@ class _Watch:
 
     @property
     def unsettled(self) -> int:
-        """Deliveries that the receiver has not settled, on all its links; in a transaction, not committed."""
+        """Deliveries that the receiver has not settled, or has settled in an open transaction."""
         return max(sum(int(link["unsettled"]) for link in self.receivers), self._acquired)
 
     def wait(
