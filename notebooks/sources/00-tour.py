@@ -1,8 +1,9 @@
 # %% [markdown] id="title"
 # # 0 · A tour in ten minutes
 #
-# Run the cell below with Shift+Enter (again, if only the blue frame moves): seven beats follow a shop's
-# orders, which come in too fast, through a broker. Then the lab is yours.
+# Run the cell below with Shift+Enter (press it again if only the blue frame moved). In seven short scenes
+# you follow a shop's orders through a broker; they arrive faster than they can be packed. Then the lab is
+# yours.
 
 # %% id="lab"
 import qflow as qf
@@ -85,10 +86,10 @@ print(answer.text(with_sources=False))
 # ## Keeping the order: groups
 #
 # Several consumers share a queue, and messages of the same **group** must not overtake each other: *add
-# to cart*, *remove from cart*. A group belongs to one consumer at a time. Here two messages of cart A are
-# in front of one of cart B. The second consumer skips the rest of cart A and gets cart B; the locks show
-# the owners. Click the message at `c1`, accept it, and see who may have the next one. **Chapters 5 and
-# 6.**
+# to cart*, *remove from cart*. A group belongs to one consumer at a time. Here two messages of cart A
+# stand in front of one message of cart B. The second consumer skips the rest of cart A and gets cart B;
+# the locks show the owners. Click the message at `c1`, accept it, and see who may have the next one.
+# **Chapters 5 and 6.**
 
 # %% id="groups"
 qf.group_lab(messages="AAB", prefetch=(1, 1), paces=()).play()
@@ -96,8 +97,9 @@ qf.group_lab(messages="AAB", prefetch=(1, 1), paces=()).play()
 # %% [markdown] id="config-text"
 # ## Setting it up
 #
-# You do not have to invent the numbers. The broker has defaults, and `explain` says what a queue will
-# really do, and why. **Chapter 7** shows every way to write a setting, and those that the broker refuses.
+# You do not have to invent the numbers. The broker has defaults, and `explain` tells you what a queue
+# will actually do, and why. **Chapter 7** shows every way to write a setting, and those that the broker
+# refuses.
 
 # %% id="config"
 print(qf.configuration.explain(qf.configuration.read_any("orders --max-queue-count=1000")).flow)

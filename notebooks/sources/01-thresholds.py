@@ -22,9 +22,9 @@ lab = qf.flow_lab()
 predictions.ask("on", "off", lab=lab)
 
 # %% [markdown] id="lab-text"
-# Now drag the **stop** line on the tank, or a number in this sentence; point at a word, and its mark lights
-# up. (A producer's **window** has a place for each message that it may send before it hears that the
-# first is processed.)
+# Now drag the **stop** line on the tank, or a number in the sentence below. Point at a word there, and
+# the thing it names lights up in the picture. (A producer's **window** has a place for each message that
+# it may send before it hears that the first is processed.)
 
 # %% id="lab-prose" jupyter={"source_hidden": true}
 lab.prose(
@@ -44,14 +44,14 @@ predictions.ask("at_most")
 # - say exactly at which message a queue's flow control turns ON, and at which it turns OFF again;
 # - say what a queue holds back while it is ON, and what it does not hold back;
 # - explain why there are two thresholds and not one;
-# - read a picture of a queue, and recognise the same picture in what a real broker did.
+# - read a picture of a queue, and recognise the same pattern in a recording of a real broker.
 
 # %% [markdown] id="naive-text"
 # ## The naive way: no flow control
 #
-# First, see what a queue does that has a limit and nothing else. We switch flow control off by setting
-# both stop thresholds to 0, make the limit small, and send one message too many. This is the real engine;
-# it answers in the words of the real broker.
+# First, see what a queue with a limit and nothing else does. We switch flow control off by setting both
+# stop thresholds to 0, make the limit small, and send one message too many. This is the real engine; it
+# answers in the words of the real broker.
 
 # %% id="naive"
 broker = qf.Broker()
@@ -64,8 +64,8 @@ except qf.AmqpException as error:
 
 # %% [markdown] id="naive-then"
 # The message is refused, and that is not all. The producer's **session** is gone: it cannot send another
-# message, and everything else it was doing on that session has ended, too. The broker had no milder
-# answer.
+# message, and everything else it was doing on that session has ended, too. Without flow control, the
+# broker has no gentler way to respond.
 
 # %% id="naive-dead"
 print("is the session still there?", shop.is_attached)
@@ -78,7 +78,7 @@ assert not shop.is_attached and shop.error.code == 506 and broker.queue("orders"
 # %% [markdown] id="mechanism-text"
 # ## The mechanism, one message at a time
 #
-# Flow control, which other products call *backpressure*, is the milder answer. It does not refuse
+# Flow control, which other products call *backpressure*, is that gentler way. It does not refuse
 # messages. It makes the producer *wait for an answer that it would otherwise get at once*.
 #
 # The command that sends one message is called a **transfer**. For each one, the broker tells the producer
@@ -153,8 +153,8 @@ except qf.AmqpException as error:
 assert not impatient.is_attached
 
 # %% [markdown] id="window-room"
-# **The stop threshold has to leave room for the capacities of all producers together.** Chapter 4 is about
-# nothing else.
+# **The stop threshold has to leave room for the capacities of all producers together.** Chapter 4 is all
+# about this.
 
 # %% [markdown] id="resume-text"
 # ### Downwards
@@ -224,7 +224,7 @@ assert refusal is not None and refusal.code == 542
 #
 # - On the left the **producer's window**, one cell for each transfer it may have outstanding.
 # - In the middle the **queue**, with its limit and both thresholds. The thick line is the one that counts
-#   now. Hatched: messages whose completion is held.
+#   now. The hatched part is the messages whose completion is held.
 # - Between them the **gate** that completions pass. Messages always get through; completions only while it
 #   is open. Those that are held wait behind it, one mark each.
 # - On the right the **consumer** with the messages it has **prefetched**: those it was given ahead of its
@@ -275,9 +275,10 @@ real
 #
 # - The engine and the broker agree, except in the few milliseconds around a change, where the two clocks
 #   differ.
-# - **The flood.** While the producer was stopped, its orders kept falling due. Each time the queue turns
+# - **The flood.** While the producer was stopped, new orders kept coming in. Each time the queue turns
 #   OFF, the producer sends everything it had kept back, and within a fraction of a second the queue is ON
-#   again. Flow control does not make a slow consumer faster. The producer has to keep the rest.
+#   again. Flow control does not make a slow consumer faster: what the queue cannot take has to wait at
+#   the producer.
 
 # %% id="real-check"
 print(*real.claims[-3:], sep="\n")

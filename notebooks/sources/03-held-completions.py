@@ -153,9 +153,10 @@ assert not answered
 # %% [markdown] id="both-text"
 # ### One session for both directions
 #
-# A client reads the set only up to its first hole. *(CM-14)* So behind a held transfer it misses **every**
-# answer on that session, not only the one to a sync: what `session.receiver(...)` needs to know, the news
-# that a `fetch` found nothing, the confirmation of `acknowledge` and of `close`. *(CAP-12)*
+# A client reads the set only up to its first hole. *(CM-14)* So while a transfer is held, the client sees
+# **no** later answer on that session: not the answer to a sync, not the one that `session.receiver(...)`
+# waits for, not the one that says a `fetch` found nothing, and no confirmation of `acknowledge` or
+# `close`. *(CAP-12)*
 #
 # A program with one session for sending and receiving can block itself for ever: the consumer that would
 # make room cannot be created. With a broker on the network the line with `session.receiver` never
@@ -191,8 +192,8 @@ assert sender.unsettled() == 0
 #    released.
 # 2. **The queue turns OFF.** Then all held completions are released at once.
 #
-# See both, with the moves of the lab: five messages to `busy`, of which three are held. A consumer takes
-# one that was not held, then one that was; then the queue is purged.
+# The next cell shows both, as you could do them in the lab: five messages go to `busy`, and three of them
+# are held. A consumer takes one that was not held, then one that was; then the queue is purged.
 
 # %% id="release"
 moves = [*[("busy",)] * 5, ("take", "p1-0"), ("take", "p1-3"), ("purge", "busy")]
@@ -289,7 +290,8 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 # %% [markdown] id="keypoints"
 # ## Keypoints
 #
-# - A held transfer has arrived; only its **completion** is missing. No answer does not mean no. *(CM-01)*
+# - A held transfer has arrived; only its **completion** is missing. A missing answer is not a refusal.
+#   *(CM-01)*
 # - Completions form a **set** with holes; a later transfer may complete before an earlier one. *(CM-04)*
 # - A **sync** waits for every earlier command of its session, whatever queue it went to. *(CM-06)*
 # - A client misses every answer behind a held transfer of its session: **one session for each direction**.

@@ -17,7 +17,8 @@ predictions = qf.Predictions("04-capacity")
 predictions.ask("one", "again")
 
 # %% [markdown] id="two-text"
-# And one in the picture. Drag the mark on the tank, or type the number, and press *go*.
+# And one more question, this time in the picture. Drag the mark on the tank, or type the number, and
+# press *go*.
 
 # %% id="two" jupyter={"source_hidden": true}
 small = {"capacity_1": 3, "capacity_2": 2, "stop": 2, "resume": 1, "limit": 12}
@@ -31,7 +32,7 @@ predictions.ask("two", lab=qf.capacity_lab(**small, rate=5, messages=40))
 #
 # 1. Leave everything as it is, and find the instant at 165. Which messages are the 65 held ones?
 # 2. The limit is 180. Drag C1's window to 65, then to 66. What happens to a client?
-# 3. Lower the resume threshold. What happens to the number of turns?
+# 3. Lower the resume threshold. How does the number of times that flow control turns ON change?
 
 # %% id="lab"
 lab = qf.capacity_lab()
@@ -123,7 +124,7 @@ assert all(depth == stop + sum(pair) for (stop, pair), depth in depths.items())
 #    the queue, and the number of places is fixed.
 #
 # So the depth is never more than *stop* plus the sum of the capacities, whatever the clients do, and in
-# whatever order. And now the machine's proof for a small case: `explore` starts the engine and visits
+# whatever order. And now a proof by computer, for small cases: `explore` starts the engine and visits
 # **every** state that producers and a consumer can bring about, in every order.
 
 # %% id="prove"
@@ -268,15 +269,15 @@ assert set(fresh["ideal"]) == {165} and fresh["qpid-cpp"][0] < 115 and fresh["qp
 # ## What the real broker did
 #
 # The manual's example was recorded on a real broker, with producers that count exactly (their windows are
-# ideal). The resume threshold was 90, so that 76 messages have to be read before it turns OFF. Then C1 sends
-# the 60 messages it has left, and C2 fills its window: 164 messages.
+# ideal). The resume threshold was 90, so that 76 messages have to be read before flow control turns OFF.
+# Then C1 sends its remaining 60 messages, and C2 fills its window: the depth is 164.
 
 # %% id="real"
 qf.beside("cap-doc-165-at-100", depth="queues.q.depth", ON="queues.q.flow", turned_ON="queues.q.flows")
 
 # %% [markdown] id="clients-text"
-# And in time, with real clients: C1 and C2 start at 0, a consumer arrives after eight seconds. The engine was
-# given the recorded sends and accepts; the dotted line is the real broker's own report.
+# The same over time, with real clients: C1 and C2 start at 0 s, and a consumer joins after eight seconds.
+# The engine was given the recorded sends and accepts; the dotted line is the real broker's own report.
 
 # %% id="clients"
 clients = qf.recorded_picture("capacity-165")
