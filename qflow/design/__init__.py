@@ -1,7 +1,8 @@
 """Design: thresholds that are safe for a workload, and why.
 
-What has to be proved is proved three ways: by an argument (:mod:`qflow.design.bounds`), by visiting every
-state of a small configuration with the engine (:func:`explore`), and by simulation.
+A threshold is safe if no run of the workload overflows its queue.  The evidence is of three kinds: a proof
+(:mod:`qflow.design.bounds`), the engine's visit to every state of a small configuration (:func:`explore`),
+and simulation.
 
 >>> from qflow.design import judge_workload
 >>> from qflow.workload import Producer, Workload

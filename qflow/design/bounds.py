@@ -2,25 +2,27 @@
 
 All proofs here assume the following, and nothing else.
 
-- **The window** (CAP-01): a producer has at most *capacity* transfers outstanding that are not complete.
-  This holds for the ideal window and for those of qpid-cpp and qpid-python, which differ only in *when*
-  they learn of a completion: they may take complete transfers for outstanding, never the other way round.
-- **One window a producer**: one that dies and comes back brings a second window, and what it left on the
-  queue stays held (CM-09): count its capacity once more for each time that may happen.  Unreliable links
-  have no window (CAP-06), and transfers in a transaction are never held (CM-10): nothing here is for them.
-- **Only producers put messages on the queue**: what is moved there, or comes by an alternate exchange, is
-  held for no producer whose window could fill (FC-22).
+- **The window** (CAP-01): a producer has at most *capacity* incomplete transfers outstanding.  This holds
+  for the ideal window and for the windows of qpid-cpp and qpid-python, which differ only in *when* they
+  learn of a completion: they may count a complete transfer as outstanding, but never an incomplete one as
+  complete.
+- **One window per producer**: a producer that dies and reconnects opens a second window, while the messages
+  of its first window stay on the queue and held (CM-09): count its capacity once more for each reconnection
+  that may happen.  The bounds do not cover unreliable links, which have no window (CAP-06), and transfers in
+  a transaction, which are never held (CM-10).
+- **Only producers put messages on the queue**: a message that is moved to it, or routed to it by an
+  alternate exchange, takes no place in any producer's window, so no window limits such messages (FC-22).
 - **Bytes** are those the broker counts: header and content, or content only with
   ``message_size="content"`` (DQ-05, DQ-09).
 
-Each bound is a function of the thresholds in force (``FlowThresholds.of``) and of the **traffic**: who
-sends to the queue, with its window and the sizes of its messages, which :func:`traffic_of` gets from the
-engine.
+Each bound is a function of the thresholds in force (``FlowThresholds.of``) and of the **traffic**: the
+producers that send to the queue, with their windows and message sizes.  :func:`traffic_of` determines it with
+the engine.
 
-In bytes these bounds count each place of a window as a message of the largest size: 300 places of 260 kB are
-78 MB, though 300 sizes that are drawn hardly ever sum up to that.  :func:`bytes_at_risk` is not proved for
-every run: it is exceeded with at most a stated probability each time the windows are filled, if the sizes
-are drawn independently.
+The bounds in bytes count each place of a window as a message of the largest size: 300 places of 260 kB are
+78 MB, although 300 random sizes hardly ever add up to that.  :func:`bytes_at_risk` is smaller, and not a
+bound for every run: full windows exceed it with at most a stated probability each time they are filled, if
+the sizes are drawn independently.
 """
 
 from __future__ import annotations
@@ -46,11 +48,11 @@ from qflow.workload.simulate import most_acts
 from qflow.workload.stage import Stage, message_of
 
 _SIZE_LIMIT = 1_000_000
-"""Messages of one producer that are looked at for the largest that is drawn; later ones are not."""
+"""How many of a producer's messages are examined for the largest random size; later ones are not."""
 
 
 class DesignError(RefusalError):
-    """A design question without an answer; the text names the value and the allowed ones."""
+    """A design question that has no answer; the text names the rejected value and the allowed ones."""
 
 
 # Traffic
@@ -61,18 +63,19 @@ class TrafficSource:
     """A producer's traffic to one queue.
 
     Parameters:
-        capacity: Its window: most transfers that are sent and not complete (CAP-01).
-        largest, smallest: Bytes the broker counts for its messages, header included unless the broker is set
-            otherwise (DQ-05, DQ-09).
-        is_drawn: Whether its sizes are drawn, so that there is no largest; ``largest`` is then only what was
-            seen, and nothing is proved from it.
-        sure: Of its window, how much surely gets on this queue in some run; None for all. A queue with a
-            filter may take none of its messages, a last value queue keeps one of them, another queue that
-            nobody reads may have them all; and real windows, in order, take for outstanding what is complete
-            behind a message that is held, or what the client has not asked about (CAP-02, CAP-07).
+        capacity: The producer's window: its greatest number of incomplete transfers (CAP-01).
+        largest, smallest: The largest and smallest message, in bytes as the broker counts them: header
+            included unless the broker is configured otherwise (DQ-05, DQ-09).
+        is_drawn: Whether the sizes are random without an upper limit; ``largest`` is then only the largest
+            size that was seen, and nothing is proved from it.
+        sure: How many places of the window at least one run is certain to fill with messages on this queue;
+            None for the whole window. A queue with a filter may take none of the messages, a last value
+            queue keeps one of them, and another queue that nobody reads may receive them all; and real
+            windows also count transfers as outstanding that are complete behind a held one, or whose
+            completion the client has not asked for (CAP-02, CAP-07).
 
     Raises:
-        DesignError: If a value makes no sense.
+        DesignError: If ``capacity`` is below 1 or not an integer, or ``smallest`` is negative.
 
     >>> TrafficSource(capacity=50, largest=145).smallest
     0
@@ -98,17 +101,18 @@ Traffic = Mapping[str, TrafficSource]
 def traffic_of(workload: Workload) -> dict[str, dict[str, TrafficSource]]:
     """Return the traffic of each queue of a workload: its producers and their message sizes.
 
-    Each producer sends the messages that could be its largest and smallest to a broker of the engine that has
-    the workload's bindings, and queues that take whatever reaches them.  What a queue's own filter keeps out
-    is counted as well: which messages that is depends on chance.
+    Each producer sends its possibly largest and smallest messages to a broker of the engine with the
+    workload's bindings, whose queues accept every message that reaches them.  Messages that a queue's own
+    filter would reject are counted as well: which ones it rejects depends on chance.
 
     Parameters:
-        workload: Sizes that are drawn have no largest value; the largest that it draws within its duration is
-            given for them, and that it is none.
+        workload: The workload. Random sizes without an upper limit get the largest size drawn within its
+            duration, and ``is_drawn``.
 
     Returns:
-        Queue name to producer name to :class:`TrafficSource`; a producer whose messages reach several queues
-        appears at each, with its whole window: the queues share it, and each may have all of it.
+        Queue name to producer name to :class:`TrafficSource`. A producer whose messages reach several queues
+        appears at each of them with its whole window: the queues share the window, and any of them may take
+        all of it.
 
     >>> producer = Producer("p1", ("", "q"), rate=100, capacity=5, size=100)
     >>> traffic_of(Workload("w", 1, {"q": {}, "r": {}}, producers=(producer,)))
@@ -116,14 +120,15 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, TrafficSource]]:
     """
     traffic: dict[str, dict[str, TrafficSource]] = {name: {} for name in workload.queues}
     plain = _Probe(workload, dict.fromkeys(workload.queues, {}))
-    # Two probes: one whose queues take everything tells which queues a message can reach at all; one with
-    # the queues' own filters and kinds tells which of those surely keep it.
+    # Two probes: one whose queues accept everything shows which queues a message can reach at all; one with
+    # the queues' own filters and kinds shows which of these are certain to keep it.
     own = _Probe(workload, {name: _without_limits(given) for name, given in workload.queues.items()})
     read = {consumer.queue for consumer in workload.consumers}
     last = most_acts(workload)
     for producer in workload.producers:
         kinds = _kinds(producer, workload.duration)
-        # A label has the number of its message: the last one that a run can have is the longest.
+        # A message's label contains its number, so the last message that a run can send has the longest
+        # label.
         reached, sizes = plain.send(producer, _extremes(producer, kinds, last))
         keeping = own.find_keepers(producer, kinds, reached)
         for queue in reached:
@@ -149,10 +154,10 @@ def find_unrouted(workload: Workload, traffic: Mapping[str, Traffic]) -> dict[st
 
 
 Kind = tuple[int, str]
-"""Content bytes and group of a message."""
+"""The content size of a message in bytes, and its group."""
 
 _GROUPS = 1000
-"""The number of a producer's groups that are tried in search of one that a queue's filter admits."""
+"""How many of a producer's groups are tried in search of one that a queue's filter admits."""
 
 
 def _is_drawn(producer: Producer) -> bool:
@@ -161,7 +166,7 @@ def _is_drawn(producer: Producer) -> bool:
 
 
 def _kinds(producer: Producer, duration: float) -> list[Kind]:
-    """Return a producer's kinds of messages, which differ in more than number; only some of many groups."""
+    """Return the distinct (size, group) pairs of a producer's messages; of many groups only some."""
     if producer.arrival == "recorded":
         return sorted({(size, group) for _, size, group in producer.recorded}) or [(0, "")]
     count = producer.groups[0] if producer.groups else 0
@@ -173,7 +178,7 @@ def _kinds(producer: Producer, duration: float) -> list[Kind]:
 
 
 def _largest_drawn(producer: Producer, duration: float) -> int:
-    """Return the largest content that a producer of random sizes draws within a duration."""
+    """Return the largest random content size of a producer within a duration, in bytes."""
     end, largest = round(duration * SECOND), 0
     for due, size, _ in islice(due_messages(producer), _SIZE_LIMIT):
         if due > end and largest:
@@ -183,7 +188,7 @@ def _largest_drawn(producer: Producer, duration: float) -> int:
 
 
 def _extremes(producer: Producer, kinds: Iterable[Kind], last: int) -> list[Message]:
-    """Return messages among which are the smallest and the largest, by any byte count."""
+    """Return candidate messages that include the smallest and the largest, however bytes are counted."""
     exchange, messages = producer.to[0], list[Message]()
     for number, choose in ((1, min), (last, max)):
         made = [message_of(producer, number, size, group) for size, group in kinds]
@@ -196,26 +201,26 @@ class _Probe:
     """A broker with a workload's bindings, to test the routing of single messages."""
 
     def __init__(self, workload: Workload, queues: Mapping[str, Mapping[str, Argument]]) -> None:
-        # The broker refuses nothing here: it has no limit of its own either.
+        # No default limit either, so that the broker refuses no message.
         options = replace(workload.options, default_queue_limit=0)
-        # The engine routes, not a second implementation of bindings here: that one would have to know
-        # headers, topics, alternates and federation as well.
+        # The engine routes: a second implementation of bindings would have to know headers, topics,
+        # alternates and federation as well.
         self._broker = Stage(workload.replace(queues=queues, options=options), 0).broker
         self._session = self._broker.session(SETUP)
         self._names = list(queues)
 
     def send(self, producer: Producer, messages: Iterable[Message]) -> tuple[list[str], list[int]]:
-        """Send messages; return the queues that keep all of them, and the bytes counted for each message."""
+        """Send messages; return the queues that keep all of them, and each message's size in bytes."""
         before = self._depths()
         sizes = [self._session.message_transfer(message, producer.to[0]).size for message in messages]
         after = self._depths()
         return [name for name in self._names if after[name] - before[name] == len(sizes)], sizes
 
     def find_keepers(self, producer: Producer, kinds: Iterable[Kind], wanted: Collection[str]) -> set[str]:
-        """Return the queues that keep every message of one kind, so that enough of that kind fill them."""
+        """Return the queues that keep every message of some kind, and so can be filled by it."""
         kept: set[str] = set()
-        # One message is not enough: a last value queue keeps one of each value, and would pass for a queue
-        # that keeps all.
+        # One message is not enough: a last value queue keeps one message of each value, and would look like
+        # a queue that keeps all.
         for group, size in islice({group: size for size, group in kinds}.items(), _GROUPS + 1):
             kept.update(self.send(producer, [message_of(producer, n, size, group) for n in (1, 2)])[0])
             if kept.issuperset(wanted):
@@ -223,10 +228,10 @@ class _Probe:
         return kept
 
     def sure(self, queue: str, producer: Producer) -> int | None:
-        """Return the part of a window that reaches a queue in some run; None for the whole window."""
+        """Return how many places of a window are certain to fill on a queue; None for the whole window."""
         is_choosy = self._broker.queue(queue).is_choosy
-        # Of other windows one message only is proved: they take for outstanding what is complete behind a
-        # held message (CAP-07), or what they have not asked about (CAP-02).
+        # For other windows only one message is proved: they also count transfers as outstanding that are
+        # complete behind a held one (CAP-07), or whose completion they have not asked for (CAP-02).
         is_whole = producer.window == "ideal" or (producer.window == "qpid-cpp" and not is_choosy)
         return None if is_whole else 1
 
@@ -244,7 +249,7 @@ def _without_limits(arguments: Mapping[str, Argument]) -> dict[str, Argument]:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """An amount on a queue, in both units; None for unbounded.
+    """A depth of a queue, in messages and in bytes; None for unbounded.
 
     Parameters:
         count: Messages.
@@ -259,7 +264,7 @@ class Depth:
 
 
 def full_windows(traffic: Traffic) -> tuple[int, int]:
-    """Return the sum of the capacities: in messages, and in bytes if each message is the largest."""
+    """Return what full windows hold: in messages, and in bytes if each message is its producer's largest."""
     senders = traffic.values()
     return sum(one.capacity for one in senders), sum(one.capacity * one.largest for one in senders)
 
@@ -268,9 +273,9 @@ def _before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
     """Return the greatest depth of a queue while it is OFF."""
     # The queue starts empty and OFF (FC-13). An enqueue that leaves more than a stop turns it ON at once
     # (FC-14), and it turns OFF only when both units are below their resume levels, at most the stop levels
-    # (FC-05, FC-16). So while it is OFF neither unit is above its stop. A unit without one is bounded by the
-    # other: of messages of at least m bytes at most stop_size // m fit, and stop_count messages of at most M
-    # bytes have at most stop_count × M.
+    # (FC-05, FC-16). So while it is OFF neither unit is above its stop. A unit without a stop is bounded by
+    # the other unit's: at most stop_size // m messages of at least m bytes fit, and stop_count messages of at
+    # most M bytes have at most stop_count × M bytes.
     senders, stop_count, stop_size = traffic.values(), thresholds.stop_count, thresholds.stop_size
     smallest = min((sender.smallest for sender in senders), default=0)
     counts, sizes = [stop_count] if stop_count else [], [stop_size] if stop_size else []
@@ -284,23 +289,23 @@ def _before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
 def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
     """Return the greatest depth a queue can ever have: stop + Σ capacity (CAP-11).
 
-    Proof.  While the queue is OFF it holds no more than :func:`_before_stop` says.  Let it be ON, and let t
-    be the moment at which it last turned ON.  What was on it just before t was there while it was OFF: at
-    most ``stop`` messages.  Every message put on it at t or later is held (FC-15), and stays held while it
-    is on the queue and the queue is ON (FC-17); so its transfer is not complete, and takes a place in its
-    producer's window.  A producer has ``capacity`` places (CAP-01), so at most Σ capacity such messages are
-    there: at most stop + Σ capacity in all.  In bytes each place has at most its producer's largest
-    message, which gives stop_size + Σ capacity × largest.
+    Proof.  While the queue is OFF its depth is at most :func:`_before_stop`.  Let it be ON, and let t be the
+    time at which it last turned ON.  Just before t the queue was OFF, so it held at most ``stop`` messages.
+    Every message put on it at t or later is held (FC-15), and stays held while it is on the queue and the
+    queue is ON (FC-17); so its transfer is incomplete, and takes a place in its producer's window.  A
+    producer has ``capacity`` places (CAP-01), so there are at most Σ capacity such messages, and at most
+    stop + Σ capacity in all.  In bytes each place has at most its producer's largest message, which gives
+    stop_size + Σ capacity × largest.
 
     A message that several queues hold takes one place in the window (CM-03), and one on each queue: shared
-    windows can keep a queue from its bound, never lead it above.
+    windows can keep the depth of a queue below its bound, but never raise it above.
 
-    The bound is attained, in messages: let the queue be filled to the stop level while the windows are
+    The bound is attained in messages: let the queue be filled to the stop level while the windows are
     empty; then every transfer is held, until each producer has ``capacity`` of them (CAP-08).  In bytes it
-    is attained if messages can be as large as they like up to ``largest`` and exactly fill the stop level.
+    is attained if messages can have any size up to ``largest`` and exactly fill the stop level.
 
-    Without flow control (``thresholds`` None) there is no bound, unless no producer sends; in bytes there is
-    none if a producer's sizes are drawn, as they have no largest.
+    Without flow control (``thresholds`` None) there is no bound, unless no producer sends.  There is no bound
+    in bytes if a producer's sizes are random without an upper limit.
 
     >>> clients = {"C1": TrafficSource(50, largest=112), "C2": TrafficSource(15, largest=112)}
     >>> maximum_depth(FlowThresholds(100, 100, 0, 0), clients)
@@ -310,8 +315,8 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
         return Depth(0, 0)
     if thresholds is None:
         return Depth(None, None)
-    # The sum, and not the larger of the two: the message that turns the queue ON may be the last of a full
-    # queue, and every window may be empty at that moment.
+    # The sum, and not the larger of the two: when the queue turns ON it may be filled up to its stop while
+    # every window is still empty.
     off, (count, size) = _before_stop(thresholds, traffic), full_windows(traffic)
     is_drawn = any(sender.is_drawn for sender in traffic.values())
     return Depth(
@@ -321,12 +326,12 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
 
 
 def _attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
-    """Return a depth that some run reaches without a limit; None if runs reach any depth."""
+    """Return a depth that at least one run reaches without a limit; None if runs reach any depth."""
     # Let one producer send alone, slowly, while nobody reads: its window is empty as long as the queue is OFF
-    # (CM-02). The queue turns ON only when stop_count messages are there, or when one more would be above
-    # stop_size; before, as many are there as of its largest fit. From then on everything is held (FC-15), so
-    # that each producer, one after the other, adds what of its window is sure to get there; in bytes, each
-    # message counts as its producer's smallest. Between that and the maximum depth nothing is proved.
+    # (CM-02). The queue turns ON only when it has stop_count messages, or when one more would be above
+    # stop_size; until then it holds at least as many as fit at the largest size. From then on every message
+    # is held (FC-15), so that each producer in turn adds the certain part of its window; in bytes, each
+    # message counts as its producer's smallest. Between this depth and the maximum depth nothing is proved.
     senders = [sender for sender in traffic.values() if sender.sure != 0]
     windows = [sender.capacity if sender.sure is None else sender.sure for sender in senders]
     if not senders:
@@ -335,7 +340,7 @@ def _attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Dept
         return Depth(None, None if any(sender.smallest for sender in senders) else 0)
     stop_count, stop_size, before = thresholds.stop_count, thresholds.stop_size, list[list[int]]()
     for sender in senders:
-        # Messages and bytes, by either stop; the one that comes first decides.
+        # Messages and bytes at either stop; the stop that is reached first decides.
         stops = [(stop_count, stop_count * sender.smallest)] if stop_count else []
         if stop_size and sender.largest:
             stops.append((stop_size // sender.largest, max(0, stop_size - sender.largest + 1)))
@@ -348,15 +353,15 @@ def _attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Dept
 def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
     """Return whether a queue, once ON, stays ON while its producers always have messages to send.
 
-    For a queue with a resume level in messages, and ideal windows.
+    It is meant for a queue with a resume level in messages, and for ideal windows.
 
-    Proof.  Let the queue be ON and every producer have sent what its window allows: Σ capacity held
-    transfers are on the queue.  When one of them is taken off, its completion is free (FC-17), its producer
-    sends another, and that is held too (FC-15).  So the depth is below Σ capacity for no longer than a
-    producer takes to learn of a completion and to send; if ``resume`` is at most Σ capacity − 1 it never gets
-    below ``resume`` (FC-16).  That is no deadlock; but the producers then work at the consumers' pace, and
-    stop and resume no longer matter.  The qpid-cpp window is spared: full, it waits until *all* it sent is
-    complete (CAP-02).
+    Proof.  Let the queue be ON and every window be full: Σ capacity held transfers are on the queue.  When
+    one of them is dequeued, its completion is sent (FC-17), its producer sends another message, and that is
+    held too (FC-15).  So the depth is below Σ capacity for no longer than a producer takes to learn of a
+    completion and to send; if ``resume`` is at most Σ capacity − 1 the depth never falls below ``resume``
+    (FC-16).  This is no deadlock; but the producers then work at the consumers' pace, and stop and resume no
+    longer matter.  The qpid-cpp window does not have this problem: once full, it waits until *all* its
+    transfers are complete (CAP-02).
 
     >>> clients = {"C1": TrafficSource(50), "C2": TrafficSource(15)}
     >>> stays_on(FlowThresholds(100, 50, 0, 0), clients), stays_on(FlowThresholds(100, 80, 0, 0), clients)
@@ -370,8 +375,14 @@ def largest_stop(limit: int, traffic: Traffic, unit: str = "count") -> int:
 
     It follows from :func:`maximum_depth`, and from LP-02: a limit that is exactly reached is not exceeded.
 
-    Below 1 if there is none: the windows alone are as large as the limit, in messages ("count") or bytes
-    ("size").
+    Parameters:
+        limit: The queue's limit in ``unit``.
+        traffic: The queue's producers.
+        unit: "count" for messages, or "size" for bytes.
+
+    Returns:
+        The threshold in ``unit``. A result below 1 means that no threshold is safe: the windows alone are as
+        large as the limit.
 
     >>> largest_stop(200, {"C1": TrafficSource(50), "C2": TrafficSource(15)})
     135
@@ -381,9 +392,10 @@ def largest_stop(limit: int, traffic: Traffic, unit: str = "count") -> int:
 
 # Verdicts
 
-# In each unit the most that can be on the queue is compared with the limit in force; exactly filling it is
-# allowed (LP-02).  If that is above the limit, and so is what some run surely gets to, the queue can
-# overflow.  Otherwise neither is proved, and the answer is None, which is not "safe".
+# In each unit the maximum depth is compared with the limit in force; filling the limit exactly is allowed
+# (LP-02).  If the maximum is within the limit, the queue cannot overflow.  If a depth that some run is
+# certain to reach is above the limit, it can.  Otherwise neither is proved, and the answer is None, which is
+# not "safe".
 
 _WHAT_FOLLOWS = {
     "reject": "a producer's session would die of 506 (LP-05)",
@@ -400,16 +412,16 @@ class UnitVerdict:
     """The verdict on one unit of one queue: "count" for messages, "size" for bytes."""
 
     unit: str
-    # In force; 0 for none.
+    # The limit in force; 0 for none.
     limit: int
-    # Were there no limit: what can be on the queue at most (None: no bound), and what is on it in some run.
+    # Depths if there were no limit: the proved maximum (None: no bound), and one that some run reaches.
     bound: int | None
     attained: int | None
     reason: str
 
     @property
     def can_overflow(self) -> bool | None:
-        """False: it is proved that no run exceeds the limit (LP-02). True: some run does. None: not known."""
+        """False if no run exceeds the limit (LP-02), True if at least one does, None if neither is proved."""
         if not self.limit or (self.bound is not None and self.bound <= self.limit):
             return False
         return True if self.attained is None or self.attained > self.limit else None
@@ -420,9 +432,10 @@ class Verdict:
     """Whether a queue can overflow.
 
     Parameters:
-        policy: The action of an overflow: reject, ring or self-destruct.
-        units: For messages and for bytes.
-        seen: The simulation that overflowed it, if any.
+        queue: The queue's name.
+        policy: The overflow policy: reject, ring or self-destruct.
+        units: The verdicts for messages and for bytes, in this order.
+        seen: A sentence about the simulation that overflowed the queue; "" if none did.
     """
 
     queue: str
@@ -432,12 +445,12 @@ class Verdict:
 
     @property
     def is_safe(self) -> bool:
-        """Whether it is proved that no run overflows it, in messages and in bytes."""
+        """Whether it is proved that no run overflows the queue, in messages or in bytes."""
         return self.can_overflow is False
 
     @property
     def can_overflow(self) -> bool | None:
-        """Whether some run overflows it, in any unit; None if neither this nor the contrary is proved."""
+        """Whether at least one run overflows the queue in either unit; None if nothing is proved."""
         found = {unit.can_overflow for unit in self.units}
         if True in found or (None in found and self.seen):
             return True
@@ -445,7 +458,7 @@ class Verdict:
 
     @property
     def never_more_than(self) -> int | None:
-        """The proved maximum of messages on the queue; None without a proof."""
+        """The proved maximum number of messages on the queue; None without a proof."""
         return self.units[0].bound or None
 
     @property
@@ -455,12 +468,16 @@ class Verdict:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The reasons, a sentence for each unit, the decisive ones first."""
+        """The reasons for the verdict, one sentence per unit.
+
+        For a safe queue these are the reasons of all units with a limit.  Otherwise only the units that
+        decide the verdict are included, followed by a sentence on what happens when the queue is full.
+        """
         if self.is_safe:
             return tuple(unit.reason for unit in self.units if unit.limit)
         full = f"if it is full, {_WHAT_FOLLOWS[self.policy]}"
-        # A unit that surely overflows decides whatever the other one does; only if none does is "not known"
-        # said.
+        # A unit that is certain to overflow decides the verdict, whatever the other one does. Only without
+        # such a unit is the verdict "not known".
         deciding = [unit.reason for unit in self.units if unit.can_overflow]
         if deciding:
             return (*deciding, full)
@@ -471,16 +488,16 @@ class Verdict:
 def judge(
     queue: str, arguments: Mapping[str, Argument], traffic: Traffic, options: BrokerOptions | None = None
 ) -> Verdict:
-    """Return whether a queue can overflow: its limits compared with the proved bounds of its depth.
+    """Return the verdict on a queue: its limits compared with the proved bounds of its depth.
 
     Parameters:
-        queue, arguments: Its name and its declare arguments.
-        traffic: Its producers.
+        queue, arguments: The queue's name and its declare arguments.
+        traffic: The queue's producers.
         options: The broker's start options; None for the defaults.
 
     Raises:
-        DesignError: If the broker refuses the arguments, in its words; or if the queue has one of the
-            alternatives of :mod:`qflow.broker.history`, for which nothing is proved here.
+        DesignError: If the broker refuses the arguments (the text is the broker's), or if the queue uses one
+            of the alternative algorithms of :mod:`qflow.broker.history`, for which nothing is proved here.
 
     >>> clients = {"C1": TrafficSource(50, 150), "C2": TrafficSource(15, 150)}
     >>> judge("q", {"qpid.max_count": 200, "qpid.flow_stop_count": 150}, clients).reasons[0]
@@ -514,9 +531,9 @@ def judge(
 
 
 def judge_workload(workload: Workload) -> dict[str, Verdict]:
-    """Return the verdict on each queue of a workload, in its order.
+    """Return the verdict on each queue of a workload, in the workload's order.
 
-    Who consumes does not matter.  See :func:`judge`.
+    The verdicts hold for any consumers.  See :func:`judge`.
 
     >>> from qflow.workload import Producer
     >>> producer = Producer("p1", ("", "q"), rate=100, capacity=5, size=100)
@@ -545,7 +562,7 @@ def _unit(
     elif bound is None:
         reason = f"{what}: nothing stops the producers before the limit of {limit} (FC-02, FC-03)"
     else:
-        # The other unit may stop first; then the sum with this unit's own stop is not what bounds it.
+        # The other unit's stop may be reached first; then the bound is not the sum with this unit's own stop.
         own = f"stop {stop} + {windows} {window} = {bound}" if stop and stop + window == bound else ""
         own = own or f"at most {bound}, by the other unit's stop and {windows} {window}"
         where = f"within the limit of {limit}"
@@ -555,7 +572,7 @@ def _unit(
     return UnitVerdict(unit, limit, bound, attained, reason)
 
 
-# What is exceeded once in a million
+# Bytes that full windows exceed once in a million
 
 RISK = 1e-6
 
@@ -564,13 +581,13 @@ _NORMAL = NormalDist()
 
 
 _Sizes = list[tuple[float, float]]
-"""The sizes of one producer's messages, as a table of (bytes, probability): steps, each rounded up."""
+"""The size distribution of one producer's messages: (bytes, probability) steps, sizes rounded up."""
 
 
 def _tabulate_sizes(mu: float, sigma: float, largest: float, header: int, cut: float) -> _Sizes:
-    # What is above the largest is of the largest size; what is above the cut is paid for.
-    # Shifted by sigma squared, as sizes are weighed by themselves where the message that turned the queue ON
-    # is drawn: the cut has to be far out for that distribution, too.
+    # Sizes above the largest are cut to the largest; the probability above the cut is part of the risk.
+    # The cut is shifted by sigma squared: the message that turns the queue ON is drawn in proportion to its
+    # size, and the cut has to be far out for that distribution, too.
     top = min(largest, exp(mu + sigma * sigma + sigma * _NORMAL.inv_cdf(1 - cut)))
     sizes: _Sizes = []
     edge, below = exp(mu - 7 * sigma), 0.0
@@ -582,8 +599,8 @@ def _tabulate_sizes(mu: float, sigma: float, largest: float, header: int, cut: f
 
 
 def _log_moments(sizes: _Sizes, t: float) -> tuple[float, float]:
-    """Return log E[exp(t X)] of a size X, and the same of one drawn in proportion to itself."""
-    # From the largest size down, so that nothing overflows.
+    """Return log E[exp(t X)] of a size X, and of a size drawn in proportion to itself."""
+    # Relative to the largest size, so that no exponential overflows.
     top = sizes[-1][0]
     weights = [(size, share * exp(t * (size - top))) for size, share in sizes]
     mean = sum(share * size for size, share in sizes)
@@ -592,7 +609,7 @@ def _log_moments(sizes: _Sizes, t: float) -> tuple[float, float]:
 
 
 class FullWindow(NamedTuple):
-    """A producer's window: its messages, the size of each (drawn or fixed), and the header of a drawn one."""
+    """A producer's full window: its capacity, the message size (fixed or random), and the header's bytes."""
 
     capacity: int
     size: int | tuple[float, ...]
@@ -606,9 +623,9 @@ def bytes_at_risk(windows: Iterable[FullWindow], risk: float = RISK) -> float:
     >>> round(bytes_at_risk([FullWindow(capacity, drawn, 0)]) / 1000), capacity * 40
     (4315, 12000)
     """
-    # Chernoff's bound: for every t above 0, P(S >= s) <= E[exp(t S)] exp(-t s), and the smallest s is taken
-    # for which some t makes that the risk. Where a distribution has no largest, half of the risk pays for
-    # cutting it off, so that its moments are finite.
+    # Chernoff's bound: for every t above 0, P(S >= s) <= E[exp(t S)] exp(-t s). The result is the smallest s
+    # for which some t makes the right side equal to the risk. A distribution without a largest size is cut
+    # off, so that its moments are finite, and half of the risk covers the part beyond the cut.
     fixed, drawn, is_cut = 0.0, list[tuple[int, _Sizes]](), False
     given = list(windows)
     total = sum(capacity for capacity, _, _ in given)
@@ -624,17 +641,17 @@ def bytes_at_risk(windows: Iterable[FullWindow], risk: float = RISK) -> float:
 
 
 def _least_sum(drawn: list[tuple[int, _Sizes]], target: float) -> float:
-    """Return the least sum that Chernoff's bound gives; it has one minimum in t."""
+    """Return the smallest sum that Chernoff's bound allows, over all t."""
 
     def bound(t: float) -> float:
         moments = [(capacity, *_log_moments(sizes, t)) for capacity, sizes in drawn]
-        # One message, whoever's, turned the queue ON. Large ones cross a level more often, so it counts as
-        # drawn in proportion to its size.
+        # One message, of any producer, turned the queue ON. Large messages cross a level more often, so it
+        # counts as drawn in proportion to its size.
         extra = max(biased - plain for _, plain, biased in moments)
         return (sum(capacity * plain for capacity, plain, _ in moments) + extra + target) / t
 
     top = max(sizes[-1][0] for _, sizes in drawn)
-    # In powers of t, as its best value may be anywhere below what the largest size allows.
+    # The search is over log t, as the best t may be many orders of magnitude below 1 / top.
     low, high = log(1e-6 / top), log(100 / top)
     # Ternary search: the bound has one minimum in the logarithm of t. Forty rounds narrow the range by
     # (2/3)^40, to about a ten-millionth.

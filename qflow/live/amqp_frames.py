@@ -1,13 +1,13 @@
-"""AMQP 1.0 frames, read from a connection that others lead: bytes in, performatives out.
+"""AMQP 1.0 frames: a reader of the bytes that two other programs exchange.
 
 One direction of a connection is a header of eight bytes (``AMQP``, a protocol id, a version), and then
 frames: four bytes of size, one of data offset, one of type (0 is AMQP, 1 is SASL), two of channel, and a
-body.  The body of an AMQP frame is one performative, a described list, and behind a transfer's a piece of a
-message.  A frame without a body is a heartbeat.  After the SASL frames comes a second header.
+body.  The body of an AMQP frame is one performative (a described list), and after a transfer's performative
+a piece of a message.  A frame without a body is a heartbeat.  A second header follows the SASL frames.
 
-The lists are decoded by Proton's codec; this module finds where they begin, and names their fields, up to
-the last one that a recording needs.  What it keeps of a frame is bounded (:data:`MOST_KEPT`), whatever size
-a peer announces.
+Proton's codec decodes the lists; this module finds where they begin, and names their fields, up to the last
+one that a recording needs.  It keeps at most :data:`MOST_KEPT` bytes of a frame, whatever size a peer
+announces.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from proton import Array, Data, Described, ProtonException
 from qflow.qflow_error import QflowError
 
 MOST_KEPT = 1 << 20
-"""Bytes kept of one frame, and of one message; the rest is counted and not decoded."""
+"""The most bytes that are kept of one frame or one message; the others are counted but not decoded."""
 
 _HEADER = 8
 _AMQP, _SASL = 0, 1
 _PLAIN, _SECURE, _WITH_SASL = 0, 2, 3
 
-# How a section begins: a described type with a small descriptor, whose one byte follows.
+# The first bytes of a section: a described type with a one-byte descriptor, which follows.
 _DESCRIBED = b"\x00\x53"
 _FIRST_SECTION, _MESSAGE_ANNOTATIONS = 0x70, 0x72
 _EMPTY_LIST, _SMALL, _LARGE = 0x45, (0xC0, 0xC1), (0xD0, 0xD1)
@@ -41,7 +41,7 @@ _ODD_BODIES = (b"\x00\x53\x77\x00", b"\x00\x53\x77\x73")
 
 
 class FrameError(QflowError, ValueError):
-    """Bytes outside AMQP 1.0; the text quotes them and names the allowed ones."""
+    """Bytes that are not valid AMQP 1.0; the text quotes them and names the allowed ones."""
 
 
 _HTTP = re.compile(rb"(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|CONNECT|TRACE|PRI) ")
@@ -50,7 +50,7 @@ AMQP_HEADER, SASL_HEADER = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
 
 
 def foreign_protocol(first: bytes) -> str:
-    """Return the foreign protocol of a client's first bytes; "" while it may be AMQP 1.0."""
+    """Return the name of the protocol of a client's first bytes, or "" while they may be AMQP 1.0."""
     if first.startswith((AMQP_HEADER, SASL_HEADER)) or (
         len(first) < _HEADER and b"AMQP".startswith(first[:4])
     ):
@@ -64,7 +64,7 @@ def foreign_protocol(first: bytes) -> str:
 
 
 def _name_fields(name: str, fields: str) -> Any:
-    """Return a named tuple class whose omitted fields are None."""
+    """Return a named tuple class in which every field has the default None."""
     names = fields.split()
     return namedtuple(name, names, defaults=[None] * len(names))
 
@@ -72,18 +72,18 @@ def _name_fields(name: str, fields: str) -> Any:
 _NAMES = {
     "Open": "container_id hostname max_frame_size channel_max idle_time_out outgoing_locales "
     "incoming_locales offered_capabilities desired_capabilities properties",
-    # An answer names the channel that it answers.
+    # remote_channel is set in an answer: the channel of the begin that it answers.
     "Begin": "remote_channel",
     # Both peers attach a link, under one name and each under its own handle.
     "Attach": "name handle role snd_settle_mode rcv_settle_mode source target unsettled incomplete_unsettled "
     "initial_delivery_count",
-    # Credit of a link, if there is a handle.
+    # A flow with a handle sets the credit of a link.
     "Flow": "next_incoming_id incoming_window next_outgoing_id outgoing_window handle delivery_count "
     "link_credit",
-    # A message, or a piece of one.
+    # A message or a piece of a message.
     "Transfer": "handle delivery_id delivery_tag message_format settled more rcv_settle_mode state resume "
     "aborted",
-    # Outcomes of deliveries; the role is that of the peer that says so.
+    # Outcomes of deliveries; the role is that of the peer that sends the disposition.
     "Disposition": "role first last settled state",
     "Detach": "handle closed error",
     "End": "error",
@@ -91,14 +91,14 @@ _NAMES = {
 }
 _PERFORMATIVES = {code: _name_fields(*each) for code, each in enumerate(_NAMES.items(), 0x10)}
 Open, Begin, Attach, Flow, Transfer, Disposition, Detach, End, Close = _PERFORMATIVES.values()
-# What a source and a target have in common, and what only a source has.
+# The fields of a source; a target has only some of them.
 Terminus = _name_fields(
     "Terminus",
     "address durable expiry_policy timeout dynamic dynamic_node_properties distribution_mode filter "
     "default_outcome outcomes capabilities",
 )
 _SOURCE, _TARGET, COORDINATOR = 0x28, 0x29, 0x30
-# Fields that both have, and then those that only a source has before the capabilities.
+# How many fields a source and a target share, and how many only a source has before the capabilities.
 _SHARED, _OF_A_SOURCE = 6, 4
 OUTCOMES = {0x23: "received", 0x24: "accepted", 0x25: "rejected", 0x26: "released", 0x27: "modified"}
 TRANSACTIONAL, DECLARED = 0x34, 0x33
@@ -107,11 +107,11 @@ _CONTROLS |= {0x32: "discharge", "amqp:discharge:list": "discharge"}
 
 
 class _Frame(NamedTuple):
-    """A performative with its bytes on the wire."""
+    """A frame of an AMQP connection: its performative, and the bytes after it."""
 
     channel: int
     performative: Any
-    # What comes behind the performative, at most MOST_KEPT bytes of it, and how long it is.
+    # The bytes after the performative (at most MOST_KEPT of them), and their full number.
     payload: bytes
     length: int
 
@@ -123,7 +123,7 @@ def descriptor_of(value: Any) -> int | None:
 
 
 def terminus_of(value: Any) -> Any:
-    """Return an attach's source or target; an empty one if the attach has none."""
+    """Return an attach's source or target with its fields by name; all None if the attach has none."""
     code = descriptor_of(value)
     if code not in (_SOURCE, _TARGET) or not isinstance(value.value, list):
         return Terminus()
@@ -134,18 +134,18 @@ def terminus_of(value: Any) -> Any:
 
 
 def product_of(properties: Any) -> str:
-    """Return the product and version in a peer's open, if it names them."""
+    """Return the product and version that a peer's open names, or ""."""
     known = properties if isinstance(properties, dict) else {}
     return " ".join(str(known[key]) for key in ("product", "version") if known.get(key))
 
 
 def outcome_of(state: Any) -> str:
-    """Return the name of a delivery's outcome, such as ``accepted``, or ""."""
+    """Return the name of a delivery's outcome, such as ``accepted``; "" without an outcome."""
     return OUTCOMES.get(descriptor_of(state) or 0, "")
 
 
 class SectionPlaces(NamedTuple):
-    """The places of a message's sections; ``is_bare`` for a message that consists of a plain body."""
+    """The offsets of a message's sections; ``is_bare`` if the message consists of a plain body only."""
 
     bare: int
     annotations: tuple[int, int]
@@ -153,7 +153,10 @@ class SectionPlaces(NamedTuple):
 
 
 def section_places(raw: bytes) -> SectionPlaces:
-    """Return the places of the bare message and the annotations; FrameError for other bytes.
+    """Return the offset of the bare message, and the range of the message annotations.
+
+    Raises:
+        FrameError: If the bytes do not begin with a section, or a section is malformed or incomplete.
 
     >>> section_places(bytes.fromhex("005370c0020141005377a103616263"))
     SectionPlaces(bare=7, annotations=(0, 0), is_bare=False)
@@ -180,7 +183,7 @@ def section_places(raw: bytes) -> SectionPlaces:
 
 
 def _section_end(raw: bytes, at: int) -> int:
-    """Return the offset after a section, a list or a map; IndexError if the bytes end before it."""
+    """Return the offset after a list or map section; raise IndexError if the bytes end before it."""
     kind = raw[at + 3]
     if kind == _EMPTY_LIST:
         end = at + 4
@@ -209,23 +212,35 @@ def body_of(bare: bytes) -> bytes:
 
 
 class Codec:
-    """Proton's codec, for one value at a time."""
+    """Proton's codec, used for one value at a time."""
 
     def __init__(self) -> None:
         self._data = Data()
 
     def decode(self, encoded: bytes) -> tuple[int, Any]:
-        """Return the length and a copy of the first value: Proton reuses its memory."""
+        """Return the length of the first encoded value in bytes, and a copy of the value.
+
+        It is a copy because Proton reuses its memory.
+
+        Raises:
+            FrameError: If the bytes cannot be decoded.
+        """
         try:
             self._data.clear()
             length = self._data.decode(encoded)
             return length, plain(value_of(self._data), keeps_descriptors=True)
         except (ProtonException, ValueError, TypeError, LookupError, RecursionError) as error:
-            raise FrameError(f"no AMQP 1.0 value: {error}, got {encoded[:16]!r}") from None
+            raise FrameError(
+                f"cannot decode this as an AMQP 1.0 value: {error}; it begins with {encoded[:16]!r}"
+            ) from None
 
 
 def control_of(message: bytes) -> tuple[str, list[Any]]:
-    """Return a coordinator's command, ``declare`` or ``discharge``, and its fields."""
+    """Return a coordinator's command, ``declare`` or ``discharge``, and its fields.
+
+    Raises:
+        FrameError: If the message is neither of the two.
+    """
     place, codec = section_places(message).bare, Codec()
     length, section = codec.decode(message[place:])
     while descriptor_of(section) in _PROPERTIES:
@@ -249,7 +264,7 @@ _PLAIN_ALREADY = {type(None), bool, int, float, str, UUID}
 
 
 def plain(value: Any, keeps_descriptors: bool = False) -> Any:
-    """Return a copy of a Proton value that the engine and a trace can keep.
+    """Return a Proton value as plain Python values, which the engine and a trace can keep.
 
     >>> plain({"a": memoryview(b"x"), "b": Described("amqp:x", [None, True])})
     {'a': b'x', 'b': [None, True]}
@@ -279,19 +294,23 @@ def _key(key: Any) -> str:
 
 
 class FrameReader:
-    """One direction of a connection."""
+    """A reader of the frames in one direction of a connection."""
 
     def __init__(self, codec: Codec | None = None) -> None:
-        # Whether the peers went over to TLS, so that nothing more can be read.
+        # Whether the peers have switched to TLS, so that nothing more can be read.
         self.is_secure = False
         self._codec = codec or Codec()
         self._rest = b""
         self._wants_header, self._is_sasl = True, False
-        # Of a frame that is too long to be kept.
+        # Bytes still to come of a frame that is too long to be kept.
         self._missing = 0
 
     def feed(self, data: bytes) -> Iterator[_Frame]:
-        """Yield each frame once it is complete; one that is too long as soon as its length is known."""
+        """Yield each complete frame; a longer one once its first :data:`MOST_KEPT` bytes have arrived.
+
+        Raises:
+            FrameError: If the bytes are not AMQP 1.0.
+        """
         if self._missing:
             passed = min(self._missing, len(data))
             self._missing -= passed
@@ -300,14 +319,15 @@ class FrameReader:
         begin = 0
         try:
             while not self.is_secure and len(buffer) - begin >= _HEADER:
-                # A header comes after the SASL frames, and no frame is as long as its letters say.
+                # A header may follow SASL frames; no frame is as long as its letters, read as a size, would
+                # mean.
                 if self._wants_header or (self._is_sasl and buffer[begin : begin + 4] == b"AMQP"):
                     self._read_header(buffer[begin : begin + _HEADER])
                     begin += _HEADER
                     continue
                 size = int.from_bytes(buffer[begin : begin + 4], "big")
                 if size < _HEADER:
-                    raise FrameError(f"a frame has at least {_HEADER} bytes, got one of {size}")
+                    raise FrameError(f"a frame must have at least {_HEADER} bytes; got {size}")
                 kept = min(size, MOST_KEPT)
                 if len(buffer) - begin < kept:
                     break
@@ -323,7 +343,7 @@ class FrameReader:
 
     def _read_header(self, header: bytes) -> None:
         if header[:4] != b"AMQP":
-            raise FrameError(f"a connection begins with AMQP and a version, got {header!r}")
+            raise FrameError(f"a connection must begin with AMQP and a version; got {header!r}")
         if header[5:] != b"\x01\x00\x00" or header[4] not in (_PLAIN, _SECURE, _WITH_SASL):
             version = ".".join(map(str, header[4:]))
             raise FrameError(f"only AMQP 1.0 can be read (AMQP, 0, 1.0.0), got AMQP, {version}")
@@ -333,16 +353,19 @@ class FrameReader:
     def _read_frame(self, size: int, frame: bytes) -> _Frame | None:
         begin = 4 * frame[4]
         if not _HEADER <= begin <= len(frame):
-            raise FrameError(f"a frame's data begins within it, at 8 or later, got {begin} of {size}")
+            raise FrameError(
+                f"a frame's data must begin at byte 8 or later, within its {size} bytes; got {begin}"
+            )
         if frame[5] not in (_AMQP, _SASL):
-            raise FrameError(f"a frame is of type 0 (AMQP) or 1 (SASL), got {frame[5]}")
+            raise FrameError(f"a frame's type must be 0 (AMQP) or 1 (SASL); got {frame[5]}")
         if begin == size or frame[5] == _SASL:
             return None
         body = frame[begin:]
         length, value = self._codec.decode(body)
         kind = _PERFORMATIVES.get(descriptor_of(value) or 0)
         if kind is None or not isinstance(value.value, list):
-            raise FrameError(f"a frame holds a performative, 0x10 to 0x18, got {str(value)[:60]}")
+            found = str(value)[:60]
+            raise FrameError(f"a frame's body must be a performative (0x10 to 0x18); got {found}")
         channel = int.from_bytes(frame[6:8], "big")
         fields = value.value[: len(kind._fields)]
         return _Frame(channel, kind(*fields), body[length:], size - begin - length)

@@ -1,13 +1,13 @@
 """Encoded messages: the part of an AMQP 1.0 message that the broker reads, and the part that it writes.
 
-A message is sections in a row: header, delivery annotations, message annotations, then the *bare message*
-(properties, application properties, body), then a footer.  The broker hands the bare message on as it came,
-to the byte; it reads the standard fields and the application properties of it, and it writes the header
-anew, as the delivery count and the time to live have changed, and the annotations if a receiver has changed
-them (LNK-12).  All bytes as received count for limits and thresholds (LNK-04).
+A message is a sequence of sections: header, delivery annotations, message annotations, then the *bare
+message* (properties, application properties, body), then a footer.  The broker passes the bare message on
+unchanged, byte for byte, and reads its standard fields and application properties.  It writes a new header,
+as the delivery count and the time to live have changed, and new annotations if a receiver has changed them
+(LNK-12).  All received bytes count for limits and thresholds (LNK-04).
 
-Proton decodes and encodes.  Its binary values are views of memory that it frees with the message, so each is
-copied here at once.
+Proton decodes and encodes.  Its binary values are views of memory that it frees with the message, so this
+module copies each of them at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from qflow.live.amqp_frames import FrameError, SectionPlaces, plain, section_pla
 from qflow.messaging.messages import from_delivery
 
 ROOM: Final = 1 << 16
-"""The number of bytes of a received message that are read at once."""
+"""How many bytes of a received message are read at once."""
 
 _HEADER, _MESSAGE_ANNOTATIONS = 0x70, 0x72
 _DEFAULT_PRIORITY = 4
@@ -36,19 +36,20 @@ _ENVELOPE, _BARE, _ANNOTATIONS = "qflow.messaging", "amqp 1.0", "annotations"
 
 
 class Encoded(NamedTuple):
-    """A message in the sender's encoding."""
+    """A message as its sender encoded it."""
 
-    # In the engine it is a message's content, as the clients of qflow.messaging keep theirs.
+    # The whole encoding, which is the content of the engine's message.
     raw: bytes
+    # The offset of the bare message.
     bare: int
-    # Where they begin and end; the same number twice if there are none.
+    # The begin and the end of the message annotations; both the same if there are none.
     annotations: tuple[int, int]
-    # An anonymous relay routes by it (LNK-06).
+    # The destination by which an anonymous relay routes (LNK-06).
     to: str | None = None
     reply_to: str | None = None
 
     def content(self) -> tuple[str, bytes, dict[str, Any]]:
-        """Return the content of the engine's message."""
+        """Return the content for the engine's message: a format name, the bytes, and known positions."""
         known: dict[str, Any] = {_BARE: self.bare}
         if self.annotations[0] < self.annotations[1]:
             known[_ANNOTATIONS] = list(self.annotations)
@@ -58,16 +59,16 @@ class Encoded(NamedTuple):
 
 
 class Decoder:
-    """A decoder that reads messages one after the other with one Proton message."""
+    """A decoder of messages; it reuses one Proton message for all of them."""
 
     def __init__(self) -> None:
-        # Where Proton puts the bytes of a message that has come.
+        # The buffer into which Proton writes the bytes of a received message.
         self.room = ffi.new("char[]", ROOM)
         self._message = ProtonMessage()
         self._impl = self._message._msg
 
     def decode(self, raw: bytes) -> tuple[Message, Encoded]:
-        """Return a message for the engine, still without a routing key.
+        """Return a message for the engine, still without a routing key, and its encoding.
 
         >>> raw = bytes(ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode())
         >>> message, encoded = Decoder().decode(raw)
@@ -78,11 +79,11 @@ class Decoder:
         if sections.is_bare:
             encoded = Encoded(raw, sections.bare, sections.annotations)
             bare = Message(len(raw), priority=_DEFAULT_PRIORITY)
-            # Not looked through as what a program gives is: bytes and numbers are plain.
+            # Set directly, without the checks of a program's content: bytes and numbers need none.
             bare.content = encoded.content()
             return bare, encoded
         message = self._impl
-        # A section that the next message has not got would stay.
+        # Proton would otherwise keep an earlier message's section that this message does not have.
         lib.pn_message_clear(message)
         if lib.pn_message_decode(message, raw, len(raw)):
             raise FrameError("these bytes are no AMQP 1.0 message")
@@ -136,7 +137,7 @@ class Decoder:
         )
 
     def request(self, encoded: Encoded) -> tuple[object, Any, dict[str, Any]]:
-        """Return body, correlation id and application properties of a message, copied."""
+        """Return copies of a request's body, correlation id and application properties."""
         self._message.decode(encoded.raw)
         message = self._message
         properties = {str(key): plain(value) for key, value in (message.properties or {}).items()}
@@ -144,7 +145,7 @@ class Decoder:
 
 
 def _check_body(body: Any) -> None:
-    """Refuse a char, whose bytes the broker's decoder takes for a descriptor (LNK-28)."""
+    """Refuse a body of type char: the real broker's decoder takes its bytes for a descriptor (LNK-28)."""
     lib.pn_data_rewind(body)
     lib.pn_data_next(body)
     while lib.pn_data_type(body) == Data.DESCRIBED:
@@ -161,7 +162,7 @@ def _read_text(pointer: Any) -> str | None:
 
 
 def encode_described(descriptor: int, value: object) -> bytes:
-    """Return the encoding of a value with a numeric descriptor, such as a section or a frame's body."""
+    """Return the encoding of a described value, such as a section or a frame's body."""
     data = Data()
     data.put_object(Described(ulong(descriptor), value))
     return bytes(data.encode())
@@ -177,7 +178,7 @@ _MOST_MILLISECONDS: Final = (1 << 32) - 1
 
 
 def encode_delivery(record: DeliveryRecord, now: int) -> tuple[bytes, memoryview]:
-    """Return a delivery's new header and annotations, and a view of the bare message."""
+    """Return the new header and annotations of a delivery, and a view of its bare message."""
     queued = record.message
     transfer = queued.transfer
     sent = transfer.message
@@ -188,7 +189,7 @@ def encode_delivery(record: DeliveryRecord, now: int) -> tuple[bytes, memoryview
     if not isinstance(content, tuple) or _BARE not in content[2]:
         content = _translate(record, now).content()
     _, raw, known = content
-    # The engine counts from -1: what has been delivered once and not failed is at 0.
+    # The engine counts from -1: a message that was delivered once and has not failed is at 0.
     count = max(0, queued.delivery_count)
     head = _encode_header(sent.durable, sent.priority or 0, ttl, queued.is_first_acquirer, count)
     annotations: bytes = b""
@@ -208,13 +209,13 @@ def _merge(section: bytes, added: dict[str, HeaderValue]) -> bytes:
         data.decode(section)
         known = dict(value_of(data).value)
     for key, value in added.items():
-        # What a queue adds of a trace is a binary on the wire (RF-54).
+        # The trace ids that a queue adds are a binary value on the wire (RF-54).
         known[symbol(key)] = value.encode() if key == TRACE and isinstance(value, str) else value
     return encode_described(_MESSAGE_ANNOTATIONS, known)
 
 
 def _translate(record: DeliveryRecord, now: int) -> Encoded:
-    """Return a message of another origin (management's answers, simulated clients) in this encoding."""
+    """Encode a message of another origin, such as an answer of management or a simulated client's."""
     message = from_delivery(record, now)
     made = ProtonMessage(
         body=message.content,

@@ -1,21 +1,21 @@
 """Peer: one client's connection, between Proton's protocol engine and qflow's broker.
 
 Proton turns bytes into events (a link is attached, a delivery has arrived, credit was given) and calls into
-bytes.  Each event here becomes commands of the client's :class:`~qflow.broker.links.LinkSession`; what the
-broker has to say comes back through three hooks, and becomes calls of Proton.  No rule of the broker is here:
-this module knows only the form of each on the wire.
+bytes.  A peer turns each event into commands of the client's :class:`~qflow.broker.links.LinkSession`; the
+broker's answers reach it through three hooks, and it turns them into calls of Proton.  This module contains
+no rule of the broker, only the form of each command and answer on the wire.
 
-Commands of one read are given in the order of their frames.  Accepts that follow one another are one command;
-what commands cause is sent after the last of them, as the broker writes when it has read (RF-08): to other
-connections first, to its own last (RF-52).
-After them every link that sends has its credit filled up to 500 again, whatever its queue does (LNK-01);
-under another brake (:mod:`qflow.live.brakes`) up to what that leaves it.
+The commands of one read are executed in the order of their frames.  Consecutive accepts become one command.
+The output that commands cause is sent after the last command, as the broker writes only when it has read
+(RF-08): first to other connections, then to the client's own (RF-52).  After the commands, the credit of
+every link on which the client sends is filled up to 500 again, whatever the state of its queue (LNK-01);
+under another brake (:mod:`qflow.live.brakes`) up to that brake's credit.
 
-Whatever goes wrong is the fault of one client: :meth:`Peer.refuse` closes its connection, in the protocol's
-own words, and ends its sessions; what it had not settled goes back to its queues.
+An error affects only the client that caused it: :meth:`Peer.refuse` closes its connection, with a condition
+of the protocol, and ends its sessions; its unsettled messages return to their queues.
 
-The parts that every message passes call Proton's C functions directly, as its Python objects take longer than
-the broker does; all else uses those objects.
+The code that runs for every message calls Proton's C functions directly, as Proton's Python objects take
+longer than the broker does; all other code uses those objects.
 """
 
 from __future__ import annotations
@@ -69,23 +69,27 @@ from qflow.live.terminus import answer_source, answer_terminus, read_source, rea
 from qflow.messaging import qmf
 
 CREDIT: Final = 500
-"""Credit of a sender's link, filled up whenever something was read (LNK-01)."""
+"""The credit of a link on which a client sends, restored after every read (LNK-01)."""
 _MOST_UNREAD, _LEAST_ALLOWANCE = 1 << 18, 1 << 14
-"""Bytes that may wait for a client to read them, and the least that each of its links is allowed of that.
+"""The most bytes that may wait for a client to read them, and the least allowance of each of its links.
 
-A message that is larger goes out in pieces of that size, each when the client has read the one before.
+A message of more than ``_MOST_UNREAD`` bytes is sent in pieces of that size, each after the client has read
+the one before.
 """
 _MOST_WHEN_FULL = 1 << 20
-"""Bytes up to which a client is given messages while the server's memory is used up."""
+"""While the server's memory is full, a client that holds more bytes than this gets no more messages."""
 _CONNECTION_OVERHEAD = 48 << 10
-"""Bytes that an idle connection costs (measured: 2,000 of them)."""
+"""The memory of an idle connection in bytes (measured with 2,000 connections)."""
 _LONGEST_NAME = 255
 _AZURE, _ANY_SIZE = "azsdk-", (1 << 31) - 1
 
 OUTCOMES = ("accepted", "released", "rejected", "presettled", "lost")
-"""What becomes of a transfer; lost is: settled without a state, or without room and settled by its sender."""
+"""The outcomes of a transfer.
+
+A transfer is lost if it is settled without a state, or if its sender had settled it and there was no room.
+"""
 NO_QUEUE = "no queue"
-"""The word for a transfer to a queue that is deleted, or on a link that was closed for that (LNK-09)."""
+"""The outcome of a transfer to a deleted queue, or on a link that was closed for that (LNK-09)."""
 
 _ACCEPTED, _REJECTED = int(Disposition.ACCEPTED), int(Disposition.REJECTED)
 _RELEASED, _MODIFIED = int(Disposition.RELEASED), int(Disposition.MODIFIED)
@@ -96,14 +100,14 @@ class ClientLimits(NamedTuple):
     """The limits of one server for each client; a client above them loses a link or its connection.
 
     Fields:
-        connections: Clients at a time; a further one is closed without a word.
-        sessions, links: The most of one connection.
-        message_size: Bytes of one message.
-        queued_bytes: Bytes of one connection that wait: of a frame, of messages that have not ended, and of
-            what the client does not read.
-        handshake: Seconds until a connection has to be open.
-        memory: Bytes of all connections and all queues together (:mod:`qflow.live.memory`); 0 for a quarter
-            of the machine's.
+        connections: The most clients at a time; a further socket is closed without an answer.
+        sessions, links: The most sessions and links of one connection.
+        message_size: The most bytes of one message.
+        queued_bytes: The most pending bytes of one connection: of an incomplete frame, of incomplete
+            messages, and of output that the client has not read; each is compared with the limit by itself.
+        handshake: The seconds within which a client has to open its connection.
+        memory: The most bytes of all connections and all queues together (:mod:`qflow.live.memory`); 0 for a
+            quarter of the machine's memory.
     """
 
     connections: int = 2_000
@@ -116,37 +120,37 @@ class ClientLimits(NamedTuple):
 
 
 class TransferObserver(Protocol):
-    """An observer of each link, message and outcome of the clients."""
+    """An observer of the links, messages and outcomes of all clients."""
 
-    # A word is one of OUTCOMES, "" for an outcome that is withheld, or NO_QUEUE.
+    # A `word` is one of OUTCOMES, NO_QUEUE, or "" for a withheld outcome.
 
     def attached(self, peer: Peer, role: str, node: str, refusal: str) -> None:
-        """Record a link, with the condition and description of its refusal, or ""."""
+        """Record a link, with the condition and description of its refusal, or "" if it was attached."""
 
     def transferred(self, transfer: SeenTransfer, word: str) -> None:
-        """Note a message."""
+        """Record a message with its outcome."""
 
     def settled(self, sending: Sending, number: int, word: str) -> None:
-        """Record the outcome of an earlier message, or its final absence."""
+        """Record the outcome of a transfer whose outcome was withheld; "lost" if it never gets one."""
 
     def discharged(self, session: _LiveSession, ending: str) -> None:
-        """Note the end of a transaction (COMMITTED and so on of :mod:`qflow.live.coordinator`)."""
+        """Record the end of a transaction; `ending` is a constant of :mod:`qflow.live.coordinator`."""
 
 
 class SeenTransfer(NamedTuple):
-    """One message of a client as it arrived."""
+    """One message of a client as it arrived at the server."""
 
     sending: Sending
-    # The queue or exchange that it was sent to; of an anonymous relay, its address.
+    # The queue or exchange that the message was sent to; for an anonymous relay, the message's address.
     node: str
-    # Its command in the session, by which TransferObserver.settled names it.
+    # The command number of the transfer in its session; TransferObserver.settled refers to it.
     number: int
-    # Properties, application properties and body.
+    # The encoded properties, application properties and body.
     bare: bytes
     is_transactional: bool = False
-    # Microseconds; messages that came in one read have one time.
+    # In microseconds; messages of one read have the same time.
     time: int = 0
-    # Whether a further message of the link has begun to come.
+    # Whether the server had already received bytes of a later message of the link.
     is_followed: bool = False
 
 
@@ -173,7 +177,7 @@ class _PeerServer(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _LiveSession:
-    """A session of a client: the engine's, whose hooks are here, and its links by name."""
+    """A client's session: the engine's session, the hooks that it calls, and its links by name."""
 
     peer: Peer
     engine: LinkSession
@@ -194,13 +198,14 @@ class _LiveSession:
         engine.consuming.on_delivery = None
         for sending in self.senders.values():
             sending.count_held_as_lost()
-        # No cycle is left: Proton's objects are freed here, and not by a collector in another thread.
+        # This breaks all reference cycles, so that Proton's objects are freed here and not by the garbage
+        # collector in another thread.
         self.senders.clear()
         self.receivers.clear()
         self.peer.server.advance_time()
         engine.close()
 
-    # Called in the middle of a command of any client
+    # Hooks that the engine calls during a command of any client
 
     def settle(self, name: str, number: int) -> None:
         sending = self.senders.get(name)
@@ -230,7 +235,7 @@ class _LiveSession:
         receiving.number[0] = record.id & 0xFFFFFFFF
         delivery = lib.pn_delivery(receiving.impl, receiving.tag)
         if not receiving.is_presettled:
-            # Until it is settled Proton keeps its bytes, too.
+            # Proton keeps the bytes of an unsettled delivery, too.
             size = min(len(head) + len(bare), _MOST_UNREAD) + DELIVERY_OVERHEAD
             receiving.unsettled[delivery] = _Unsettled(record.id, size)
             receiving.kept += size
@@ -245,13 +250,13 @@ class Sending:
     role: ClassVar = "sender"
     session: _LiveSession
     wrapper: Link
-    # None for a transaction's coordinator, and for a service node, which is named then.
+    # None for the coordinator of a transaction, and for a service node, whose name is in `service`.
     link: IncomingLink | None = None
     service: str = ""
-    # Number of a transfer whose outcome is withheld, to Proton's delivery.
+    # The command number of each transfer with a withheld outcome, to Proton's delivery.
     held: dict[int, Any] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
-    # The outcome that was counted last.
+    # The latest counted outcome.
     last: str = ""
     impl: Any = field(init=False)
     name: str = field(init=False)
@@ -260,8 +265,9 @@ class Sending:
         self.impl, self.name = self.wrapper._impl, self.wrapper.name or ""
 
     def end(self) -> None:
-        """End it in the broker, with its transaction if it is a coordinator."""
-        # What is withheld is settled without a state: neither yes nor no (LNK-07).
+        """End the link in the broker; for a coordinator, roll back the open transaction."""
+        # Transfers with a withheld outcome are settled without a state: neither accepted nor refused
+        # (LNK-07).
         for delivery in self.held.values():
             lib.pn_delivery_settle(delivery)
         self.count_held_as_lost()
@@ -272,7 +278,7 @@ class Sending:
             self.session.coordinator.abandon()
 
     def count_held_as_lost(self) -> None:
-        """Count the transfers with a withheld outcome as lost."""
+        """Count the transfers whose outcome is withheld as lost."""
         for number in self.held:
             self.count("lost")
             self.note_settled(number, "lost")
@@ -280,12 +286,12 @@ class Sending:
 
     @property
     def node(self) -> str:
-        """The name of the queue or exchange that it sends to; "" for an anonymous relay."""
+        """The name of the queue or exchange to which the link sends; "" for an anonymous relay."""
         assert self.link is not None
         return self.link.destination if self.link.queue is None else self.link.queue.name
 
     def describe(self) -> dict[str, Any]:
-        """Return a description in plain values; a coordinator has none."""
+        """Return the link's state as plain values; not for a coordinator or a service node."""
         return {
             "role": self.role,
             "name": self.name,
@@ -309,7 +315,7 @@ class Sending:
 
 
 class _Unsettled(NamedTuple):
-    """A delivery without an outcome yet: its number in the engine, and its size in bytes."""
+    """An unsettled delivery: its number in the engine, and its size in bytes."""
 
     number: int
     size: int
@@ -323,13 +329,13 @@ class Receiving:
     session: _LiveSession
     wrapper: Link
     link: OutgoingLink
-    # By Proton's delivery; and the bytes that are kept of all of them.
+    # The unsettled deliveries by Proton's delivery, and the bytes kept for all of them.
     unsettled: dict[Any, _Unsettled] = field(default_factory=dict)
     kept: int = 0
-    # The delivery that goes out, and the part of its message that Proton has not got yet.
+    # The delivery that is being sent, and the part of its message that Proton does not have yet.
     sends: Any = None
     rest: memoryview = memoryview(b"")
-    # Where Proton finds the tag of the next delivery.
+    # The memory from which Proton reads the tag of the next delivery.
     number: Any = field(default_factory=lambda: ffi.new("uint32_t *"))
     tag: Any = field(init=False)
     impl: Any = field(init=False)
@@ -343,16 +349,16 @@ class Receiving:
 
     @property
     def node(self) -> str:
-        """The name of the queue that it receives from."""
+        """The name of the queue from which the link receives."""
         return self.link.queue.name
 
     def end(self) -> None:
-        """End it in the broker."""
+        """End the link in the broker."""
         self.session.receivers.pop(self.name, None)
         self.session.engine.link_detach(self.name, "receiver")
 
     def describe(self) -> dict[str, Any]:
-        """Return a description in plain values."""
+        """Return the link's state as plain values."""
         return {
             "role": self.role,
             "name": self.name,
@@ -367,17 +373,17 @@ class Receiving:
 
 
 class Peer:
-    """One client's connection."""
+    """A client's connection to the server."""
 
     def __init__(self, server: _PeerServer, address: str, connected: socket) -> None:
         self.server = server
-        # The server's: where the client is, and whether it has been told that no more will come.
+        # Used by the server: the client's address, its socket, and whether the server has closed its side.
         self.address, self.socket, self.is_leaving = address, connected, False
         self.container = self.product = self.name = ""
-        # When bytes of it came last, in the broker's microseconds.
+        # When the client's latest bytes arrived, in the broker's microseconds.
         self.received = 0
         self.incident = ""
-        # Over: nothing more is to be expected; the socket can be closed once all is written.
+        # is_over: no more input is processed; the socket can be closed once all output is written.
         self.is_over = self.is_refused = False
         self.sasl = SaslLayer(server.password)
         self.connection, self.collector = Connection(), Collector()
@@ -390,12 +396,12 @@ class Peer:
         self._events = self.collector._impl
         self.sessions: dict[Any, _LiveSession | None] = {}
         self.links: dict[Any, Sending | Receiving] = {}
-        # Links on which a client sends that the broker has closed, until the client closes them, too.
+        # Links on which the client sends that the broker has closed and the client not yet.
         self._closed: dict[Any, Sending] = {}
         self.queued = 0
-        # Frames that have come, and bytes since the last of them.
+        # The number of received frames, and the bytes received since the last of them.
         self._frames = self._unframed = 0
-        # Sessions that the engine has got to know.
+        # How many sessions of the engine have been made for this client.
         self._count = 0
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
         self._batches: list[AbstractContextManager[None]] = []
@@ -407,13 +413,13 @@ class Peer:
         self._to_feed: dict[Receiving, None] = {}
         self._to_drain: dict[Receiving, None] = {}
         self._has_acted = False
-        # Bytes of a message to take at once; the size of a longer one is checked first.
+        # How many bytes of a message are read at once; the size of a longer message is checked first.
         self._portion = min(ROOM, server.limits.message_size + 1)
 
     # Bytes
 
     def receive(self, data: bytes) -> None:
-        """Process bytes from the socket, all at one instant of the broker."""
+        """Process bytes from the socket, all at the same instant of the broker's time."""
         self._has_acted = False
         self.server.advance_time()
         self.received = self.server.broker.now
@@ -423,7 +429,7 @@ class Peer:
             view, transport = memoryview(data), self._transport
             while view and not self.is_over:
                 capacity = lib.pn_transport_capacity(transport)
-                # Proton takes no more: the connection has failed, or is closing.
+                # Proton accepts no more bytes: the connection has failed, or is closing.
                 if capacity <= 0:
                     break
                 part = view[:capacity]
@@ -439,7 +445,7 @@ class Peer:
             self.fail(error)
 
     def _count_unframed(self, size: int) -> None:
-        """Refuse a client whose frame never ends: no maximum frame size is announced (LNK-27)."""
+        """Refuse a client whose frame never ends, as no maximum frame size is announced (LNK-27)."""
         frames = lib.pn_transport_get_frames_input(self._transport)
         self._unframed = self._unframed + size if frames == self._frames else size
         self._frames = frames
@@ -453,7 +459,7 @@ class Peer:
             batch.__exit__(None, None, None)
 
     def _begin_batch(self, engine: LinkSession) -> None:
-        """Defer the effects of a session's commands until all of this read is processed (RF-52)."""
+        """Defer the effects of a session's commands until the whole read is processed (RF-52)."""
         if not engine.is_pipelining:
             self._batches.append(engine.pipeline())
             self._batches[-1].__enter__()
@@ -465,8 +471,8 @@ class Peer:
         for receiving in draining:
             if self.links.get(receiving.impl) is receiving:
                 self._drain(receiving)
-        # Commands have served the links already; traffic without one, such as a heartbeat, serves them here
-        # (LNK-15).
+        # Commands have already served the links; a read without commands, such as a heartbeat, serves them
+        # here (LNK-15).
         if not self._has_acted:
             self.touch()
         for sending in self._to_credit:
@@ -485,7 +491,7 @@ class Peer:
             self.server.dirty[self] = None
 
     def fill_credit(self) -> None:
-        """Grant each link credit for the room in its queue."""
+        """Grant credit to each link on which the client sends, up to the credit of its brake."""
         for link in self.links.values():
             if isinstance(link, Sending):
                 self._fill_credit(link)
@@ -498,7 +504,7 @@ class Peer:
                 return
 
     def end_of_stream(self) -> None:
-        """Record that the client has closed its side of the socket."""
+        """Record that the client has closed its side of the socket, and end its sessions."""
         if self.name and not self.is_over:
             self.incident = "its socket was closed while its connection was open"
         self.end()
@@ -506,7 +512,7 @@ class Peer:
         self._handle_events()
 
     def output(self, room: memoryview) -> int:
-        """Fill a buffer with bytes for the client; return their number, or -1 at the end."""
+        """Copy output for the client into a buffer; return the number of bytes, or -1 at the end."""
         if self.sasl.output:
             size = min(len(room), len(self.sasl.output))
             room[:size] = self.sasl.output[:size]
@@ -515,8 +521,8 @@ class Peer:
             return -1
         transport = self._transport
         pending = lib.pn_transport_pending(transport)
-        # Azure's library for event hubs counts on fields that Proton omits. Padded output waits with SASL's,
-        # in front of Proton's own.
+        # Azure's library for event hubs requires fields that Proton omits. The padded output waits in the
+        # SASL layer's buffer, which is sent before Proton's.
         if pending > 0 and self._padding is not None:
             self.sasl.output += self._padding.feed(self.transport.peek(pending))
             lib.pn_transport_pop(transport, pending)
@@ -524,25 +530,25 @@ class Peer:
         if pending > 0:
             return int(lib.pn_transport_peek(transport, ffi.from_buffer(room), min(pending, len(room))))
         if pending == 0:
-            # A session whose window is used up keeps the rest.
+            # What is left is kept by sessions whose window is exhausted.
             self.queued = sum(map(lib.pn_session_outgoing_bytes, self.sessions))
         return int(pending)
 
     @property
     def held(self) -> int:
-        """The weight of this client in bytes: unfinished, unread and unsettled messages."""
-        # A delivery is in both until it is read and settled, so the greater counts, and not the sum.
+        """The bytes held for this client: unfinished, unread and unsettled messages, and the overhead."""
+        # A delivery is in both numbers until it is read and settled, so the maximum counts and not the sum.
         unsettled = sum(link.kept for link in self.links.values() if isinstance(link, Receiving))
         return _CONNECTION_OVERHEAD + self.unfinished + max(self.queued, unsettled)
 
     @property
     def unfinished(self) -> int:
-        """The bytes of incomplete frames and messages."""
+        """The bytes received of incomplete frames and messages."""
         unfinished: int = sum(map(lib.pn_session_incoming_bytes, self.sessions))
         return self._unframed + unfinished
 
     def pop_output(self, size: int) -> None:
-        """Remove `size` written bytes from the output."""
+        """Remove the first `size` bytes of the output, which have been written."""
         if self.sasl.output:
             del self.sasl.output[:size]
         else:
@@ -550,11 +556,11 @@ class Peer:
 
     @property
     def is_hungry(self) -> bool:
-        """Whether a receiver waits for the client to read."""
+        """Whether a link on which the client receives waits until the client has read more."""
         return bool(self._to_feed)
 
     def feed(self) -> None:
-        """Pass on the credit that waited for the client to read."""
+        """Continue the links that waited until the client had read more."""
         waiting, self._to_feed = self._to_feed, {}
         for receiving in waiting:
             if self.links.get(receiving.impl) is not receiving:
@@ -567,10 +573,11 @@ class Peer:
                 self.send_piece(receiving)
 
     def tick(self, now: float) -> float:
-        """Let time pass for heartbeats and time-outs; return the seconds until the next call, or 0."""
+        """Process heartbeats and time-outs that are due; return the time of the next call, or 0 for none."""
         due: float = self.transport.tick(now)
         self._handle_events()
-        # Whether there is a heartbeat to send is looked at every half of the time, and to look is traffic.
+        # The real broker checks for a due heartbeat at every half of the interval, and a check serves the
+        # links, too.
         self.touch()
         self.server.dirty[self] = None
         return due
@@ -597,19 +604,19 @@ class Peer:
             pop(events)
 
     def fail(self, error: Exception) -> None:
-        """Close the connection for an error that concerns more than one link."""
+        """Close the connection after an error that concerns more than one link."""
         text = str(error) or type(error).__name__
         if isinstance(error, AmqpException):
             self.refuse("amqp:internal-error", condition_of(error)[1])
         elif isinstance(error, ProtonException | UnicodeError):
-            # What Proton cannot make a value of is the client's doing.
+            # Bytes that Proton cannot decode are the client's error.
             self.refuse("amqp:decode-error", text[:1_000])
         else:
             self.server.note_failure(error)
             self.refuse("amqp:internal-error", text[:1_000])
 
     def refuse(self, condition: str, text: str) -> None:
-        """Close the connection in the protocol's own words."""
+        """Close the connection with an error condition of the protocol and a description."""
         self.incident = self.incident or f"{condition}: {text}"
         if self.is_refused:
             return
@@ -623,7 +630,7 @@ class Peer:
         self.server.dirty[self] = None
 
     def end(self) -> None:
-        """End all sessions of the client in the broker."""
+        """End the client's sessions in the broker; later input is ignored."""
         self.is_over = True
         self._accepted.clear()
         self._end_batches()
@@ -642,7 +649,7 @@ class Peer:
             known.clear()
 
     def release(self) -> None:
-        """Free Proton's objects and their bytes; nothing is read or written any more."""
+        """Free Proton's objects and their bytes; nothing may be read or written afterwards."""
         self._services = ServiceNodes()
         del self.transport, self._transport, self.connection, self.collector, self._events
 
@@ -661,12 +668,12 @@ class Peer:
         self.product = product_of(plain(connection.remote_properties))[:_LONGEST_NAME]
         self.name = server.connection_name(container, self)
         if self.product.startswith(_AZURE):
-            # As good as none, but the library for event hubs fails where none is announced, too.
+            # It is as good as no limit, but the library for event hubs fails if none is announced.
             self.transport.max_frame_size, self._padding = _ANY_SIZE, FramePadding()
         connection.container = server.container
         connection.offered_capabilities = [symbol("ANONYMOUS-RELAY")]
         connection.properties = {
-            # A broker that brakes in another way than Qpid's is not to be taken for one.
+            # A broker with another brake than Qpid's must not look like Qpid's.
             symbol("product"): "qflow" if server.brake == brakes.SILENCE else f"brakes by {server.brake}",
             symbol("version"): __version__,
             symbol("platform"): platform.system(),
@@ -674,7 +681,7 @@ class Peer:
         }
         silence = self.transport.remote_idle_timeout
         if silence:
-            # Proton announces half of what it waits: so the client's own time comes back to it (LNK-25).
+            # Proton announces half of its own time-out, so this returns the client's value to it (LNK-25).
             self.transport.idle_timeout = 2 * silence
         connection.open()
         server.ticking[self] = 0.0
@@ -706,7 +713,7 @@ class Peer:
         session.free()
 
     def _session_of(self, link: Link) -> _LiveSession:
-        """Return the session of a link; it joins the engine with its first link."""
+        """Return the session of a link; the engine's session is made with its first link."""
         impl = link.session._impl
         known = self.sessions.get(impl)
         if known is None:
@@ -728,7 +735,7 @@ class Peer:
             side, terminus, asked = "target", link.target, link.remote_target
         else:
             side, terminus, asked = "source", link.source, link.remote_source
-            # The client's own mode (LNK-27).
+            # The broker confirms the client's mode (LNK-27).
             link.snd_settle_mode = link.remote_snd_settle_mode
         try:
             if asked.type == Terminus.UNSPECIFIED:
@@ -759,7 +766,7 @@ class Peer:
         self._note_attach(link, link.remote_target if link.is_receiver else link.remote_source, words)
 
     def _note_attach(self, link: Link, asked: Terminus, refusal: str) -> None:
-        """Tell the server's observer about a link; that of a transaction's coordinator has no node."""
+        """Report a link to the server's observer; the coordinator of a transaction is not reported."""
         if self.server.observer is not None and asked.type != Terminus.COORDINATOR:
             role = "sender" if link.is_receiver else "receiver"
             self.server.observer.attached(self, role, asked.address or "", refusal)
@@ -799,20 +806,20 @@ class Peer:
         if known is not None:
             self._begin_batch(known.session.engine)
             known.end()
-        # If the broker has closed it before, this is the client's answer.
+        # If the broker had closed the link first, this event is the client's answer.
         if link.state & Endpoint.LOCAL_ACTIVE:
             (link.close if is_closed else link.detach)()
         link.free()
 
     def close_link(self, link: Link, error: AmqpException) -> None:
-        """Close a link in the protocol's words."""
+        """Close a link with the protocol's condition for an error."""
         condition, text = condition_of(error)
         link.condition = Condition(condition, text)
         link.close()
         self.server.dirty[self] = None
 
     def send_piece(self, receiving: Receiving, head: bytes = b"") -> None:
-        """Send the next piece of a link's message; the rest, and later ones, wait until the client reads."""
+        """Send the next piece of a link's message; the rest waits until the client has read."""
         piece, receiving.rest = head + receiving.rest[:_MOST_UNREAD], receiving.rest[_MOST_UNREAD:]
         lib.pn_link_send(receiving.impl, piece, len(piece))
         self.queued += len(piece) + DELIVERY_OVERHEAD
@@ -839,7 +846,7 @@ class Peer:
 
     def _on_transfer(self, sending: Sending, delivery: Any) -> None:
         if not lib.pn_delivery_readable(delivery):
-            # The client settles before it has an outcome, or aborts.
+            # The client settles the transfer before it has an outcome, or aborts it.
             if lib.pn_delivery_settled(delivery):
                 number = next((number for number, one in sending.held.items() if one == delivery), None)
                 if number is not None:
@@ -870,7 +877,7 @@ class Peer:
             self._end_sending(sending, error)
 
     def _on_late_transfer(self, delivery: Any) -> None:
-        """Show the observer a message that arrived after the broker closed its link."""
+        """Report a message to the observer that arrived after the broker closed its link."""
         sending = self._closed.get(lib.pn_delivery_link(delivery))
         observer = self.server.observer
         is_whole = lib.pn_delivery_readable(delivery) and not lib.pn_delivery_partial(delivery)
@@ -884,7 +891,7 @@ class Peer:
             lib.pn_delivery_settle(delivery)
 
     def _read_message(self, sending: Sending, delivery: Any) -> bytes:
-        """Return the bytes of a complete message; a message that is too large is not read."""
+        """Return the bytes of a complete message; raise LinkException if it is too large."""
         self._to_credit[sending] = None
         room, portion = self.server.decoder.room, self._portion
         size = lib.pn_link_recv(sending.impl, room, portion)
@@ -901,7 +908,7 @@ class Peer:
         return raw
 
     def _check_parts(self, sending: Sending, delivery: Any) -> None:
-        """Refuse an incomplete message that is already too large."""
+        """Refuse an incomplete message that is already too large, or too many bytes of them."""
         self._require_size(lib.pn_delivery_pending(delivery))
         most, waiting = self.server.limits.queued_bytes, self.unfinished
         if waiting > most:
@@ -909,13 +916,13 @@ class Peer:
             self.refuse("amqp:resource-limit-exceeded", text)
 
     def _require_size(self, size: int) -> None:
-        """Refuse a message above the size limit, and close its link."""
+        """Raise LinkException for a message above the size limit, which closes its link."""
         most = self.server.limits.message_size
         if size > most:
             raise LinkException(f"a message has at most {most} bytes", "amqp:link:message-size-exceeded")
 
     def _publish(self, sending: Sending, link: IncomingLink, delivery: Any, raw: bytes) -> None:
-        """Publish a message in the broker, and show it to the observer with its outcome."""
+        """Publish a message in the broker, and report it to the observer with its outcome."""
         self._act()
         message, encoded = self.server.decoder.decode(raw)
         observer, session = self.server.observer, sending.session
@@ -949,7 +956,7 @@ class Peer:
             self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
             return
         brake = brakes.SILENCE if queue is None else server.brake
-        # As at a queue's limit: the link lives, and the client can send the message again (LNK-05).
+        # As for a full queue: the link stays open, and the client can send the message again (LNK-05).
         if server.is_full:
             self._turn_away(sending, delivery, "the server has no memory left", is_settled)
             return
@@ -966,7 +973,7 @@ class Peer:
                 raise
             self._turn_away(sending, delivery, error.text, is_settled)
             return
-        # Only silence withholds outcomes; the other brakes accept at once what they take.
+        # Only the brake "silence" withholds outcomes; with the others a stored message is accepted at once.
         if transfer.is_complete or is_settled or brake != brakes.SILENCE:
             self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
         else:
@@ -983,7 +990,7 @@ class Peer:
         lib.pn_delivery_settle(delivery)
 
     def _turn_away(self, sending: Sending, delivery: Any, text: str, is_settled: bool) -> None:
-        """Refuse a message for lack of room: Qpid's broker releases it, other brokers reject it (LNK-05)."""
+        """Refuse a message for lack of room: Qpid's broker releases it, some others reject it (LNK-05)."""
         if self.server.brake == brakes.REJECT and sending.link is not None and sending.link.queue is not None:
             self._reject(sending, delivery, text, is_settled)
         else:
@@ -1024,7 +1031,7 @@ class Peer:
             self._begin_batch(session.engine)
             self._return_message(session.engine, delivery, number, state)
         else:
-            # Accepted, or settled without a state, which is the same (LNK-12).
+            # Accepted, or settled without a state, which has the same effect (LNK-12).
             if self._accepted_of is not session:
                 self._flush_accepts()
                 self._accepted_of = session
@@ -1056,7 +1063,7 @@ class Peer:
             session.engine.message_accept(numbers)
 
     def _act(self) -> None:
-        """Record a command, after the accepts before it."""
+        """Note that a command follows, after performing the accepts before it."""
         self._flush_accepts()
         self._has_acted = True
 
@@ -1069,7 +1076,7 @@ class Peer:
             self._feed(link, in_read=True)
 
     def _feed(self, receiving: Receiving, in_read: bool = False) -> None:
-        """Pass a receiver's credit to the broker, within an allowance of bytes for its socket."""
+        """Pass a receiver's credit on to the broker, within an allowance of bytes for its socket."""
         impl, name, credit = receiving.impl, receiving.name, receiving.link.credit
         engine = receiving.session.engine
         wire, granted = lib.pn_link_credit(impl), credit.messages.granted
@@ -1077,7 +1084,7 @@ class Peer:
         is_allowed = allowance != INFINITE and allowance >= _LEAST_ALLOWANCE
         if in_read and (wire != granted or not is_allowed):
             self._begin_batch(engine)
-        # Credit in the engine can be raised or stopped, so less credit is a stop and a new grant.
+        # The engine can only raise or stop credit, so a reduction is a stop and a new grant.
         if wire < granted:
             self._has_acted = True
             engine.message_stop(name)
@@ -1089,23 +1096,24 @@ class Peer:
             engine.message_flow(name, MESSAGE_UNIT, wire - granted)
         if impl in self.links and lib.pn_link_get_drain(impl):
             if in_read:
-                # After the output, which the batch's end makes.
+                # After the output, which is made at the end of the batch.
                 self._to_drain[receiving] = None
             else:
                 self._drain(receiving)
 
     def _allow(self, receiving: Receiving, in_read: bool) -> None:
-        """Grant a link its share of the unread bytes, or nothing until the client has read."""
-        # A message in pieces has used up what its link was allowed, so no other overtakes it.
+        """Grant a link its share of the allowance of unread bytes, or nothing until the client has read."""
+        # A message in pieces has exhausted its link's allowance, so that no later message overtakes it.
         room, allowance = _MOST_UNREAD - self.queued, 0
-        # Nor does who keeps much get more while the server is full: it has to settle first.
+        # While the server is full, a client that holds much gets no more until it has settled some.
         is_heavy = self.server.is_full and self.held > _MOST_WHEN_FULL
         if room > 0 and receiving.sends is None and not is_heavy:
             receivers = sum(isinstance(link, Receiving) for link in self.links.values())
             allowance = max(room // receivers, _LEAST_ALLOWANCE)
             if in_read and allowance > _LEAST_ALLOWANCE:
-                # The rest when everybody has been read: of small messages it takes thousands, and a hundred
-                # browsers that came at once kept a client beside them waiting for all of theirs (measured).
+                # The rest follows when all clients have been read. The full allowance takes thousands of
+                # small messages, and a hundred browsers that connected at once kept another client waiting
+                # until they had all of theirs (measured).
                 allowance = _LEAST_ALLOWANCE
                 self._to_feed[receiving] = None
         else:
@@ -1114,12 +1122,12 @@ class Peer:
             receiving.session.engine.message_flow(receiving.name, BYTE_UNIT, allowance)
 
     def _drain(self, receiving: Receiving) -> None:
-        """Send the available messages, and return the rest of the credit (LNK-10)."""
+        """Send the available messages, and return the unused credit (LNK-10)."""
         self._has_acted = True
         receiving.session.engine.message_flush(receiving.name)
         is_more = not receiving.link.credit.volume.granted and receiving.link.queue.message_count
         if receiving.sends is not None or is_more:
-            # The rest of the messages first, as soon as the socket takes them.
+            # The remaining messages come first, as soon as the socket accepts them.
             self._to_feed[receiving] = None
             return
         lib.pn_link_drained(receiving.impl)
@@ -1136,7 +1144,7 @@ class Peer:
             self.server.observer.discharged(sending.session, coordinator.ending)
             coordinator.ending = ""
         if error:
-            # One queue without room costs the client its connection (LNK-23).
+            # A commit for which one queue has no room closes the client's connection (LNK-23).
             self.refuse("amqp:internal-error", str(error))
 
     def _on_transport_error(self, event: Any) -> None:

@@ -1,11 +1,11 @@
 """SASL: the exchange of a client's identity, before the AMQP header (LNK-24).
 
-Proton has a SASL layer of its own, which knows passwords only with a further library.  Three frames are all
-there is to it: the broker offers its mechanisms, the client chooses one and gives its answer, the broker says
-how it went.  Without a password all are let in, by ``ANONYMOUS``, by ``PLAIN`` with any password, or without
-SASL at all; with a password only ``PLAIN`` with that password is, whatever the user's name.  Azure's clients
-may choose ``MSSBCBS``, which announces a token for ``$cbs`` (:mod:`qflow.live.service_nodes`) and says no
-more than ``ANONYMOUS``.
+Proton has a SASL layer of its own, but it checks passwords only with a further library.  The exchange has
+three frames: the broker offers its mechanisms, the client chooses one and sends its response, the broker
+sends the outcome.  Without a password every client is admitted, by ``ANONYMOUS``, by ``PLAIN`` with any
+password, or without SASL at all.  With a password only ``PLAIN`` with that password is accepted, whatever the
+user's name.  Azure's clients may choose ``MSSBCBS``, which announces a token for ``$cbs``
+(:mod:`qflow.live.service_nodes`); the broker treats it like ``ANONYMOUS``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _HEADER_SIZE = 8
 
 
 class SaslRefusedError(QflowError):
-    """The client is refused; the socket is closed after the output has been written."""
+    """The client is refused; the server closes the socket after it has written the output."""
 
 
 class SaslLayer:
-    """The frames before the AMQP header, read and written."""
+    """The SASL exchange of one connection: it reads and writes all bytes before the AMQP header."""
 
     def __init__(self, password: str = "") -> None:
         self.output = bytearray()
@@ -41,7 +41,7 @@ class SaslLayer:
         self._has_header = False
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes; return those that are the protocol's own."""
+        """Process bytes from the client; return the bytes after the SASL exchange, which are AMQP's."""
         self._input += data
         if not self._has_header:
             self._take_header()
@@ -49,7 +49,7 @@ class SaslLayer:
             self._take_frame()
         if not self.is_done:
             return b""
-        # A client may send its header and its open before it has the outcome.
+        # A client may send its AMQP header and its open before it has received the outcome.
         rest, self._input = bytes(self._input), bytearray()
         return rest
 
@@ -66,7 +66,7 @@ class SaslLayer:
             self.output += SASL_HEADER + _encode_frame(_MECHANISMS, [offered])
         elif len(self._input) >= _HEADER_SIZE:
             if self._password:
-                # The header that is wanted, as the specification asks of who refuses one.
+                # A peer that refuses a header sends the one it requires, as the specification demands.
                 self.output += SASL_HEADER
                 raise SaslRefusedError("a client without SASL, although the server requires a password")
             self.is_done = True
@@ -82,9 +82,9 @@ class SaslLayer:
         mechanism, response = _read_init(bytes(self._input[_HEADER_SIZE:size]))
         del self._input[:size]
         if mechanism == "PLAIN":
-            # authorization, authentication, password
+            # The parts are the authorization identity, the authentication identity and the password.
             parts = response.split(b"\0")
-            # Compared in constant time: how long it takes says nothing about how much is right.
+            # Compared in constant time, so that the duration reveals nothing about the password.
             is_right = len(parts) == 3 and (
                 not self._password or hmac.compare_digest(parts[2], self._password.encode())
             )
@@ -107,7 +107,7 @@ def _encode_frame(descriptor: int, fields: list[object]) -> bytes:
 
 
 def _read_init(body: bytes) -> tuple[str, bytes]:
-    """Return mechanism and response of a client's frame."""
+    """Return the mechanism and the response in a client's sasl-init frame."""
     try:
         _, frame = Codec().decode(body)
         if descriptor_of(frame) != _INIT:

@@ -99,8 +99,8 @@ class WireLog:
     >>> log = WireLog()
     >>> log.open_connection(1, "127.0.0.1:40000"); log.read(1, CLIENT, b"GET / HTTP/1.1")
     >>> log.book.rows, next(iter(log.book.findings))
-    ([], "the client's bytes on connection 1 are not read: a connection begins with AMQP and a version, \
-got b'GET / HT'")
+    ([], "the client's bytes on connection 1 are not read: a connection must begin with AMQP and a \
+version; got b'GET / HT'")
     """
 
     def __init__(self, group_header: str = "") -> None:

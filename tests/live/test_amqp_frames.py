@@ -104,12 +104,12 @@ def test_a_source_and_a_target_have_their_fields_by_name():
     [
         (b"AMQP\x01\x01\x00\x0a", "got AMQP, 1.1.0.10"),
         (b"AMQP\x00\x00\x09\x01", "got AMQP, 0.0.9.1"),
-        (b"GET / HTTP/1.1\r\n", "a connection begins with AMQP"),
-        (HEADER + b"\x00\x00\x00\x04\x02\x00\x00\x00", "at least 8 bytes, got one of 4"),
-        (HEADER + frame(b"\x40", kind=7), "type 0 (AMQP) or 1 (SASL), got 7"),
-        (HEADER + b"\x00\x00\x00\x08\x09\x00\x00\x00", "data begins within it"),
-        (HEADER + frame(b"\x40"), "a frame holds a performative"),
-        (HEADER + frame(b"\x00\x53\x14\xc0"), "no AMQP 1.0 value"),
+        (b"GET / HTTP/1.1\r\n", "a connection must begin with AMQP"),
+        (HEADER + b"\x00\x00\x00\x04\x02\x00\x00\x00", "at least 8 bytes; got 4"),
+        (HEADER + frame(b"\x40", kind=7), "type must be 0 (AMQP) or 1 (SASL); got 7"),
+        (HEADER + b"\x00\x00\x00\x08\x09\x00\x00\x00", "data must begin at byte 8 or later"),
+        (HEADER + frame(b"\x40"), "body must be a performative"),
+        (HEADER + frame(b"\x00\x53\x14\xc0"), "cannot decode this as an AMQP 1.0 value"),
     ],
 )
 def test_what_is_no_amqp_1_0_is_said_in_words(stream, words):
