@@ -1,11 +1,11 @@
-"""What a broker reports of its queues every 50 ms, if its management answers.
+"""Broker statistics: a process that asks a broker's management for its queues' statistics every 50 ms.
 
 It runs as ``python -m qflow.live.broker_statistics URL``.
 
-Qpid's brokers take QMF 2 over AMQP 1.0: a request is a message to ``qmf.default.direct`` with the subject
-``broker``, the answer comes to the address that it names.  The queues to ask for come on standard input, one
-a line; each answer goes to standard output as a JSON object.  A process of its own, as decoding an answer
-takes time in which no byte would pass.
+Qpid's brokers accept QMF 2 over AMQP 1.0: a request is a message to ``qmf.default.direct`` with the subject
+``broker``, and the answer is sent to its reply address.  The names of the queues arrive on standard input,
+one per line; each answer is written to standard output as a JSON object.  This is a process of its own, as
+decoding an answer takes time in which the tap would pass no bytes.
 
 A broker that does not answer, or no longer, is asked again and again: it may have been restarted.
 """
@@ -26,9 +26,9 @@ from qflow.live.recording import follow_recorder
 from qflow.logs.log_file import SAMPLE_FIELDS
 
 _EVERY = 0.05
-"""Seconds from one report to the next."""
+"""Seconds between two reports of a queue."""
 _PATIENCE = 2.0
-"""Seconds in which management must answer."""
+"""Seconds within which management must answer."""
 _FIRST_PAUSE, _SHORT_PAUSE, _LONG_PAUSE = 0.5, 2.0, 30.0
 _NODE, _SUBJECT = "qmf.default.direct", "broker"
 _PACKAGE = "org.apache.qpid.broker"
@@ -66,7 +66,7 @@ class _StatisticsClient:
 
 
 def _read_sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Return a queue's report as a recording stores it.
+    """Return a queue's statistics in the form in which a recording stores them.
 
     >>> _read_sample("q", {"msgDepth": 3, "flowStopped": False, "arguments": {"qpid.flow_stop_count": 9}})
     {'queue': 'q', 'values': [3, 0, False, 0, 0, 0, 0], 'arguments': {'qpid.flow_stop_count': 9}}
@@ -82,13 +82,13 @@ def _read_sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
 def _ask_for_reports(
     management: _StatisticsClient, names: list[str], ended: threading.Event
 ) -> Iterator[dict[str, Any]]:
-    """Yield a report of each queue every 50 ms until the end; names may be added meanwhile."""
+    """Yield a report of each queue every 50 ms until the end; the caller may add names meanwhile."""
     exchanges = management.query(_schema_id={"_class_name": "exchange", "_package_name": _PACKAGE})
     yield {"exchanges": [str(each["name"]) for each in exchanges if each.get("name")]}
     while not ended.is_set():
         begin = time.monotonic()
         for name in sorted(names):
-            # None, if there is no queue of that name.
+            # The answer is empty if there is no queue of that name.
             for values in management.query(_object_id={"_object_name": f"{_PACKAGE}:queue:{name}"}):
                 yield _read_sample(name, values)
         ended.wait(max(0.0, _EVERY - (time.monotonic() - begin)))
@@ -103,10 +103,10 @@ def main(arguments: list[str]) -> int:
         try:
             for said in _ask_for_reports(_StatisticsClient(arguments[0]), names, ended):
                 print(json.dumps(said), flush=True)
-                # It has management, so it will have it again.
+                # This broker has management, so it will have it again after a restart.
                 pause, longest, known = _FIRST_PAUSE, _SHORT_PAUSE, ""
         except Exception as error:
-            # Whatever Proton says of a broker without QMF, it is one more that gives no statistics.
+            # Any error of Proton counts: it means that this broker gives no statistics now.
             words = f"{type(error).__name__}: {error}"
             if words != known:
                 print(json.dumps({"error": words}), flush=True)

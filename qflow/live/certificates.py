@@ -1,4 +1,4 @@
-"""Certificates: TLS for those who listen, with a certificate that is given or made on the spot."""
+"""Certificates: TLS for listeners, with a certificate that is given or made for the occasion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qflow.kit import RefusalError, explain_missing
 
 
 class Certificate(NamedTuple):
-    """The files of a listener: certificate and key, and the authority of a certificate that the kit made."""
+    """The PEM files of a listener: certificate, key, and the authority if the kit made the certificate."""
 
     cert: str
     key: str
@@ -19,7 +19,7 @@ class Certificate(NamedTuple):
 
 
 def server_context(certificate: Certificate | None) -> ssl.SSLContext | None:
-    """Return the TLS context of a certificate; None without one."""
+    """Return the TLS context for a certificate, or None without one."""
     if certificate is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -40,19 +40,19 @@ def add_certificate(parser: argparse.ArgumentParser) -> None:
 
 
 def given_certificate(cert: str | None, key: str | None) -> Certificate | None:
-    """Return the certificate of ``--cert`` and ``--key``: both options, or neither."""
+    """Return the certificate of ``--cert`` and ``--key``, or None if neither option is given."""
     if bool(cert) != bool(key):
         raise RefusalError(f"--cert and --key come together, got --{'cert' if cert else 'key'} alone")
     return Certificate(cert, key) if cert and key else None
 
 
 def make_certificate(folder: Path) -> Certificate:
-    """Make a certificate for this machine; clients trust it by its authority's file."""
+    """Make a certificate for this machine; clients have to trust the file of its authority."""
     try:
         import trustme
     except ImportError:
         raise RefusalError(explain_missing("a throw-away certificate", "trustme", "live")) from None
-    # An authority of its own: some clients refuse a certificate that vouches for itself.
+    # Signed by a separate authority, as some clients refuse a self-signed certificate.
     authority = trustme.CA()
     made = authority.issue_cert("localhost", "127.0.0.1", "::1")
     files = Certificate(*(str(folder / name) for name in ("cert.pem", "key.pem", "ca.pem")))

@@ -1,8 +1,8 @@
-"""Coordinator: a session's transaction, as AMQP 1.0 declares and discharges it.
+"""Coordinator: the transaction of a session, which AMQP 1.0 declares and discharges.
 
-A client attaches a link to a coordinator, and sends it ``declare`` and ``discharge``.  Transfers and
-dispositions in the transaction carry its id in their state.  A session has one transaction at a time, and one
-name for all of them (LNK-21).
+A client attaches a link to a coordinator, and sends the commands ``declare`` and ``discharge`` on it.
+Transfers and dispositions that belong to the transaction carry its id in their state.  A session has at most
+one transaction at a time, and uses the same id for all of them (LNK-21).
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ COMMITTED, ROLLED_BACK, FAILED = "committed", "rolled back", "failed"
 
 
 class Coordinator:
-    """The transaction of one session."""
+    """The coordinator of one session's transactions."""
 
     def __init__(self, engine: LinkSession) -> None:
         self._engine = engine
-        # b"" while there is no transaction.
+        # The open transaction's id; b"" without a transaction.
         self._identity = b""
         # How the last transaction ended; "" once that has been read.
         self.ending = ""
 
     def answer(self, message: bytes, delivery: Delivery) -> AmqpException | None:
-        """Execute a command of the client and settle its delivery; return a commit's error."""
+        """Execute a client's command, settle its delivery; return the error of a failed commit, or None."""
         kind, fields = control_of(message)
         error = None
         if kind == "declare":
             self._engine.tx_select()
-            # An address, as in the real broker (LNK-21).
+            # The real broker uses a memory address as the id (LNK-21).
             self._identity = hex(id(self)).encode()
             delivery.local.data = [self._identity]
             delivery.update(DECLARED)
@@ -49,7 +49,7 @@ class Coordinator:
         return error
 
     def _discharge(self, identity: Any, has_failed: bool) -> AmqpException | None:
-        """Roll back or commit the transaction; return the error of a failed commit."""
+        """Commit or roll back the transaction; return the error of a failed commit, or None."""
         asked, current = _bytes(identity), self._identity
         if not current or asked != current:
             known = f"current transaction is {current.decode()}" if current else "no current transaction"
@@ -68,13 +68,13 @@ class Coordinator:
         return None
 
     def abandon(self) -> None:
-        """Roll back the transaction, if there is one."""
+        """Roll back the transaction, if one is open."""
         if self._identity:
             self._identity, self.ending = b"", ROLLED_BACK
             self._engine.tx_rollback()
 
     def includes(self, delivery: Any) -> bool:
-        """Return whether a delivery belongs to the transaction; an unknown id is ignored."""
+        """Return whether a delivery belongs to the open transaction; other ids are ignored."""
         if not self._identity or lib.pn_delivery_remote_state(delivery) != TRANSACTIONAL:
             return False
         data = Delivery.wrap(delivery).remote.data

@@ -1,9 +1,9 @@
-"""FramePadding: performatives with every field, for a client that counts on fields nobody needs to send.
+"""FramePadding: performatives with all their fields, for a client that requires optional ones.
 
-AMQP 1.0 allows a sender to omit the fields at a list's end that are null, and Proton does.  Azure's library
-for event hubs (5.15) reads them by position without a look at the list's length, and fails at the first frame
-of any broker that omits one.  For such clients each list is filled up with nulls; the bytes are
-otherwise as Proton made them, and payloads are not looked at.
+AMQP 1.0 allows a sender to omit null fields at the end of a list, and Proton omits them.  Azure's library for
+event hubs (5.15) reads the fields by position without checking the list's length, and fails at the first
+frame of any broker that omits one.  For such clients each list is extended with nulls; the other bytes are as
+Proton made them, and payloads are not examined.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST_SMALL = 255
 
 
 def pad(body: bytes) -> bytes:
-    """Return a frame's body, a performative and perhaps a payload, with all fields of the performative.
+    """Return a frame's body with all fields of its performative; a payload behind it is kept.
 
     >>> pad(bytes.fromhex("005318 45")).hex(" "), pad(bytes.fromhex("005316 c00201 43")).hex(" ")
     ('00 53 18 c0 02 01 40', '00 53 16 c0 04 03 43 40 40')
@@ -41,13 +41,13 @@ def pad(body: bytes) -> bytes:
 
 
 class FramePadding:
-    """Pads a connection's output, frame by frame."""
+    """A filter of a connection's output that pads each frame."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the complete padded frames; a header and heartbeats pass unchanged."""
+        """Return the padded complete frames; protocol headers and heartbeats are unchanged."""
         data, padded = self._rest + data, bytearray()
         while len(data) >= _HEADER:
             size = _HEADER if data.startswith(b"AMQP") else int.from_bytes(data[:4], "big")

@@ -1,10 +1,11 @@
-"""HandClient: a client of AMQP 1.0 in which nothing happens by itself.
+"""HandClient: a client of AMQP 1.0 that does nothing by itself.
 
-Libraries send, wait, give credit and settle on their own, and so hide what a broker does.  This client does
-each of these when it is called, with Proton on a real socket, and shows what has come back.
+Client libraries send, wait, grant credit and settle on their own, which hides the behaviour of a
+broker.  This client does each of these only when it is called, with Proton on a real socket, and shows the
+results.
 
-:meth:`HandClient.round_trip` asks the broker for something of no consequence and waits for the answer.  What
-the broker had to say before is known then, so what is printed does not depend on time.
+:meth:`HandClient.round_trip` makes a request without effect and waits for the answer.  All earlier answers of
+the broker have then arrived, so that the printed results do not depend on time.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LISTENS = 0.2
 
 
 class HandClient:
-    """A client that acts only when called: one connection and session, named by its container-id."""
+    """A client that acts only when called; it has one connection and session, and a container-id."""
 
     def __init__(self, url: str, name: str) -> None:
         self.name = name
@@ -34,7 +35,7 @@ class HandClient:
         self._transaction: tuple[Link, bytes] | None = None
 
     def sender(self, node: str) -> HandSender:
-        """Attach a link to send on."""
+        """Attach a link on which the client sends to a node."""
         link = self._session.sender(f"to-{node}-{len(self._links)}")
         link.target.address = node
         return HandSender(self, self._attach(link))
@@ -48,7 +49,7 @@ class HandClient:
         durable: bool = False,
         browse: bool = False,
     ) -> HandReceiver:
-        """Attach a link to receive on; ``unsettled`` asks explicitly to settle each message itself."""
+        """Attach a link on which the client receives; with ``unsettled`` it requires unsettled deliveries."""
         link = self._session.receiver(f"from-{node}" if durable else f"from-{node}-{len(self._links)}")
         link.source.address = node
         if unsettled:
@@ -71,8 +72,8 @@ class HandClient:
 
     def round_trip(self) -> None:
         """Begin and end an extra session: afterwards all earlier answers of the broker have arrived."""
-        # The broker may have closed the connection meanwhile, which is an answer, too. AMQP has no ping, but
-        # the broker answers a session's begin and end after all that it had to say before.
+        # AMQP has no ping, but the broker answers a session's begin and end after all its earlier output. It
+        # may also have closed the connection meanwhile, which is an answer, too.
         with suppress(ProtonException):
             session = self._io.conn.session()
             session.open()
@@ -81,14 +82,14 @@ class HandClient:
             self._io.wait(lambda: session.state & Endpoint.REMOTE_CLOSED)
 
     def listen(self) -> None:
-        """Listen for a fifth of a second."""
-        # A wait for something that never comes, so that the library's reactor runs for a while.
+        """Read from the socket for a fifth of a second."""
+        # The condition is never true, so the library's reactor runs until the time-out.
         with suppress(Timeout):
             self._io.wait(lambda: False, timeout=_LISTENS)
 
     @property
     def closed_for(self) -> str:
-        """The reason why the broker closed the connection; "" while it is open."""
+        """The reason why the broker closed the connection, or ""."""
         condition = self._io.conn.remote_condition
         return "" if condition is None else f"{condition.name}: {condition.description}"
 
@@ -104,11 +105,11 @@ class HandClient:
         self._transaction = link, bytes(delivery.remote.data[0])
 
     def commit(self) -> str:
-        """End the transaction; return its outcome."""
+        """Commit the transaction; return the outcome."""
         assert self._transaction is not None
         (link, number), self._transaction = self._transaction, None
         delivery = link.send(Message(body=Described(symbol("amqp:discharge:list"), [number, False])))
-        # The broker closes the connection if one queue has no room.
+        # The broker closes the connection if a queue has no room for the transaction's messages.
         with suppress(ProtonException):
             self._io.wait(lambda: delivery.remote_state)
         return _name_outcome(delivery)
@@ -116,20 +117,20 @@ class HandClient:
     # The end
 
     def drop(self) -> None:
-        """Break the connection without a word to the broker."""
-        # Proton has no call for it; this is the socket of its reactor.
+        """Break the connection without closing it in the protocol."""
+        # Proton has no call for this, so close the socket of its reactor.
         self._io.conn.transport._selectable._delegate.close()
         self._is_lost = True
 
     def close(self) -> None:
-        """End the connection in good order."""
+        """Close the connection in the protocol, unless it was dropped."""
         if not self._is_lost:
             with suppress(ProtonException):
                 self._io.close()
 
 
 class HandSender:
-    """A link on which the client sends at each call of :meth:`send`."""
+    """A link on which the client sends a message at each call of :meth:`send`."""
 
     def __init__(self, client: HandClient, link: Link) -> None:
         self.client = client
@@ -138,11 +139,11 @@ class HandSender:
 
     @property
     def credit(self) -> int:
-        """The number of transfers that the broker still allows."""
+        """The credit left, in transfers."""
         return int(self.link.credit)
 
     def send(self, body: object = "", **properties: Any) -> None:
-        """Send a message, and wait for nothing; ``group_id`` and ``properties`` are the message's."""
+        """Send a message without waiting; ``properties`` are Proton's, such as ``group_id``."""
         delivery = self.link.send(Message(body=body, **properties))
         transaction = self.client._transaction
         if transaction is not None:
@@ -151,11 +152,11 @@ class HandSender:
         self.deliveries.append(delivery)
 
     def outcomes(self) -> list[str]:
-        """Return the broker's outcome of each transfer."""
+        """Return the outcome of each transfer so far, in words."""
         return [_name_outcome(delivery) for delivery in self.deliveries]
 
     def count(self, outcome: str = "no outcome yet") -> int:
-        """Return the number of transfers with a given outcome, or without any."""
+        """Return the number of transfers with the given outcome; by default those without one."""
         return self.outcomes().count(outcome)
 
     def close(self) -> None:
@@ -174,12 +175,12 @@ class HandReceiver:
         self.bodies: list[Any] = []
 
     def give_credit(self, credit: int) -> None:
-        """Grant the broker more credit, in messages."""
+        """Grant the broker additional credit, in messages, and wait for its effect."""
         self.link.flow(credit)
         self.client.round_trip()
 
     def received(self) -> list[Any]:
-        """Return the bodies of all messages received."""
+        """Return the bodies of all messages received so far."""
         while (delivery := self.link.current) is not None and delivery.readable and not delivery.partial:
             message = Message()
             message.decode(self.link.recv(delivery.pending))
@@ -189,7 +190,7 @@ class HandReceiver:
         return list(self.bodies)
 
     def accept(self, count: int = 1) -> None:
-        """Accept the oldest messages that are not settled yet."""
+        """Accept the oldest unsettled messages."""
         self.received()
         for delivery in self.deliveries[:count]:
             delivery.update(Delivery.ACCEPTED)
@@ -199,12 +200,12 @@ class HandReceiver:
 
     @property
     def is_settled_already(self) -> bool:
-        """Whether the broker settles its deliveries as it sends them: at most once."""
+        """Whether the broker sent all unaccepted deliveries settled (at most once)."""
         self.received()
         return all(delivery.settled for delivery in self.deliveries)
 
     def detach(self) -> None:
-        """Detach without closing, as a subscriber that means to return."""
+        """Detach the link without closing it, as a durable subscriber does that will return."""
         self.link.detach()
         self.client.round_trip()
 

@@ -1,20 +1,21 @@
-"""Memory: the bytes that a server keeps for all its clients together, and its answer when they are too many.
+"""Memory: the bytes that a server keeps for all clients together, and its measures when they are too many.
 
-Each limit of one connection is generous, so a thousand of them are more than a machine has.  Three things
-grow with what clients do, and each is counted as it is, with what Python and Proton add to it:
+The limits of a single connection are generous, so that a thousand clients at their limits exceed the memory
+of a machine.  Three things grow with the clients' actions, and each is counted with the overhead of Python
+and Proton:
 
-* **connections**: each by itself, frames and messages whose end has not come, output that is not read;
-* **queues**: their messages' bytes, which only a queue's own limit holds down, and a client may lift that;
-* **messages** with few bytes: the engine's objects weigh more than the bytes.
+* **connections**: each one by itself, incomplete frames and messages, and output that is not read;
+* **queues**: the bytes of their messages, which only a queue's own limit bounds, and a client may lift it;
+* **messages** with few bytes: the engine's objects need more memory than the bytes.
 
-Above the limit the server is *full*.  A message that arrives then finds no room, as on a queue that is at its
-limit, and is released (LNK-05); a further client is refused when it opens; receivers go on, and make room.
-What one client keeps unfinished or unread nobody else can use up, so the client that has most of that is
-closed, and the next, until what is left fits.  Messages whose end has not come have a smaller limit of their
-own, :data:`MOST_UNFINISHED`: a queue that is full of messages is of use to somebody, a half message is not.
+Above the limit the server is *full*.  A message that arrives then is released, as by a full queue (LNK-05); a
+further client is refused when it opens; receivers continue, and so make room.  The unfinished and unread
+bytes of one client are of no use to the others, so the client that has most of them is closed, and then the
+next one, until the rest fits.  Incomplete messages have a smaller limit of their own,
+:data:`MOST_UNFINISHED`: a queue full of messages is of use to somebody, an incomplete message is not.
 
-The process's resident size would count everything, but it does not shrink when memory is freed: a server
-that was full once would stay so.
+The resident size of the process would include everything, but it does not shrink when memory is freed: a
+server that had once been full would remain full.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ if TYPE_CHECKING:
 
 _MESSAGE_OVERHEAD: Final = 1_536
 _QUEUE_OVERHEAD: Final = 8 << 10
-"""Bytes that a message on a queue and a queue weigh beside what they hold (measured, not compiled)."""
+"""The overhead of a message on a queue, and of a queue, in bytes (measured with the pure Python engine)."""
 MOST_UNFINISHED: Final = 72 << 20
-"""Bytes of unfinished messages of all clients together, if the whole memory is not less."""
+"""The most bytes of incomplete messages of all clients together, unless the whole memory is smaller."""
 LEAST_UNFINISHED: Final = 64 << 10
-"""A client with less of that is not closed."""
+"""A client with fewer bytes of incomplete messages is not closed."""
 WORTH_CLOSING: Final = 1 << 20
-"""A client that keeps less than this is not closed: it does not fill the memory."""
+"""A client that holds fewer bytes is not closed, as that would free too little."""
 
-# An option of mallopt(3), and its value in bytes.
+# An option of mallopt(3), and the value for it in bytes.
 _M_MMAP_THRESHOLD, _LARGE_BLOCK = -3, 1 << 18
 
 _SHARE = 4
@@ -56,23 +57,23 @@ def default_memory() -> int:
     with suppress(AttributeError, OSError, ValueError):
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for path in _CGROUPS:
-        # "max" is no limit; nor is what a first cgroup has there then, more than any machine.
+        # "max" means no limit; cgroup v1 has a number for that which is larger than any machine's memory.
         with suppress(OSError, ValueError):
             sizes.append(int(Path(path).read_text(encoding="ascii")))
     return min(sizes, default=_UNKNOWN) // _SHARE
 
 
 def return_large_blocks() -> None:
-    """Have the C library return large freed blocks to the system, where it has such a setting."""
-    # glibc raises the size from which it does that with each such block: a hundred megabytes of unfinished
-    # messages, which grow by doubling, then leave holes of another hundred and fifty (measured).
+    """Make the C library return large freed blocks to the system, if it has such a setting."""
+    # glibc raises its threshold for that with each large block: a hundred megabytes of incomplete messages,
+    # whose buffers grow by doubling, then leave a hundred and fifty more unused (measured).
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def queued_size(queues: Collection[Queue]) -> int:
-    """Return the weight of queues and their messages in bytes."""
-    # A message on three queues counts thrice, although its bytes are there once: an upper bound.
+    """Return the memory of queues and their messages in bytes."""
+    # An upper bound: a message on three queues counts three times, although its bytes exist once.
     messages = sum(queue.message_depth for queue in queues)
     content = sum(queue.byte_depth for queue in queues)
     return content + _MESSAGE_OVERHEAD * messages + _QUEUE_OVERHEAD * len(queues)
@@ -81,10 +82,10 @@ def queued_size(queues: Collection[Queue]) -> int:
 def find_largest(
     weights: Mapping[Peer, int], surplus: int, now: int, least: int, least_active: int
 ) -> list[Peer]:
-    """Return the clients to close: those that have sent nothing for a second first, then the largest."""
-    # One that waits is closed if it weighs at least `least`, one that sends if it weighs `least_active`.
-    # Who fills the memory and waits is more likely to blame than who is in the middle of a large message, or
-    # settles what others wait for; and closing few frees much.
+    """Return the clients to close until the surplus is freed: inactive ones first, then by size."""
+    # An inactive client (no bytes for a second) is closed if it holds at least `least` bytes, an active one
+    # if it holds at least `least_active`. A client that fills the memory and waits is more likely to blame
+    # than one that is sending a large message, or settling messages; and few closed clients free much.
     found: list[Peer] = []
     is_active = {peer: now - peer.received < SECOND for peer in weights}
     for peer in sorted(weights, key=lambda peer: (is_active[peer], -weights[peer])):

@@ -1,4 +1,4 @@
-"""MessageLedger: the fate of each message that one program sends, told by identity.
+"""MessageLedger: the fate of each message that a program sends, followed by identity.
 
 Counts deceive.  A program that loses 15 messages and sends 13 others twice leaves two fewer on the queue than
 it sent; one that was ended half-way has sent fewer than it was asked for, and lost none of them.  So each
@@ -7,13 +7,13 @@ What is sent to other nodes is counted apart, by node; a message that goes there
 withheld it is *diverted*, and neither lost nor unsent.  What a client rolls back it has taken back: it counts
 as never sent.
 
-The wire has no name that a message keeps when its client sends it again: a delivery id is a link's own, and
-many libraries make a new message-id.  The body is what the program said, so bodies tell messages apart where
-the program, run without a disturbance, makes no two alike; else the whole bare message does (properties,
-application properties, body); where that has twins as well, as many messages are alike as the undisturbed
-run had of them.
+AMQP has no identifier that a message keeps when its client sends it again: a delivery id belongs to a link,
+and many libraries make a new message-id.  So an undisturbed run of the program decides what identifies a
+message.  If all its bodies differ, the body does; otherwise the whole bare message (properties, application
+properties, body), if all of those differ.  If neither is unique, messages with the same body share one
+identity, and the undisturbed run tells how many messages have it.
 
-Order is compared within a link, since two links of a program promise nothing about each other.
+Order is compared within a link, since a program's links promise nothing about each other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REFUSED = ("released", "rejected", "lost", "no queue")
 
 @dataclass(slots=True)
 class _Fate:
-    """The fate of one message, or of all identical ones."""
+    """How often a message, or all messages with the same identity, was sent and stored."""
 
     sent: int = 0
     stored: int = 0
@@ -46,51 +46,51 @@ class _Fate:
 
 @dataclass(frozen=True)
 class Expected:
-    """The identities of an undisturbed run of the program, for comparison with other runs."""
+    """The messages of an undisturbed run of the program, for comparison with other runs."""
 
-    # Identity to the number of messages that have it, and to its link and its position among all.
+    # By identity: how many messages have it; its link, and its position among all messages of the run.
     counts: Counter[Hashable]
     places: dict[Hashable, tuple[int, int]]
-    # Whether the body is the identity, and not the whole bare message.
+    # Whether the body identifies a message, and not the whole bare message.
     by_body: bool = True
     # Whether the run had come to its end, and whether it sent to other nodes as well.
     is_whole: bool = True
     is_elsewhere: bool = False
 
-    # Both are asked for at each message.
+    # Cached, as both are needed for each message.
     @cached_property
     def total(self) -> int:
-        """Messages that the program sends."""
+        """The number of messages that the program sends."""
         return self.counts.total()
 
     @cached_property
     def has_twins(self) -> bool:
-        """Whether some messages cannot be distinguished."""
+        """Whether some messages cannot be told apart."""
         return len(self.counts) < self.total
 
 
 class MessageLedger:
-    """The fate of the messages that one program sends to one queue, as the server sees them."""
+    """The fate of the messages that one program sends to one queue, as the server observes them."""
 
     def __init__(self, queue: str, expected: Expected | None = None) -> None:
         self.queue, self.expected = queue, expected
-        # Outcome to transfers (OUTCOMES and NO_QUEUE of qflow.live.peer).
+        # The number of transfers by outcome (OUTCOMES and NO_QUEUE of qflow.live.peer).
         self.words: Counter[str] = Counter()
         self.transfers = self.stored = 0
-        # Messages that were sent, or came onto the queue, once at least.
+        # The number of distinct messages that were sent, and that reached the queue.
         self.messages = self.arrived = 0
-        # Transfers without an outcome, and messages in open transactions.
+        # The numbers, now and at most, of transfers without an outcome and of messages in open transactions.
         self.unsettled = self.most_unsettled = self.uncommitted = self.most_uncommitted = 0
-        # Transfers to each node that is not under test.
+        # The number of transfers to each node that is not under test.
         self.elsewhere: Counter[str] = Counter()
-        # Links that the program asked for: role, node, and the refusal or "".
+        # The links that the program attached: role, node, and the refusal or "".
         self.asked: list[tuple[str, str, str]] = []
-        # Links that have sent to the queue, numbered.
+        # The links that have sent to the queue, with their numbers.
         self.links: dict[Any, int] = {}
-        # Whether a link sent a message before it could know the outcome of the one before.
+        # Whether a link has sent a message before it could know the outcome of the previous one.
         self.is_pipelined = False
         self._times: dict[Any, int] = {}
-        # Clock time of the last transfer, and seconds between two.
+        # Clock time of the latest transfer, and the longest time between two, in seconds.
         self.last, self.longest_pause = monotonic(), 0.0
         self._fates: defaultdict[Hashable, _Fate] = defaultdict(_Fate)
         self._unsettled: set[tuple[Any, int]] = set()
@@ -103,16 +103,16 @@ class MessageLedger:
         # Bare messages and their links, of a run that others are to be compared with; None if taken back.
         self._seen: list[tuple[bytes, int] | None] = []
 
-    # What the server shows (qflow.live.peer.TransferObserver)
+    # Events from the server (qflow.live.peer.TransferObserver)
 
     def attached(self, peer: Peer, role: str, node: str, refusal: str) -> None:
-        """Note a link."""
+        """Record a link, and its refusal or ""."""
         self.asked.append((role, node, refusal))
 
     def transferred(self, transfer: SeenTransfer, word: str) -> None:
-        """Record a message with its outcome, "" while the outcome is withheld."""
+        """Record a message with its outcome; "" means that the outcome is withheld."""
         if transfer.node != self.queue:
-            # The name of a dynamic node is new in each run.
+            # A dynamic node has another name in each run.
             is_dynamic = transfer.sending.wrapper.remote_target.dynamic
             self.elsewhere["a dynamic node" if is_dynamic else transfer.node] += 1
             # A copy of each message that goes there in any case is no diversion.
@@ -123,7 +123,7 @@ class MessageLedger:
         identity = self._identify(transfer.bare)
         if self.expected is None:
             self._seen.append((transfer.bare, link))
-        # The server writes outcomes when it has taken all messages of one read.
+        # The server writes outcomes only after it has processed all messages of one read.
         self.is_pipelined |= transfer.is_followed or self._times.get(transfer.sending) == transfer.time
         self._times[transfer.sending] = transfer.time
         now = monotonic()
@@ -149,7 +149,7 @@ class MessageLedger:
             self._arrive(identity, link)
 
     def settled(self, sending: Any, number: int, word: str) -> None:
-        """Record a withheld outcome."""
+        """Record the outcome of a transfer whose outcome was withheld."""
         if (sending, number) in self._unsettled:
             self._unsettled.remove((sending, number))
             self.unsettled -= 1
@@ -169,16 +169,16 @@ class MessageLedger:
                 if self._seen:
                     self._seen[place] = None
 
-    # What it tells
+    # Results
 
     @property
     def repeated(self) -> int:
-        """The messages that reached the queue more than once."""
+        """How many arrivals on the queue were repetitions of a message."""
         return self.stored - self.arrived
 
     @property
     def missing(self) -> int:
-        """The messages that were sent and have not reached the queue, those of open transactions included."""
+        """How many messages were sent but have not reached the queue, open transactions included."""
         return self.messages - self.arrived
 
     def count_diverted(self) -> tuple[int, int]:
@@ -189,14 +189,14 @@ class MessageLedger:
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether the identities hold: no two messages are alike, and a resent one keeps its identity."""
+        """Whether messages can be identified: no two are alike, and a resent one keeps its identity."""
         expected = self.expected
         if expected is None:
             return True
         return not expected.has_twins and (self.messages <= expected.total or not expected.is_whole)
 
     def expect(self, is_whole: bool = True) -> Expected:
-        """Return the identities of this run, for comparison with other runs.
+        """Return the messages of this run, for comparison with other runs.
 
         >>> ledger = MessageLedger("orders")
         >>> ledger._seen = [(b"a", 0), (b"b", 0), (b"b", 0)]
@@ -214,16 +214,16 @@ class MessageLedger:
         return Expected(Counter(keys), places, by_body, is_whole, bool(self.elsewhere))
 
     def origin(self, bare: bytes) -> int | None:
-        """Return the link that brought a message in the undisturbed run; None if that cannot be told."""
+        """Return the number of the link that carried a message in the undisturbed run, or None if unknown."""
         place = self._places().get(self._identify(bare))
         return place and place[0]
 
     def awaits(self, origins: set[int]) -> bool:
-        """Whether messages of these links of the undisturbed run have not come onto the queue."""
+        """Return whether a message of these links of the undisturbed run has not reached the queue yet."""
         return any(link in origins and key not in self._arrivals for key, (link, _) in self._places().items())
 
     def count_disorder(self) -> int | None:
-        """Count the messages that reached the queue after a later one of their link; None if unknown."""
+        """Return how many messages arrived after a later one of their link, or None if unknown."""
         places = self._places()
         if not self.is_told_apart or not set(self._arrivals) <= set(places):
             return None
@@ -236,7 +236,7 @@ class MessageLedger:
             latest[link, origin] = max(at, before)
         return count
 
-    # How
+    # Identities
 
     def _places(self) -> dict[Hashable, tuple[int, int]]:
         return self.expected.places if self.expected is not None and self.is_told_apart else {}
@@ -246,11 +246,12 @@ class MessageLedger:
         if expected is None:
             return _key(bare, True)
         key = _key(bare, expected.by_body)
-        # Bodies that differ from run to run, with some alike in one: they share one identity, None.
+        # Where bodies differ from run to run and some are alike within a run, unknown ones share identity
+        # None.
         return None if expected.has_twins and key not in expected.counts else key
 
     def _most(self, identity: Hashable) -> int:
-        """Count the messages with an identity; an undisturbed run sends none twice."""
+        """Return how many distinct messages have an identity; an undisturbed run sends none twice."""
         if self.expected is None:
             return self.transfers
         if identity is None:
@@ -266,6 +267,6 @@ class MessageLedger:
 
 
 def _key(bare: bytes, by_body: bool) -> Hashable:
-    """Return a body or a bare message, or a digest of a long one."""
+    """Return the identity of a message: its body or bare message, or a digest if it is long."""
     told = body_of(bare) if by_body else bare
     return told if len(told) <= _SHORT else blake2b(told, digest_size=16).digest()

@@ -1,6 +1,6 @@
-"""The fixture ``qflow_broker``: real clients against the engine, in a team's own tests.
+"""The pytest fixture ``qflow_broker``, which runs the engine for real clients in a team's own tests.
 
-pytest finds it by itself where qflow is installed (entry point ``pytest11``)::
+pytest finds it where qflow is installed (entry point ``pytest11``)::
 
     def test_our_sender(qflow_broker):
         card = qflow_broker.check([sys.executable, "our_sender.py"])
@@ -11,7 +11,7 @@ pytest finds it by itself where qflow is installed (entry point ``pytest11``)::
         ...  # connect to broker.url
         assert broker.broker.queue("orders").message_depth == 11
 
-Nothing of qflow but this module is loaded until a test uses the fixture.
+pytest loads only this module of qflow until a test uses the fixture.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 
 class Bench:
-    """Brokers for one test: a call starts one, as :func:`qflow.live.serve` does, and `closing` closes it."""
+    """The value of the fixture: a call starts a broker, as :func:`qflow.live.serve` does, for one test."""
 
     def __init__(self, closing: ExitStack) -> None:
         self._closing = closing
 
     def __call__(self, *queues: str, **given: Any) -> Serving:
-        """Start a broker with queues; its ``url`` is for clients."""
+        """Start a broker with the given queues; clients connect to its ``url``."""
         from qflow.live.serving import serve
 
         return self._closing.enter_context(serve(*queues, **given))
 
     def check(self, command: Sequence[str], **conditions: Any) -> ClientCard:
-        """Run a client program against the bench, as :func:`qflow.live.client_check.check_client`."""
+        """Check a client program, as :func:`qflow.live.client_check.check_client` does."""
         from qflow.live.client_card import Conditions
         from qflow.live.client_check import check_client
 
@@ -49,6 +49,6 @@ class Bench:
 
 @pytest.fixture
 def qflow_broker() -> Iterator[Bench]:
-    """Brokers of AMQP 1.0 for this test, and a bench for client programs."""
+    """A :class:`Bench` for this test, which closes its brokers at the end."""
     with ExitStack() as closing:
         yield Bench(closing)

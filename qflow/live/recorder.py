@@ -1,17 +1,17 @@
-"""Recorder: two lines that record a program from inside it.
+"""Recorder: a recording made inside the recorded program, which needs two more lines of code.
 
-For programs that cannot be pointed to ``qflow record``::
+It is for programs that cannot be redirected to ``qflow record``::
 
     from qflow import recorder
     recorder(connection, "orders.parquet")
 
-*A connection of* ``qpid.messaging`` (the real one, or this kit's): the methods of its sessions, senders and
-receivers write down what they are asked for and what comes of it.  What they cannot see is inferred: when a
-transfer is complete, from how many the sender calls unsettled, at the next call; when a message was
-delivered, from when it was fetched.
+*A connection of* ``qpid.messaging`` (the real library's, or this kit's): the methods of its sessions, senders
+and receivers record their calls and results.  Two facts are inferred, as they cannot be observed: a transfer
+counts as complete at the next call at which the sender's number of unsettled messages shows it, and a message
+counts as delivered when it is fetched.
 
-*A container of Proton*: its ``connect`` leads through a tap in this process
-(:mod:`qflow.live.recording`), so that what is recorded is what passes on the wire.
+*A container of Proton*: its ``connect`` goes through a tap in this process (:mod:`qflow.live.recording`),
+which records the traffic on the wire.
 
 Both write the same folder as ``qflow record``.
 """
@@ -36,7 +36,7 @@ from qflow.messaging.exceptions import EncodeError
 from qflow.messaging.messages import content_size
 
 _EVERY = 1.0
-"""Seconds from one part of a recording to the next."""
+"""Seconds between two written parts of a recording."""
 
 # Names and not classes: the real qpid.messaging has classes of its own with these names.
 _NOTHING_SENT = {"InsufficientCapacity", "SendWouldBlock", "EncodeError"}
@@ -49,17 +49,17 @@ def recorder(subject: Any, out: str | Path, **options: Any) -> Recorder:
     """Start recording a connection or a container.
 
     Parameters:
-        subject (Connection of qpid.messaging, or Container of Proton): It is the same object afterwards, and
-            works as before; what it made before is not recorded.
-        out: The log: a folder that is not there yet, its name ends in ``.parquet``.
-        **options: ``name``, what the client is called in the log; ``group_header``, the property that names a
-            message's group; ``clock``, a function that returns nanoseconds (of a connection).
+        subject (Connection of qpid.messaging, or Container of Proton): The object whose use is recorded. It
+            works as before; sessions and links that it made earlier are not recorded.
+        out: The folder of the log; it must not exist yet, and its name must end in ``.parquet``.
+        **options: ``name``, the client's name in the log; ``group_header``, the property that names a
+            message's group; for a connection also ``clock``, a function that returns nanoseconds.
 
     Returns:
-        Its ``stop`` ends the recording, and so does the end of the program.
+        The running recording. Its ``stop`` ends it, and so does the end of the program.
 
     Raises:
-        RefusalError: If it is neither of the two, or the folder is there already.
+        RefusalError: If ``subject`` is neither of the two, or the folder exists already.
 
     >>> import tempfile
     >>> from qflow.logs import ClientLog
@@ -72,16 +72,14 @@ def recorder(subject: Any, out: str | Path, **options: Any) -> Recorder:
     ...     [row.event for row in ClientLog.load(Path(folder) / "orders.parquet").rows]
     ['transfer', 'complete']
     """
-    # By their methods: neither library has to be there, and the kit's Connection is recorded as the real one
-    # is.
+    # Recognized by their methods: neither library needs to be installed, and the kit's own Connection is
+    # recorded like the real one.
     if hasattr(subject, "session") and not hasattr(subject, "container_id"):
         return _MessagingRecorder(subject, Path(out), **options)
     if hasattr(subject, "connect") and hasattr(subject, "container_id"):
         return _ContainerRecorder(subject, Path(out), **options)
     kind = type(subject).__name__
-    raise RefusalError(
-        f"what can be recorded is a Connection of qpid.messaging or a Container of Proton, got {kind}"
-    )
+    raise RefusalError(f"subject must be a Connection of qpid.messaging or a Container of Proton; got {kind}")
 
 
 class Recorder:
@@ -90,7 +88,7 @@ class Recorder:
     path: Path
 
     def stop(self) -> None:
-        """Stop the recording; all rows are written on return. Later calls do nothing."""
+        """Stop the recording; all rows are written on return. Later calls have no effect."""
         raise NotImplementedError
 
     def __enter__(self) -> Recorder:
@@ -121,13 +119,12 @@ class _ContainerRecorder(Recorder):
             words = "a recorded container connects to a URL, not by a configuration file"
             raise RefusalError(words)
         target = Url(str(given))
-        # Between program and tap the bytes are plain, on this machine; TLS begins behind the tap.
+        # Program and tap are on one machine and speak without TLS; the tap speaks TLS with the broker.
         if named.pop("ssl_domain", None) is not None:
             words = "the recorder itself speaks TLS, as the system trusts; ssl_domain cannot be given"
             raise RefusalError(words)
         port = self._tap(f"{target.scheme or 'amqp'}://{target.host}:{target.port}")
-        # The tap's address takes the place of the broker's, so the name of the virtual host goes along by
-        # itself.
+        # The tap's address replaces the broker's in the URL, so the virtual host is passed by name.
         login = {"user": target.username, "password": target.password, "virtual_host": target.host}
         named = {key: value for key, value in login.items() if value} | named
         path = f"/{target.path}" if target.path else ""
@@ -141,7 +138,8 @@ class _ContainerRecorder(Recorder):
             recording.start("127.0.0.1", 0)
             self._recording = recording
         if str(upstream) != str(recording.tap.upstream):
-            raise RefusalError(f"one recording is of one broker, {recording.tap.upstream}; got {place}")
+            known = recording.tap.upstream
+            raise RefusalError(f"all connections of a recording must go to one broker, {known}; got {place}")
         return recording.tap.port
 
     def stop(self) -> None:
@@ -156,7 +154,7 @@ class _ContainerRecorder(Recorder):
 
 
 class _MessagingRecorder(Recorder):
-    """Records the calls of a connection's sessions, senders and receivers."""
+    """A recorder of the calls of a connection's sessions, senders and receivers."""
 
     def __init__(
         self,
@@ -168,7 +166,7 @@ class _MessagingRecorder(Recorder):
     ) -> None:
         self.path, self.book = check_folder(out), ClientBook()
         self.name, self.group_header = name, group_header
-        # Reentrant: what notes a failure has the book open, and notes a transfer in it.
+        # Reentrant: _note_failure holds the book open while it records a transfer.
         self._lock = threading.RLock()
         self._folder, self._now = RecordingFolder(out), stopwatch(clock)
         self._sessions: list[_Session] = []
@@ -177,19 +175,19 @@ class _MessagingRecorder(Recorder):
         connection.session, connection.close = self._session, self._close_connection
         self.book.connections = 1
         atexit.register(self.stop)
-        # A program that is killed keeps what was written until about a second before.
+        # If the program is killed, only about the last second of the recording is lost.
         threading.Thread(target=self._write_periodically, daemon=True).start()
 
     @contextmanager
     def open_book(self) -> Iterator[ClientBook]:
-        """Yield the book at the present instant, to one thread at a time."""
+        """Yield the book with its time set to now; only one thread at a time has it."""
         with self._lock:
             self.book.now = self._now()
             yield self.book
 
     def _session(self, *given: Any, **named: Any) -> Any:
         session = self._make(*given, **named)
-        # A known name returns the same session: wrapped twice, it would note each call twice.
+        # A known name returns the same session; if it were wrapped twice, each call would be recorded twice.
         if all(each.session is not session for each in self._sessions):
             self._sessions.append(_Session(self, session))
         return session
@@ -222,7 +220,7 @@ class _Session:
         self.recorder, self.session = recorder, session
         self.senders: list[_Sender] = []
         self.receivers: list[_Receiver] = []
-        # What is fetched and not settled: the program's message, and the book's.
+        # The fetched and unsettled messages: the program's object and the book's.
         self.fetched: list[tuple[Any, SeenMessage]] = []
         self._sender, self._receiver = session.sender, session.receiver
         self._acknowledge, self._close = session.acknowledge, session.close
@@ -244,7 +242,7 @@ class _Session:
         return receiver
 
     def acknowledge(self, message: Any = None, disposition: Any = None, *given: Any, **named: Any) -> Any:
-        # Noted before the call, which with sync returns only when the broker has answered.
+        # Recorded before the call, which with sync returns only after the broker's answer.
         event = _VERDICTS.get(str(getattr(disposition, "type", "")), "accept")
         with self.recorder.open_book() as book:
             fetched, self.fetched = self.fetched, []
@@ -283,7 +281,7 @@ class _Sender:
         self.session, self.sender = session, sender
         self.recorder = session.recorder
         name, subject, arguments = _parse_node(str(getattr(sender, "target", "") or ""))
-        # An address does not say what it names; only the standard exchanges are certain by their names.
+        # An address may name a queue or an exchange; only the standard exchanges are certain by their names.
         is_exchange = name.startswith("amq.")
         exchange, key = (name, subject) if is_exchange else ("", name)
         with self.recorder.open_book() as book:
@@ -296,9 +294,9 @@ class _Sender:
 
     def send(self, object: Any, *given: Any, **named: Any) -> Any:
         self.session.look()
-        # Asked beforehand: after send has returned, nothing shows that it waited for the window. A transfer
-        # with room is noted before the call, as one with sync returns after the completion; one that waits
-        # leaves at some instant of the call, and is noted at its end.
+        # Asked before the call: after send has returned, nothing shows that it waited for the window. With
+        # room in the window the transfer is recorded before the call, as a call with sync returns after the
+        # completion; without room it is sent at an unknown instant of the call, and recorded at its end.
         is_full = _ask_number(self.sender.available) == 0
         if is_full:
             self._note_window("block")
@@ -325,7 +323,7 @@ class _Sender:
             self.waiting.append(book.transfer(self.client, size, mark, group))
 
     def _note_failure(self, error: Exception, message: Any, was_full: bool) -> None:
-        """Note the failure of a send: nothing sent, an outcome missing, or the link's end."""
+        """Record a failed send: nothing was sent, the outcome is missing, or the link has ended."""
         names = {kind.__name__ for kind in type(error).__mro__}
         with self.recorder.open_book() as book:
             if was_full:
@@ -342,14 +340,14 @@ class _Sender:
     def look(self) -> None:
         unsettled = _ask_number(self.sender.unsettled)
         with self.recorder.open_book() as book:
-            # The sender says how many are unsettled, not which: completions are taken to come in order, which
-            # over several queues they need not (CM-03).
+            # The sender tells how many transfers are unsettled, not which. Completions are assumed to
+            # arrive in order, which with several queues need not be true (CM-03).
             while unsettled is not None and len(self.waiting) > unsettled:
                 book.complete(self.waiting.popleft())
 
 
 class _Receiver:
-    """A receiver that records its messages when they are fetched."""
+    """A receiver, which records a message when the program fetches it."""
 
     def __init__(self, session: _Session, receiver: Any) -> None:
         self.session, self.receiver = session, receiver
@@ -379,7 +377,7 @@ class _Receiver:
 
 
 def _ask_number(ask: Callable[[], Any]) -> int | None:
-    """Return a sender's counter, or None for a sender without one."""
+    """Return a counter of a sender, or None if the sender does not have it."""
     try:
         answer = ask()
     except Exception:
@@ -388,32 +386,32 @@ def _ask_number(ask: Callable[[], Any]) -> int | None:
 
 
 def _parse_node(address: str) -> tuple[str, str, dict[str, Any]]:
-    """Return an address's name, its subject, and the arguments of its queue's declaration."""
+    """Return the name and the subject in an address, and the arguments that declare its queue."""
     try:
         parsed = parse(address)
     except ParseError:
         return address, "", {}
     options: Any = parsed.options or {}
     arguments: dict[str, Any] = {}
-    # Of what is no queue nothing is declared.
+    # An address of another node type declares no queue.
     with suppress(ConfigurationError):
         arguments = dict(Declaration.of_address(parsed.name, options).arguments)
     return str(parsed.name), str(parsed.subject or ""), arguments
 
 
 def _describe_message(message: Any, group_header: str) -> tuple[str, int, Mark]:
-    """Return a message's group, the size of its content, and its mark."""
+    """Return a message's group, its content size in bytes, and its mark."""
     content = getattr(message, "content", message)
     properties = getattr(message, "properties", None) or {}
     try:
         size = content_size(content, getattr(message, "content_type", None))
     except EncodeError:
         size = len(repr(content))
-    # What the client library adds on the way is not the message's own.
+    # Properties that the client library adds do not belong to the program's message.
     own = sorted(
         (str(key), repr(value)) for key, value in properties.items() if not str(key).startswith(_ADDED)
     )
     text = content.encode() if isinstance(content, str) else content
-    # Marks are compared within this process only, so that Python's own hash is enough.
+    # Marks are compared within this process only, so Python's own hash is sufficient.
     mark = (hash((repr(text), repr(getattr(message, "id", None)), tuple(own))), size)
     return str(properties.get(group_header, "")) if group_header else "", size, mark

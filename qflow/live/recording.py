@@ -1,4 +1,4 @@
-"""Recording: the tap, and the two processes that work beside it.
+"""Recording: a tap between clients and a broker, and the two processes that support it.
 
 ::
 
@@ -10,16 +10,16 @@
                    ▼
             wire_log (a process of low priority) ──► part-*.parquet, _recording.json, the workload
 
-Bytes go on first, and as they are, whatever they are; reading them is the work of another process
-(:class:`qflow.live.wire_log.WireLog`), so that a client hardly notices.  A peer that reads slowly makes the
-other one wait, as without the tap: what is buffered here is bounded by asyncio's own marks.
+The tap first passes the bytes on, unchanged; another process (:class:`qflow.live.wire_log.WireLog`) decodes
+them, so that a client hardly notices the recording.  A peer that reads slowly makes the other one wait, as
+without the tap: asyncio's high-water marks bound the bytes that are buffered here.
 
-A *capture* is the bytes of all connections as they passed, in files that the other process reads behind.  The
-process that passes the bytes must not wait for anything, so it only appends them there; the reader is free to
-be late.  A record is its time, connection, kind and length, and then its bytes.  A file is left when it has
-:data:`SEGMENT` bytes, and removed by the reader when it has been read: what a recording takes on disk grows
-with what is not yet read, not with its length.  Of SASL, only that it took place is kept: passwords do not
-reach the disk.
+A *capture* is a set of files with the bytes of all connections in the order in which they passed.  The
+process that passes the bytes must not wait for anything, so it only appends to the capture; the process that
+reads it may lag behind.  A record is a time, connection, kind and length, and then the bytes.  When a file
+has :data:`SEGMENT` bytes the next one is begun, and the reader removes each file that it has read: so the
+space on disk grows with the bytes that are not read yet, not with the length of the recording.  The bodies
+of SASL frames are replaced by zeros: passwords do not reach the disk.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from qflow.kit import RefusalError
 from qflow.live.client_book import REPORT, check_folder
 
 _PATIENCE = 2.0
-"""Seconds without statistics after which the recording reports that none have come."""
+"""Seconds after which the recording reports that no statistics have arrived."""
 
 _PORTS = {"amqp": 5672, "amqps": 5671}
 
 SEGMENT = 64 << 20
-"""Bytes of a file after which the next is begun."""
+"""The size of a capture file in bytes after which the next one is begun."""
 
 CLIENT, BROKER, OPENED, CLOSED, STATISTICS = range(5)
-"""The captured kinds: bytes of both directions of a connection, its begin and end, management's answers."""
+"""The kinds of records: bytes by the client or the broker, a connection's begin and end, and statistics."""
 _RECORD = struct.Struct("<QIBI")
 _NAME = "_capture-{:05d}"
 _SASL_HEADER = b"AMQP\x03"
@@ -66,13 +66,13 @@ class Recording:
         self, upstream: Upstream, out: Path, *, group_header: str = "", asks_statistics: bool = True
     ) -> None:
         check_folder(out).mkdir(parents=True, exist_ok=True)
-        # Why it is not whole, and why there are no statistics of the broker now; empty if all is well.
+        # Why the recording is incomplete, and why the broker's statistics are missing now; "" for no problem.
         self.out, self.problem, self.missing = out, "", ""
         self._asks, self._has_answered = asks_statistics, False
         self.tap = _RecordingTap(upstream, _CaptureWriter(out))
         self._said: dict[str, Any] = {"rows": 0, "findings": 0, "read": 0, "queues": []}
         self._asked: set[str] = set()
-        # Processes, not threads: a thread that reads frames would take the interpreter from the one that
+        # Processes, not threads: a thread that decodes frames would keep the interpreter from the thread that
         # passes bytes.
         self._reader = _start_worker("wire_log", str(out), group_header)
         self._statistics: subprocess.Popen[bytes] | None = None
@@ -82,7 +82,11 @@ class Recording:
         self._listener.start()
 
     def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
-        """Start to accept clients, by TLS if given; raises OSError if the port is in use."""
+        """Start to accept clients, with TLS if a context is given.
+
+        Raises:
+            OSError: If the port is in use.
+        """
         self._thread.start()
         try:
             self._wait(self.tap.listen(host, port, tls))
@@ -98,9 +102,9 @@ class Recording:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def stop(self) -> None:
-        """Accept no more, and wait until all captured bytes are read and written."""
-        # In this order: no bytes come any more, no statistics, and then the reader's input ends, at which it
-        # reads to the end of the capture.
+        """Accept no more clients, and wait until all captured bytes are decoded and written."""
+        # The order matters: first no more bytes arrive, then no more statistics; then the reader's input
+        # ends, and it reads to the end of the capture.
         self._wait(self.tap.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -111,13 +115,13 @@ class Recording:
         assert self._reader.stdin is not None
         self._reader.stdin.close()
         status = self._reader.wait()
-        # What it said last is heard by now.
+        # After this its last progress report has been received.
         self._listener.join()
         words = f"the process that reads what passed ended with status {status}; bytes passed all the time"
         self.problem = self.tap.capture.error or (words if status else "")
 
     def give_up(self) -> None:
-        """End at once, and keep the written rows."""
+        """Stop at once; only the rows written so far are kept."""
         for process in (self._reader, self._statistics):
             if process is not None:
                 process.kill()
@@ -136,7 +140,7 @@ class Recording:
         return f"recording: {said['rows']} rows written, {connections}{found}{more}"
 
     def findings(self) -> list[str]:
-        """Return the findings, with the queues whose thresholds are unknown, as in a report."""
+        """Return the findings of the recording's report, and each queue whose thresholds are unknown."""
         try:
             report = json.loads((self.out / REPORT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -153,11 +157,11 @@ class Recording:
         for line in self._reader.stdout:
             self._said = json.loads(line)
             for name in self._said["queues"]:
-                # Names go to the other process one a line.
+                # The other process reads one name per line.
                 if self._statistics is not None and name not in self._asked and "\n" not in name:
                     self._asked.add(name)
                     assert self._statistics.stdin is not None
-                    # It may have ended: this broker has no statistics.
+                    # The process may have ended, as for a broker without statistics.
                     with suppress(OSError, ValueError):
                         self._statistics.stdin.write(f"{name}\n".encode())
                         self._statistics.stdin.flush()
@@ -183,8 +187,8 @@ def _start_worker(module: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def follow_recorder(take: Callable[[str], object] = lambda line: None) -> threading.Event:
-    """Call `take` with each line from the recorder; return an event that is set at the end."""
-    # Ctrl-C is the recorder's, which closes our input when all is captured.
+    """Call `take` with each line of standard input; return an event that is set at its end."""
+    # The recorder handles Ctrl-C, and closes our input when everything is captured.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ended = threading.Event()
 
@@ -201,13 +205,13 @@ def follow_recorder(take: Callable[[str], object] = lambda line: None) -> thread
 
 
 def stopwatch(clock: Callable[[], int] = perf_counter_ns) -> Callable[[], int]:
-    """Return a function that returns the microseconds since now, from a nanosecond clock."""
+    """Return a function that returns the microseconds since this call, from a nanosecond clock."""
     start = clock()
     return lambda: (clock() - start) // 1_000
 
 
 class Upstream:
-    """A broker's address, and the PEM file of its certificate's authorities if the system lacks them.
+    """A broker's address, with a PEM file of certificate authorities if the system does not have them.
 
     >>> upstream = Upstream("amqps://broker.example")
     >>> upstream.host, upstream.port, upstream.tls is not None
@@ -233,7 +237,7 @@ class Upstream:
 
 
 class _RecordingTap:
-    """A listener that connects each client to the broker, and passes on what either sends."""
+    """A listener that connects each client to the broker, and passes bytes in both directions."""
 
     def __init__(self, upstream: Upstream, capture: _CaptureWriter) -> None:
         self.upstream, self.capture = upstream, capture
@@ -265,12 +269,12 @@ class _RecordingTap:
             pair.end("the recorder was stopped")
             for transport in pair.transports:
                 transport.abort()
-        # What was aborted says so in the next round of the loop.
+        # Aborted transports call connection_lost in the next iteration of the loop.
         await asyncio.sleep(0)
 
 
 class _Pair:
-    """A client's connection and its counterpart to the broker."""
+    """A client's connection, and the connection to the broker that belongs to it."""
 
     def __init__(self, tap: _RecordingTap, number: int) -> None:
         self.tap, self.number = tap, number
@@ -297,7 +301,7 @@ class _Pair:
         except OSError as error:
             self.end(f"no connection to {upstream}: {error.strerror or error}")
             return
-        # The client was gone before the broker had answered.
+        # The client may have closed its connection before the broker answered.
         if self._is_over:
             broker.abort()
         else:
@@ -307,7 +311,7 @@ class _Pair:
         self.tap.capture.append(self.tap.now(), self.number, kind, data)
 
     def end(self, reason: str = "") -> None:
-        """End both connections after the remaining output, for `reason` unless a peer ended them."""
+        """End both connections after their remaining output; `reason` is "" if a peer ended them."""
         if self._is_over:
             return
         self._is_over = True
@@ -319,7 +323,7 @@ class _Pair:
 
 
 class _Peer(asyncio.Protocol):
-    """One peer, whose bytes are passed to the other and then captured."""
+    """One peer, whose bytes are passed to the other one and then captured."""
 
     other: _Peer
 
@@ -335,18 +339,18 @@ class _Peer(asyncio.Protocol):
             self._pair.begin(transport)
 
     def data_received(self, data: bytes) -> None:
-        # Passed first, captured after it: the disk delays no peer.
+        # Bytes are passed before they are captured, so that the disk delays no peer.
         other = self.other._transport
         if other is not None:
             other.write(data)
-        # Behind SASL nothing is secret, and the bytes are kept without a copy.
+        # After SASL no byte is secret, so the bytes need no filter.
         kept = data if self._hider.is_over else self._hider.hide(data)
         if kept:
             self._pair.keep(self._kind, kept)
 
     def eof_received(self) -> bool:
-        # A peer may close its side and still read, so the end is passed on, and both connections end with the
-        # second one. TLS cannot be closed on one side only.
+        # A peer may close its side and still read, so the end of its stream is passed on, and both
+        # connections end when the second peer closes, too. TLS cannot be closed on one side only.
         other, self._has_ended = self.other._transport, True
         if self.other._has_ended or other is None or not other.can_write_eof():
             return False
@@ -369,7 +373,7 @@ class _Peer(asyncio.Protocol):
 
 
 class _CaptureWriter:
-    """A writer that appends records; a full disk is kept in :attr:`error`, and never reaches the caller."""
+    """A writer of the capture; it stores an error such as a full disk in `error`, and raises none."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.error, self.written = folder, "", 0
@@ -400,13 +404,13 @@ class _CaptureWriter:
         os.close(self._file)
 
     def _open_next(self) -> int:
-        # For its owner alone, as messages are in it; and never into another recording's capture.
+        # Only the owner may read it, as it contains messages; and another recording's file is never reused.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
         return os.open(self._folder / _NAME.format(self._number), flags, 0o600)
 
 
 class CaptureReader:
-    """Reads a capture while another process writes it."""
+    """A reader of a capture that another process is still writing."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.read = folder, 0
@@ -419,7 +423,7 @@ class CaptureReader:
             while len(buffer) - place >= _RECORD.size:
                 time, connection, kind, length = _RECORD.unpack_from(buffer, place)
                 end = place + _RECORD.size + length
-                # Its end is still to be written.
+                # The end of the record is not written yet.
                 if end > len(buffer):
                     break
                 yield time, connection, kind, buffer[place + _RECORD.size : end]
@@ -434,7 +438,7 @@ class CaptureReader:
             if not here.exists():
                 return b""
             self._file = os.open(here, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        # A file that is followed by another gets nothing more; what it has must be looked for after that.
+        # Nothing is appended to a file once the next one exists; so its existence is checked before the read.
         is_left = after.exists()
         more = os.read(self._file, _READ)
         if not more and is_left:
@@ -446,14 +450,14 @@ class CaptureReader:
         return more
 
     def remove(self) -> None:
-        """Remove the file, once it is read."""
+        """Remove the file that is being read."""
         if self._file >= 0:
             os.close(self._file)
             (self._folder / _NAME.format(self._number)).unlink(missing_ok=True)
 
 
 class _SaslHider:
-    """A filter of one direction's bytes that replaces the bodies of SASL frames by zeros."""
+    """A filter of the bytes in one direction that replaces the bodies of SASL frames by zeros."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -461,7 +465,7 @@ class _SaslHider:
         self._hidden = 0
 
     def hide(self, data: bytes) -> bytes:
-        """Return the bytes that can be judged, with zeros for secrets; the rest comes with later ones."""
+        """Return the bytes with zeros for secrets; an incomplete header is returned by a later call."""
         data, kept = self._rest + data, bytearray()
         while data and (self._hidden or len(data) >= 8):
             size = 8
@@ -469,7 +473,8 @@ class _SaslHider:
                 size = min(self._hidden, len(data))
                 self._hidden -= size
                 kept += bytes(size)
-            # A frame has its length there, and type 1 for SASL; a protocol's header has letters.
+            # A frame begins with its length, and SASL has frame type 1; a protocol header begins with
+            # letters.
             elif data[:4] != b"AMQP" and data[5] == 1:
                 self._hidden = max(0, int.from_bytes(data[:4], "big") - 8)
                 kept += data[:8]

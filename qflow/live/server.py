@@ -1,19 +1,19 @@
 """Server: the broker behind a port, one thread, many clients.
 
-The loop waits for sockets, gives each that is ready one turn (64 KiB at most), and writes what the broker
-has to say to every client that it concerns.  Time in the broker is time on the clock, in microseconds since
-the start; it is read once for each turn of the loop, so that all that came together happened at one time.
+The loop waits for sockets, reads at most 64 KiB from each socket that is ready, and writes the broker's
+output to all clients concerned.  The broker's time is real time, in microseconds since the start; the clock
+is read once per iteration of the loop, so that bytes read in one iteration have the same time.
 
-One client cannot stop the others.  What it may use is limited (:class:`ClientLimits`), and so is what all of
-them may use together (:mod:`qflow.live.memory`); what it does wrong closes its own connection, in the
-protocol's words; what goes wrong in qflow closes the connection it went wrong for, and is counted in
+One client cannot stop the others.  The resources of each client are limited (:class:`ClientLimits`), and so
+are those of all clients together (:mod:`qflow.live.memory`).  An error of a client closes its own connection,
+with a condition of the protocol; an error in qflow closes the connection in which it occurred, and is kept in
 ``failures``.  A client that does not read gets no more messages than its socket can take.
 
-Turns are fair: when many sockets are ready each is read for less, for a while only, and next those who have
-waited longest; each is written to once, and receivers are fed in the same way.  What one command costs is not
-divided: a selector that no message matches looks at its whole queue.
+The loop is fair: when many sockets are ready it reads less from each, for a limited time, and continues with
+those that have waited longest; it writes to each client once per iteration, and feeds receivers in the same
+way.  A single command is not divided, however: a selector that no message matches examines its whole queue.
 
-All access to the broker is made by one thread at a time: the loop, or a thread that holds ``lock``.
+Only one thread at a time uses the broker: the loop, or a thread that holds ``lock``.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ _GRACE = 2.0
 _PAUSE = 0.5
 _LONGEST_WAIT = 0.5
 _TICK = 0.02
-# Bytes that the system keeps unsent for a client, where it can be told so (Linux and macOS).
+# The socket option for the most unsent bytes that the system keeps (Linux and macOS), and its value.
 _UNSENT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _MOST_UNSENT = 1 << 16
-# Clients ready at a time up to which each is read for a full turn, and the least bytes of a shorter one.
+# With more than _FEW ready clients each read is shorter than read_size, but not below _LEAST_READ bytes.
 _FEW, _LEAST_READ = 8, 1 << 12
-# Seconds for which the server reads, and then feeds receivers, before it does the other; and after which it
-# counts its memory, if it has not read as many bytes before.
+# The most seconds of an iteration for reading, and for feeding receivers; and how often the memory is
+# counted, in seconds or bytes read, whichever is reached first.
 _READING, _FEEDING, _COUNTING, _MOST_UNCOUNTED = 0.02, 0.02, 0.1, 8 << 20
 
 
 SELECT_HOLDS = 512
-"""Sockets that Windows' ``select`` takes at a time; one more is an error. Others have epoll or kqueue."""
+"""The most sockets that ``select`` accepts on Windows; other systems have epoll or kqueue."""
 
 
 class Server:
@@ -95,7 +95,7 @@ class Server:
         if brake not in BRAKES:
             raise RefusalError(f"brake must be one of {', '.join(BRAKES)}, got {brake!r}")
         self.brake, self.tls = brake, tls
-        # Bytes that are read of one client at a time.
+        # The most bytes that one read of a client takes.
         self.read_size = READ_SIZE
         self.observer: TransferObserver | None = None
         self.stage = None if workload is None else set_up(workload)
@@ -114,30 +114,30 @@ class Server:
         self.decoder = Decoder()
         self.lock = RLock()
         self.dirty: dict[Peer, None] = {}
-        # Those whose output is written, so that their receivers can be given more.
+        # Clients whose output has been written, so that their receivers can get more.
         self._hungry: dict[Peer, None] = {}
         self.ticking: dict[Peer, float] = {}
-        # The last hundred: what went wrong in qflow itself, why connections were closed, and links refused.
+        # The last hundred of each: errors in qflow itself, reasons of closed connections, refused links.
         self.failures, self.incidents, self.refusals = (deque[str](maxlen=_KEPT) for _ in range(3))
         self.on_incident: Callable[[str], None] | None = None
-        # Whether the loop ends when the last client has gone.
+        # Whether the loop ends when the last client has disconnected.
         self.ends_alone = False
         self.lines: TraceLines | None = None
         self.departed: Counter[str] = Counter()
         self._started = monotonic()
-        # Those that are there, in the order in which they came.
+        # The connected clients, in the order of their arrival.
         self._connected: dict[Peer, None] = {}
         self._unnamed = 0
         self._names: dict[str, Peer | None] = {qmf.AGENT_SESSION: None}
         self._room = memoryview(bytearray(READ_SIZE))
         self._is_stopping = False
-        # Whether the memory is used up, what it was when it was last counted, and when it is counted next.
+        # Whether the memory is full, its latest count, the time of the next count, and the bytes read since.
         self.is_full, self.held, self._counts_at, self._uncounted = False, 0, 0.0, 0
-        # When the listener is looked at again, if it is not now.
+        # When the listener accepts again after a pause; 0 if it is not paused.
         self._listens_at = 0.0
         self._selector = DefaultSelector()
         if isinstance(self._selector, SelectSelector):
-            # The listener and the socket that wakes the loop are watched, too.
+            # The selector also holds the listener and the socket that wakes the loop.
             most = min(self.limits.connections, SELECT_HOLDS - 2)
             self.limits = self.limits._replace(connections=most)
         self._listener = self._listen_at(host, port)
@@ -156,7 +156,7 @@ class Server:
     # The loop
 
     def run(self) -> None:
-        """Serve until :meth:`stop`, which closes all connections."""
+        """Serve clients until :meth:`stop`; then close all connections."""
         try:
             while not self._is_stopping:
                 ready = self._selector.select(self._wait())
@@ -167,7 +167,7 @@ class Server:
                 self.close()
 
     def stop(self) -> None:
-        """End the loop, from any thread."""
+        """End the loop; any thread may call it."""
         self._is_stopping = True
         self.wake()
 
@@ -177,9 +177,9 @@ class Server:
             self._wake_out.send(b"\0")
 
     def turn(self, ready: Iterable[Any]) -> None:
-        """Serve the sockets that are ready, and write the output that this causes."""
+        """Read the sockets that are ready, process due timers, and write the resulting output."""
         self.advance_time()
-        # Consoles may have subscribed to management's events, or gone.
+        # Management consoles may have subscribed to events, or disconnected.
         self.agent.watch()
         clients = []
         for key, mask in ready:
@@ -191,9 +191,9 @@ class Server:
             else:
                 clients.append((key.data, mask))
         size = max(self.read_size * _FEW // max(len(clients), _FEW), min(self.read_size, _LEAST_READ))
-        # The selector names sockets in any order; who is not served now is named again, and is older then.
+        # Longest-waiting clients first: a client that is not served now is ready again in the next iteration.
         clients.sort(key=lambda client: client[0].received)
-        # In time of this thread: on a busy machine others use most of the clock's.
+        # Measured in CPU time of this thread, as on a busy machine other processes use much of the real time.
         end = thread_time() + _READING
         for peer, mask in clients:
             if thread_time() > end:
@@ -202,7 +202,7 @@ class Server:
         self._tick()
         self._count_memory()
         if self.brake == CREDIT:
-            # Whatever made room, links that wait for credit have it by now.
+            # Whatever has made room on a queue, its links get their credit here.
             for peer in self.peers():
                 peer.fill_credit()
         self.agent.publish_events()
@@ -215,7 +215,7 @@ class Server:
                 self.note_incident("", f"the trace cannot be written as it happens: {error}")
 
     def advance_time(self) -> None:
-        """Set the broker's time to the clock's."""
+        """Advance the broker's time to the clock's, and run the simulated clients up to it."""
         now = round((monotonic() - self._started) * SECOND)
         if now > self.broker.now:
             if self.stage is not None:
@@ -239,25 +239,25 @@ class Server:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                # Out of file descriptors: those who are here are served, the rest waits a moment.
+                # Out of file descriptors: connected clients are still served, new ones wait a moment.
                 self.note_incident("", f"a connection could not be taken: {error}")
                 self._selector.unregister(self._listener)
                 self._listens_at = monotonic() + _PAUSE
                 return
             with suppress(OSError):
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                # What a client does not read waits here, where it is counted, and not in the system's buffer:
-                # that takes thousands of deliveries, each of which is remembered until it is settled.
+                # Output that a client does not read should wait here, where it is counted. The system's
+                # buffer would take thousands of deliveries, each of which is kept until it is settled.
                 if _UNSENT is not None:
                     connected.setsockopt(socket.IPPROTO_TCP, _UNSENT, _MOST_UNSENT)
             if self.tls is not None:
-                # The handshake is made by the first bytes that are read and written.
+                # The first reads and writes perform the handshake.
                 connected.setblocking(False)
                 connected = self.tls.wrap_socket(connected, server_side=True, do_handshake_on_connect=False)
             self._admit(connected, f"{address[0]}:{address[1]}")
 
     def adopt(self, connected: socket.socket, address: str) -> None:
-        """Adopt a socket as a client's, from any thread; ``address`` is the client's own."""
+        """Serve a socket as a client's; any thread may call it. ``address`` is the client's own."""
         with self.lock:
             self._admit(connected, address)
         self.wake()
@@ -275,7 +275,7 @@ class Server:
         self._selector.register(connected, EVENT_READ, peer)
 
     def _count_memory(self) -> None:
-        """Count the memory, and close the heaviest clients while it exceeds the limit."""
+        """Count the memory, and close the largest clients while the count exceeds the limit."""
         now = monotonic()
         if now < self._counts_at and self._uncounted < _MOST_UNCOUNTED:
             return
@@ -287,15 +287,15 @@ class Server:
         )
         held = {peer: peer.held for peer in self._connected if not peer.is_over}
         self.held = queued_size(self.broker.queues.queues.values()) + sum(held.values())
-        # A receiver that settles makes room, and is closed only if it keeps half of everything.
+        # An active client may make room by settling, so it is closed only if it holds half of the memory.
         surplus = self._close_largest(held, self.held - most, most, WORTH_CLOSING, most // 2)
-        # The rest is in queues, which are not emptied for that: nothing more is taken.
+        # The rest is in queues, which are not emptied: the server accepts no more messages instead.
         if surplus > 0 and not self.is_full:
             self.note_incident("", f"the memory is used up: {self.held} bytes, at most {most} are kept")
         self.is_full = surplus > 0
 
     def _close_largest(self, weights: dict[Peer, int], surplus: int, most: int, *least: int) -> int:
-        """Close clients while all together exceed the limit; return the remaining surplus."""
+        """Close the largest clients while a surplus remains; return the remaining surplus in bytes."""
         for peer in find_largest(weights, surplus, self.broker.now, *least):
             surplus -= weights[peer]
             text = f"{weights[peer]} bytes are kept for this client, and no more than {most} for all"
@@ -309,7 +309,7 @@ class Server:
             return
         try:
             data = peer.socket.recv(size)
-            # What TLS has decrypted no selector knows of.
+            # A selector does not see the bytes that TLS has already decrypted.
             while data and isinstance(peer.socket, ssl.SSLSocket) and peer.socket.pending():
                 data += peer.socket.recv(size)
         except _NOT_NOW:
@@ -345,8 +345,8 @@ class Server:
                 if next_due and peer in self.ticking:
                     self.ticking[peer] = next_due
                 elif peer.transport.idle_timeout and not peer.is_over:
-                    # A silence of its client ends the connection (LNK-25); Proton's clock starts with the
-                    # first bytes that are written.
+                    # A silent client's connection has to time out (LNK-25); Proton's clock for it starts
+                    # only with the first written bytes, so ask again soon.
                     self.ticking[peer] = now + _TICK
                 elif not peer.is_over:
                     self.ticking.pop(peer, None)
@@ -359,9 +359,9 @@ class Server:
             return None
 
     def _write_all(self) -> None:
-        """Write the clients' output, then pass on the credit that waited for it."""
-        # To each once, and feeding stops after a while: a client that reads as fast as it is written to would
-        # keep all others waiting, and so would a hundred that browse a long queue.
+        """Write the clients' output, then feed the receivers that waited for it."""
+        # Each client is written to once, and feeding stops after a while: otherwise a client that reads as
+        # fast as the server writes, or a hundred that browse a long queue, would keep all others waiting.
         dirty, self.dirty = self.dirty, {}
         for peer in dirty:
             if peer in self._connected:
@@ -405,11 +405,11 @@ class Server:
             self._selector.modify(peer.socket, mask, peer)
 
     def _leave(self, peer: Peer) -> None:
-        """Announce the end; a client that does not close is dropped after a while."""
+        """Close the sending side; a client that does not close its own side is dropped after a while."""
         if peer.is_leaving:
             return
         peer.is_leaving = True
-        # What it kept would else stay until it closes, while it fills the memory by another connection.
+        # Its bytes would otherwise stay until it closes, and it could fill the memory by another connection.
         peer.release()
         self._note_end(peer)
         self.ticking[peer] = monotonic() + _GRACE
@@ -427,7 +427,7 @@ class Server:
         if self._names.get(peer.name) is peer:
             del self._names[peer.name]
         self.departed.update(peer.outcomes)
-        # Whoever never opened was no client: a health check, say.
+        # A socket that never opened an AMQP connection was no client, but a health check, say.
         if self.ends_alone and peer.name and not self.peers():
             self._is_stopping = True
         if not peer.is_leaving:
@@ -437,12 +437,12 @@ class Server:
         peer.socket.close()
 
     def _note_end(self, peer: Peer) -> None:
-        """Record the reason of a connection's end, at once."""
+        """Report the reason of a connection's end."""
         if peer.incident:
             self.note_incident(peer.name or peer.address, peer.incident)
 
     def close(self) -> None:
-        """Close all connections, and give the port back; :meth:`run` does it at its end."""
+        """Close all connections, and free the port; :meth:`run` calls it at its end."""
         text = "the broker is shutting down"
         for peer in list(self._connected):
             if not peer.is_over:
@@ -456,10 +456,10 @@ class Server:
         for end in (self._listener, self._wake_in, self._wake_out):
             end.close()
 
-    # What peers ask for
+    # Services for peers
 
     def connection_name(self, container: str, peer: Peer) -> str:
-        """Return the name of a client's connection in the broker: its container-id, if it is free."""
+        """Return a unique name for a client's connection: its container-id, with a number if it is taken."""
         base = container
         if not is_a_name(container):
             self._unnamed += 1
@@ -470,7 +470,7 @@ class Server:
         return name
 
     def manage(self, encoded: Encoded) -> bool:
-        """Answer a request to management; return whether it was one."""
+        """Answer a request to management; return whether the message was a request."""
         body, correlation, properties = self.decoder.request(encoded)
         if "qmf.opcode" not in properties:
             return False
@@ -481,7 +481,7 @@ class Server:
             request = Message.of(
                 body if isinstance(body, dict) else {},
                 headers=properties,
-                # On this wire an address is a name, and nothing in it has a meaning.
+                # In AMQP 1.0 a reply address is only a name, without an exchange.
                 reply_to=None if encoded.reply_to is None else ("", encoded.reply_to),
                 correlation_id=None if correlation is None else str(correlation),
             )
@@ -491,24 +491,24 @@ class Server:
         return True
 
     def note_failure(self, error: Exception) -> None:
-        """Keep an error in qflow itself."""
+        """Record an error in qflow itself."""
         self.failures.append("".join(traceback.format_exception(error)))
 
     def note_incident(self, who: str, text: str) -> None:
-        """Keep the reason why a connection was closed, and report it at once."""
+        """Record the reason why a connection was closed, and report it at once."""
         line = f"{who}: {text}" if who else text
         self.incidents.append(line)
         if self.on_incident is not None:
             self.on_incident(line)
 
-    # What can be seen
+    # Observation
 
     def peers(self) -> list[Peer]:
-        """Return the connected clients, in the order of their arrival."""
+        """Return the connected clients in the order of their arrival."""
         return [peer for peer in self._connected if peer.name]
 
     def outcomes(self) -> Counter[str]:
-        """Count the outcomes of all transfers, including those of departed clients."""
+        """Return the number of transfers by outcome, including those of disconnected clients."""
         found = self.departed.copy()
         for peer in self.peers():
             found.update(peer.outcomes)

@@ -1,10 +1,10 @@
-"""ServerMetrics: a server's queues and connections as OpenMetrics, for Prometheus and its kin.
+"""ServerMetrics: a server's queue and connection statistics in OpenMetrics format, for Prometheus.
 
-``qflow serve --metrics PORT`` answers ``GET /metrics`` on a port and in threads of its own, by
-prometheus-client.  A scrape holds the broker's lock while it reads statistics, and no longer: a reader that
-is slow to take the answer keeps nobody waiting.
+``qflow serve --metrics PORT`` answers ``GET /metrics`` on a port and in threads of its own, with the library
+prometheus-client.  A scrape holds the broker's lock only while it reads the statistics, so that a slow reader
+of the answer delays nobody.
 
-The metrics are the broker's own statistics, named as OpenMetrics wants it: ``flowStoppedCount`` is
+The metrics are the broker's own statistics under names that follow OpenMetrics: ``flowStoppedCount`` is
 ``qflow_queue_flow_stopped_count_total``.
 """
 
@@ -34,14 +34,14 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Queue], float]], ...] = (
 
 
 class _ServerMetrics:
-    """The collector of one server, asked at each scrape."""
+    """A prometheus-client collector for one server; each scrape calls it."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def collect(self) -> Iterator[Any]:
-        """Yield the metric families of one instant."""
-        # A list, so that the lock is free again before the text is made and written.
+        """Yield the metric families, all read at one instant."""
+        # A list, so that the lock is released before the text is made and written.
         with self._server.lock:
             families = [*self._collect_queues(), *self._collect_server()]
         yield from families
@@ -66,8 +66,8 @@ class _ServerMetrics:
 
 
 def start_metrics(server: Server, host: str, port: int) -> Callable[[], None]:
-    """Serve the metrics of a server; return a function that stops it."""
-    # Not the library's default one, which also reports on this process and its garbage collector.
+    """Serve a server's metrics on a port; return a function that stops serving them."""
+    # Not the library's default registry, which also reports on this process and its garbage collector.
     registry = CollectorRegistry()
     registry.register(_ServerMetrics(server))
     http, thread = start_http_server(port, host, registry)

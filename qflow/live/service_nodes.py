@@ -1,14 +1,14 @@
-"""ServiceNodes: ``$cbs`` and ``$management``, which clients of Azure's services ask before they send.
+"""ServiceNodes: ``$cbs`` and ``$management``, which clients of Azure's services use before they send.
 
-* ``$cbs`` (claims-based security) takes a token and answers a status code.  Such a client waits for one from
-  200 to 299 before it attaches any other link.  Nobody here could check a token, a signature of a connection
-  string's key, so each is accepted, as Microsoft's emulators do; a password is for SASL.
-* ``$management`` describes an event hub.  A producer asks it for the partitions; a queue is one, number 0.
+* ``$cbs`` (claims-based security) receives a token and answers with a status code.  Such a client attaches no
+  other link before it has a code from 200 to 299.  This server cannot check a token (the signature of a
+  connection string's key), so it accepts every token, as Microsoft's emulators do; a password requires SASL.
+* ``$management`` describes an event hub.  A producer asks it for the partitions; a queue has one, number 0.
 
-Both are a pair of links: requests come on one, and answers go out on the other, under the request's
-message-id.  Qpid's broker has neither node.
+Each node is a pair of links: requests arrive on one, and answers are sent on the other, with the request's
+message-id as their correlation-id.  Qpid's broker has neither node.
 
-These clients also address an entity by its URL, ``amqps://host/orders``, and mean its path.
+These clients also address an entity by a URL, ``amqps://host/orders``, whose path is the name.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ def node_of(address: str | None) -> str | None:
     if address is None or not address.startswith(_SCHEMES):
         return address
     path = address.partition("://")[2].partition("/")[2]
-    # A partition, of a consumer group or not, is the queue itself.
+    # A partition, with or without a consumer group, is the queue itself.
     return path.partition("/Partitions/")[0].partition("/ConsumerGroups/")[0] or address
 
 
 class ServiceNodes:
-    """The service nodes of one connection: its links for answers, by node and target address."""
+    """The links of one connection on which service nodes answer, by node and target address."""
 
     def __init__(self) -> None:
         self._replies: dict[tuple[str, str], Link] = {}
         self._tag = 0
 
     def attach(self, node: str, link: Link) -> None:
-        """Open a link for a node's answers, in place of an earlier one to the same target."""
+        """Open a link for a node's answers; it replaces an earlier one to the same target."""
         link.source.address = node
         link.target.copy(link.remote_target)
         link.open()
         self._replies[node, link.remote_target.address or ""] = link
 
     def forget(self, ended: Link | Session) -> None:
-        """Forget a link, or the links of a session, at its end."""
+        """Remove a link, or the links of a session, at its end."""
         kept = self._replies.items()
         self._replies = {at: link for at, link in kept if ended not in (link, link.session)}
 
     def answer(self, node: str, raw: bytes) -> None:
-        """Answer an encoded request, to its reply address or on the node's last link."""
+        """Answer an encoded request on the link to its reply address, or on the node's latest link."""
         request = Message()
         request.decode(raw)
         links = [link for (at, _), link in self._replies.items() if at == node]
@@ -66,7 +66,7 @@ class ServiceNodes:
             return
         code, words, body = _answer(node, request.properties or {})
         properties = {"status-code": int32(code), "status-description": words}
-        # The id as it came, with its type: the library for Python compares it as a UUID.
+        # The id keeps its type: the library for Python compares it as a UUID.
         reply = Message(body, correlation_id=request.id, properties=properties)
         self._tag += 1
         delivery = link.delivery(f"answer-{self._tag}")
@@ -75,10 +75,10 @@ class ServiceNodes:
 
 
 def _answer(node: str, asked: dict[str, Any]) -> tuple[int, str, Any]:
-    """Return status code, description and body of an answer."""
+    """Return the status code, description and body of a node's answer."""
     if node == "$cbs":
         return _ACCEPTED, "Accepted", None
-    # A partition's numbers would have to be invented, and a sender needs none of them.
+    # A description of a partition would have to be invented, and no sender needs one.
     if asked.get("type") != _EVENT_HUB:
         return _NOT_IMPLEMENTED, "only an event hub is described here", None
     hub = {

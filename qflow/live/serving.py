@@ -1,8 +1,8 @@
-"""Serving: a broker behind a port beside the code that made it, and its state at any moment.
+"""Serving: a broker on a port, run beside the code that started it, and its state at any moment.
 
-:func:`serve` starts the :class:`~qflow.live.server.Server` in a thread of its own.  What it gives can be
-looked at while clients come and go: the broker's table of queues, its trace so far, and
-:meth:`Serving.snapshot`, a plain value for a picture that follows the broker.
+:func:`serve` starts the :class:`~qflow.live.server.Server` in a thread of its own.  The :class:`Serving` that
+it returns can be examined while clients connect and disconnect: the broker's table of queues, its trace so
+far, and :meth:`Serving.snapshot`, plain values for a picture that follows the broker.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def require_proton() -> None:
     try:
         import_module("proton")
     except ModuleNotFoundError as error:
-        # If Proton is there and lacks something itself, that error names the cause.
+        # If Proton is installed but lacks a module of its own, the original error names the cause.
         if (error.name or "").partition(".")[0] not in ("proton", "cproton"):
             raise
         raise RefusalError(explain_missing("serving real clients", "Proton", "live")) from None
@@ -43,16 +43,16 @@ class Serving:
     """A broker that serves clients in its own thread until :meth:`close`.
 
     Attributes:
-        server (Server)
-        broker (Broker): Hold ``lock`` while you look, or what you see may change meanwhile.
-        lock (RLock): Held by the thread that uses the broker.
+        server (Server): The server, which runs in the thread.
+        broker (Broker): The broker. Hold ``lock`` while you use it, or its state may change meanwhile.
+        lock (RLock): The lock of the broker; the thread that uses the broker holds it.
     """
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.broker: Broker = server.broker
         self.lock: Any = server.lock
-        # A daemon: a notebook whose kernel ends does not wait for its clients.
+        # A daemon thread, so that a notebook's kernel can end without waiting for clients.
         self._thread = Thread(target=server.run, name="qflow serve", daemon=True)
         self._thread.start()
 
@@ -61,12 +61,16 @@ class Serving:
         """The URL that clients connect to."""
         host, port = self.server.address
         if self.server.tls is not None:
-            # Certificates are of names, and many clients check no address.
+            # Certificates are made for names, and many clients cannot check one for an IP address.
             return f"amqps://{'localhost' if host in ('127.0.0.1', '::1') else host}:{port}"
         return f"amqp://{f'[{host}]' if ':' in host else host}:{port}"
 
     def trace(self, run: str = "served") -> Trace:
-        """Return the whole run as a trace, which replays to the same state."""
+        """Return the events so far as a trace, which replays to the same state.
+
+        Raises:
+            RefusalError: If the server keeps no events (``is_traced=False``).
+        """
         with self.lock:
             events = self.server.events
             if events is None:
@@ -76,7 +80,7 @@ class Serving:
             return trace
 
     def table(self) -> Table:
-        """Return the broker's queues, with the state of their flow control."""
+        """Return a table of the broker's queues with the state of their flow control."""
         from qflow.displays import broker_table
 
         with self.lock:
@@ -85,20 +89,20 @@ class Serving:
     def snapshot(self, since: int = 0) -> dict[str, Any]:
         """Return the present state as plain values: clients, queues, and the events from index `since` on.
 
-        ``outcomes`` are of all clients that have been there; what of a sender's link is ``unsettled`` waits
-        for its outcome: its window as measured.
+        ``outcomes`` counts the transfers of all clients, also of disconnected ones.  ``unsettled`` of a
+        sending link is the number of its transfers that wait for an outcome: its window as measured.
         """
         with self.lock:
             return _describe_server(self.server, since)
 
     def client(self, name: str) -> HandClient:
-        """Return a client that acts only when it is called, to watch the broker's answers."""
+        """Return a client that acts only when called, for watching the broker's answers."""
         from qflow.live.hand_client import HandClient
 
         return HandClient(self.url, name)
 
     def lab(self) -> LiveLab:
-        """Return the live lab: the broker's picture, as it runs."""
+        """Return the live lab: a picture of the running broker."""
         from qflow.live.live_lab import LiveLab
 
         return LiveLab(self)
@@ -109,7 +113,9 @@ class Serving:
         return not self._thread.is_alive()
 
     def declare_like(self, queue: str, stop: int) -> str:
-        """Make a queue like another, with a stop threshold of its own and resume in proportion (FC-12).
+        """Declare a copy of a queue with another stop threshold; return its name.
+
+        Its resume threshold is in proportion to the stop threshold (FC-12).
 
         >>> with serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
         ...     broker.declare_like("orders", 20)
@@ -123,8 +129,8 @@ class Serving:
             found = self.broker.queue(queue)
             arguments = dict(found.settings.arguments)
             now = QueueSpot.of(queue, arguments, self.broker.options)
-            # Without a stop there is no proportion to keep: 7 to 8 is that of the broker's defaults, 70 and
-            # 80 percent.
+            # A queue without a stop has no proportion to keep; 7 to 8 is the proportion of the broker's
+            # defaults, 70 and 80 percent.
             resume = stop * now.resume_count // now.stop_count if now.stop_count else stop * 7 // 8
             arguments["qpid.flow_stop_count"] = stop
             arguments["qpid.flow_resume_count"] = max(1, resume)
@@ -135,7 +141,7 @@ class Serving:
         return made
 
     def close(self) -> None:
-        """Stop: each client gets a close from the broker; the trace stays."""
+        """Stop the server: each client gets a close from the broker. The trace remains available."""
         self.server.stop()
         self._thread.join()
 
@@ -165,26 +171,28 @@ def serve(
     brake: str = "silence",
     certificate: Certificate | None = None,
 ) -> Serving:
-    """Put the engine behind a port, for clients of AMQP 1.0 in any language, until it is closed.
+    """Start a broker on a port, for clients of AMQP 1.0 in any language.
 
     Parameters:
-        *queues: Queues to begin with: addresses, lines of ``qpid-config`` options, or names.
-        port, host: Where to listen; port 0 is a free one, and this machine alone reaches 127.0.0.1.
-        password: The password of all clients; "" for none.
-        workload: Clients that are simulated beside the real ones, in real time.
-        options, limits: The broker's start options; the limits of one client.
-        is_traced: Whether all events are kept, for a trace and for labs; not of a server that runs for days.
-        brake: How a sender is told that a queue is ON: ``silence``, as Qpid's broker does, ``credit`` or
-            ``reject``, as others do (:mod:`qflow.live.brakes`).
-        certificate: Files to speak TLS with; None for a port without.
+        *queues: The queues to declare: addresses, lines of ``qpid-config`` options, or names.
+        port, host: The address to listen on. Port 0 means any free port; only this machine reaches 127.0.0.1.
+        password: The password that all clients have to give; "" for none.
+        workload: A workload whose clients are simulated beside the real ones, in real time.
+        options, limits: The broker's start options, and the limits for each client; None for the defaults.
+        is_traced: Whether all events are kept, for a trace and for labs. Use False for a server that runs for
+            days.
+        brake: The signal that tells senders that a queue is ON: ``silence``, as by Qpid's broker, or
+            ``credit`` or ``reject``, as by other brokers (:mod:`qflow.live.brakes`).
+        certificate: The files for TLS; None for a port without TLS.
 
     Returns:
-        Its ``url`` is for the clients; it is a context manager that closes at the end.
+        The running server, a context manager that closes it at the end. Clients connect to its ``url``.
 
     Raises:
-        RefusalError: If Proton is not installed, or there is no such brake.
-        ConfigurationError, ManagementError: If a queue cannot be read, or the broker refuses it.
-        OSError: If the port cannot be had.
+        RefusalError: If Proton is not installed, or ``brake`` is unknown.
+        ConfigurationError: If the text of a queue cannot be read.
+        ManagementError: If the broker refuses a queue.
+        OSError: If the port is not available.
 
     >>> from proton import Message
     >>> from proton.utils import BlockingConnection
@@ -213,7 +221,7 @@ def serve(
     return Serving(server)
 
 
-# What can be seen
+# Snapshots
 
 _STATISTICS = [
     "msgDepth",

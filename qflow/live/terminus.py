@@ -1,8 +1,8 @@
-"""Terminus: the wishes of a source or a target, and the broker's answer (LNK-14, LNK-17).
+"""Terminus: the requested properties of a source or a target, and the broker's answer (LNK-14, LNK-17).
 
-A client's attach describes the node at each end of its link: address, capabilities, properties of a node that
-is to be made, filters.  Here that becomes the options of the engine's ``link_attach``, and the link that was
-made becomes the terminus of the answer.
+A client's attach describes the node at each end of its link: its address, its capabilities, the properties of
+a node to be created, and filters.  This module converts them to the options of the engine's ``link_attach``,
+and the attached link to the terminus of the answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from qflow.broker.links import (
 )
 from qflow.live.amqp_frames import plain, value_of
 
-# A descriptor on the wire is a number, as here, or a symbol; the engine knows the symbols only.
+# On the wire a descriptor is one of these numbers or a symbol; the engine uses only the symbols.
 _LIFETIMES = {
     0x2B: "amqp:delete-on-close:list",
     0x2C: "amqp:delete-on-no-links:list",
@@ -39,8 +39,8 @@ _FILTERS = {
 
 
 def read_terminus(terminus: Terminus) -> dict[str, Any]:
-    """Return a terminus as the options of an attach."""
-    # One symbol, or an array of several.
+    """Return a requested terminus as options of ``link_attach``."""
+    # The value is one symbol, or an array of several.
     asked = value_of(terminus.capabilities)
     capabilities = plain(asked) if isinstance(asked, Array | list | tuple) else [asked] if asked else []
     properties: dict[str, Any] = {}
@@ -54,41 +54,41 @@ def read_terminus(terminus: Terminus) -> dict[str, Any]:
 
 
 def read_source(link: Link) -> dict[str, Any]:
-    """Return a receiver's source and its settle mode as the options of an attach."""
+    """Return a receiver's requested source and settle mode as options of ``link_attach``."""
     source = link.remote_source
     return read_terminus(source) | {
         "filters": {key: [of, plain(value)] for key, (of, value, _) in _read_filters(source.filter).items()},
         "copy": source.distribution_mode == Terminus.DIST_MODE_COPY,
         "settled": link.remote_snd_settle_mode == Link.SND_SETTLED,
         "unsettled": link.remote_snd_settle_mode == Link.SND_UNSETTLED,
-        # Either says that the subscription outlives its link.
+        # Either one means that the subscription outlives its link.
         "durable": bool(source.durability) or source.expiry_policy == Terminus.EXPIRE_NEVER,
         "timeout": int(source.timeout),
     }
 
 
 def answer_source(link: Link, made: OutgoingLink) -> None:
-    """Write the granted source: also the filters in force, and the distribution mode."""
+    """Write the granted source into the answer, with the filters in force and the distribution mode."""
     answer_terminus(link.source, made)
     granted = made.granted
     if granted is not None and granted.filters:
         asked = _read_filters(link.remote_source.filter)
         in_force = {symbol(key): _filter_in_force(asked.get(key), *by) for key, by in granted.filters.items()}
         link.source.filter.put_object(in_force)
-    # The real broker names no mode where the queue is the link's own.
+    # The real broker states no mode for a queue that belongs to the link.
     if not made.own_queue:
         mode = Terminus.DIST_MODE_MOVE if made.acquires else Terminus.DIST_MODE_COPY
         link.source.distribution_mode = mode
 
 
 def answer_terminus(own: Terminus, made: IncomingLink | OutgoingLink) -> None:
-    """Write a granted terminus: the address, capabilities, properties (LNK-17)."""
+    """Write the granted address, capabilities and properties into the answer (LNK-17)."""
     granted = made.granted
     if granted is None:
         return
     if granted.address:
         own.address = granted.address
-    # One capability goes out as a symbol and several as an array, as the real broker writes them (LNK-17).
+    # The real broker writes one capability as a symbol, and several as an array (LNK-17).
     symbols = [symbol(one) for one in granted.capabilities]
     if len(symbols) == 1:
         own.capabilities.put_object(symbols[0])
@@ -108,7 +108,7 @@ def _read_lifetime(value: Any) -> str:
 
 
 class _Filter(NamedTuple):
-    """A filter that a client attached with; the descriptor is empty for a plain value."""
+    """A filter in a client's attach; the descriptor is "" if the value is not described."""
 
     descriptor: str
     value: Any
@@ -129,7 +129,7 @@ def _read_filters(data: Data) -> dict[str, _Filter]:
 
 
 def _filter_in_force(asked: _Filter | None, descriptor: str, value: Any) -> Any:
-    """Return a filter in force, as the client sent it or as the broker made it (LNK-14)."""
+    """Return the answer's value for a filter in force: the client's own, or the broker's (LNK-14)."""
     if asked is not None and asked.descriptor == descriptor:
         return asked.as_sent
     if asked is not None and not isinstance(asked.as_sent.descriptor, int):
@@ -138,6 +138,6 @@ def _filter_in_force(asked: _Filter | None, descriptor: str, value: Any) -> Any:
 
 
 def _read_entries(data: Data) -> list[tuple[Any, Any]]:
-    """Return the entries of a map, or none if the value is of another type."""
+    """Return the entries of a map; an empty list for a value of another type."""
     value = value_of(data)
     return list(value.items()) if isinstance(value, dict) else []

@@ -1,12 +1,12 @@
-"""WebSocketGate: AMQP 1.0 over WebSocket, for browsers and for networks that let only HTTP through.
+"""WebSocketGate: AMQP 1.0 over WebSocket, for browsers and for networks that allow only HTTP.
 
-The gate listens on a port of its own and speaks with the subprotocol ``amqp``, on any path
-(Azure's clients ask for ``/$servicebus/websocket``).  What a client sends in binary messages goes as a stream
-into one end of a socket pair, whose other end the server takes for a client; and back.
+The gate listens on a port of its own and speaks the subprotocol ``amqp`` on any path (Azure's clients use
+``/$servicebus/websocket``).  It writes a client's binary messages as a stream of bytes to one end of a socket
+pair, whose other end the server treats as a client's socket; and it passes the server's bytes back.
 
-All of WebSocket is done by the library websockets, in a thread with a loop of its own.  A client that does
-not read stops its own bridge: the library's buffer fills, then the socket pair's, and then the server sees a
-socket that takes no more, as of any other client.
+The library websockets implements the protocol, in a thread with a loop of its own.  A client that does not
+read blocks only its own bridge: the library's buffer fills, then the socket pair's, and then the server sees
+a socket that accepts no more bytes, as for any other client.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
     from qflow.live.server import Server
 
-# The registered name, and the one that Azure's clients ask for.
+# The registered subprotocol, and the one that Azure's clients request.
 _SUBPROTOCOLS = ("amqp", "AMQPWSB10")
 _PIECE = 1 << 16
-# Bytes of one WebSocket message, which a client's library makes of a frame of AMQP.
+# The most bytes of one WebSocket message; client libraries put one AMQP frame in each.
 _LONGEST = 8 << 20
 
 
 class WebSocketGate:
-    """Bridges WebSockets to a server until :meth:`close`."""
+    """A gate that bridges WebSockets to a server until :meth:`close`."""
 
     def __init__(self, server: Server, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         self._server, self._tls = server, tls
@@ -55,7 +55,7 @@ class WebSocketGate:
     async def _serve(self) -> None:
         from websockets.asyncio.server import serve
 
-        # No pings: AMQP has heartbeats of its own, as the client wants them.
+        # No pings: AMQP has its own heartbeats, at the interval that the client chooses.
         async with serve(
             self._bridge,
             sock=self._listener,
@@ -68,11 +68,11 @@ class WebSocketGate:
             await self._is_over.wait()
 
     async def _bridge(self, client: ServerConnection) -> None:
-        """Pass bytes both ways until one side ends."""
+        """Pass bytes in both directions until one side ends."""
         from websockets.exceptions import ConnectionClosed
 
-        # Not a connection to the server's own port: that would need TLS where the port has it, and the server
-        # would not know where the client is.
+        # A connection to the server's own port would need TLS if that port has it, and would hide the
+        # client's address from the server.
         ours, theirs = socket.socketpair()
         host, port = client.remote_address[:2]
         self._server.adopt(theirs, f"{host}:{port}")

@@ -1,31 +1,32 @@
-"""WireLog: what passes between AMQP 1.0 clients and a broker, as rows of a client log.
+"""WireLog: the traffic between AMQP 1.0 clients and a broker, as rows of a client log.
 
-A client of a log does one thing: it sends to one address, or reads one queue.  On the wire that is a link,
-and of one that sends to an exchange or to no fixed address, each address and subject it uses.  It is named
-after its container; where that is a UUID, ``client-1`` and so on.
+A client of a log does one thing: it sends to one address, or reads one queue.  On the wire that is a link; a
+link that sends to an exchange, or to no fixed address, becomes one client for each address and subject that
+it uses.  A client is named after its container, or ``client-1`` and so on if the container's id is a UUID.
 
 =========================================  ===============================================================
 on the wire                                in the log
 =========================================  ===============================================================
-transfer by a client, when it is whole     ``transfer``; its size is that of the whole encoded message
+transfer by a client, once complete        ``transfer``; its size is that of the whole encoded message
 accepted, by the broker                    ``complete``
-released, rejected, modified by it         ``refused``
-transfer by the broker                     ``deliver``; of one that is settled, ``accept`` too
+released, rejected, modified by the broker ``refused``
+transfer by the broker                     ``deliver``; if it is sent settled, also ``accept``
 accepted, or settled without an outcome    ``accept``
-released, modified                         ``release``
-rejected                                   ``reject``
-link, session or connection ends           ``error``, if it ends with one; of a consumer always, when that
-                                           first matters: what it had not settled is available again
-work in a transaction                      the same, when the transaction is committed
-browsing, management, the coordinator      nothing
+(by a client)
+released, modified (by a client)           ``release``
+rejected (by a client)                     ``reject``
+link, session or connection ends           ``error``, if it ends with one; for a consumer always, as soon as
+                                           it matters: its unsettled messages are available again
+work in a transaction                      the same rows, at the commit of the transaction
+browsing, management, the coordinator      no row
 =========================================  ===============================================================
 
-What the wire does not say is inferred from what was counted (:mod:`qflow.live.client_book`).
+Facts that the wire does not state are inferred from counts (:mod:`qflow.live.client_book`).
 
-``python -m qflow.live.wire_log FOLDER GROUP_HEADER`` is the process that reads a capture behind the tap.  It
-is of low priority and may be late; what it has not read is on disk.  It ends when its standard input does,
-after all that was captured is read: also when the recorder is killed.  On standard output it says now and
-then how far it is, one JSON object a line.
+``python -m qflow.live.wire_log FOLDER GROUP_HEADER`` is the process that reads the capture which the tap
+writes.  It has low priority and may lag behind; the bytes that it has not read yet are on disk.  When its
+standard input closes, also because the recorder was killed, it reads the capture to its end and exits.  On
+standard output it reports its progress, one JSON object per line.
 """
 
 from __future__ import annotations
@@ -85,16 +86,16 @@ _ENOUGH = 1 << 16
 _TO, _SUBJECT = 2, 3
 
 _POLITENESS = 10
-"""By how much the process is of lower priority than the one that passes the bytes."""
-# Seconds between two looks at the capture, and between two parts of the log: these grow from 1 to 30 with the
-# recording, as a long one would otherwise become thousands of small files.
+"""The niceness of this process relative to the one that passes the bytes."""
+# Seconds between two reads of the capture, and between two parts of the log.  The latter grow from 1 to 30
+# with the length of the recording, as a long one would otherwise consist of thousands of small files.
 _LOOK = 0.05
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 1.0, 30.0, 100.0
 _GARBAGE = 200_000
 
 
 class WireLog:
-    """A reader that turns the bytes of any number of connections into the rows of a client log.
+    """A converter of the bytes of any number of connections to the rows of a client log.
 
     >>> log = WireLog()
     >>> log.open_connection(1, "127.0.0.1:40000"); log.read(1, CLIENT, b"GET / HTTP/1.1")
@@ -106,24 +107,24 @@ version; got b'GET / HT'")
     def __init__(self, group_header: str = "") -> None:
         self.book = ClientBook()
         self.connections: dict[int, _Connection] = {}
-        # The application property that names a group; without it the one its queue was declared with.
+        # The application property that names a message's group; "" for the one in its queue's declaration.
         self._group_header = group_header
         self.codec = Codec()
 
     def open_connection(self, number: int, peer: str) -> None:
-        """Note a connection."""
+        """Record a new connection."""
         self.connections[number] = _Connection(self, number, peer)
         self.book.connections += 1
 
     def read(self, number: int, side: int, data: bytes) -> None:
-        """Read bytes of one direction; unreadable ones become a finding, and the connection is ignored."""
+        """Read bytes of one direction; an unreadable connection becomes a finding and is then ignored."""
         connection = self.connections.get(number)
         if connection is not None and not connection.is_unreadable:
             self.book.last = self.book.now
             connection.read(side, data)
 
     def close_connection(self, number: int, reason: str) -> None:
-        """Record the end of a connection; the reason is empty if a peer ended it."""
+        """Record the end of a connection; the reason is "" if a peer ended it."""
         connection = self.connections.pop(number, None)
         if connection is not None:
             self.book.last = self.book.now
@@ -132,18 +133,18 @@ version; got b'GET / HT'")
             connection.end(reason or "the connection is gone")
 
     def group_header(self, queue: str) -> str:
-        """Return the application property that names the group of a queue's message."""
+        """Return the application property that names the group of a queue's messages."""
         return self._group_header or str(self.book.queues.get(queue, {}).get("qpid.group_header_key", ""))
 
     def is_exchange(self, address: str) -> bool:
-        """Return whether an address was seen to be an exchange's."""
+        """Return whether an address is known to be an exchange's."""
         book = self.book
         return address not in book.queues and (address.startswith("amq.") or address in book.exchanges)
 
 
 @dataclass(slots=True)
 class _Link:
-    """A link, and the pieces of its incomplete message."""
+    """A link, and the received pieces of its incomplete message."""
 
     name: str
     is_incoming: bool
@@ -160,12 +161,12 @@ class _Link:
     first: Any = None
     payload: bytearray = field(default_factory=bytearray)
     length: int = 0
-    # Of an exchange and a key: the log's client.
+    # The log's clients, by exchange and key.
     clients: dict[tuple[str, str], SeenClient] = field(default_factory=dict)
     most_credit: int = 0
 
     def take(self, frame: Any) -> Any:
-        """Keep a piece of a message; return the first transfer of a complete one, or None."""
+        """Add a piece of a message; return the message's first transfer once it is complete, else None."""
         transfer = frame.performative
         if self.first is None:
             self.first, self.length = transfer, 0
@@ -174,7 +175,7 @@ class _Link:
             self.first = None
             return None
         self.length += frame.length
-        # The whole length counts, but sections and mark are read from the beginning.
+        # The whole length counts, but sections and mark are read from the first MOST_KEPT bytes.
         if len(self.payload) < MOST_KEPT:
             self.payload += frame.payload
         if transfer.more:
@@ -198,12 +199,12 @@ class _Session:
         return link
 
 
-# Of a transaction: what is to be done when it ends, committed or not.
+# The actions of a transaction at its end; their argument is whether it was committed.
 _Work = list[Callable[[bool], None]]
 
 
 class _Connection:
-    """One connection, both directions."""
+    """A connection, in both directions."""
 
     def __init__(self, log: WireLog, number: int, peer: str) -> None:
         self.log, self.book, self.number, self.peer = log, log.book, number, peer
@@ -219,8 +220,8 @@ class _Connection:
         try:
             for frame in reader.feed(data):
                 self._handle(side, frame)
-        # Damaged bytes fail in the decoder in any of these ways. One connection is lost to the log then, and
-        # the recording goes on.
+        # Damaged bytes can raise any of these in the decoder. The log then loses this connection, and the
+        # recording continues.
         except (FrameError, LookupError, TypeError, ValueError, AttributeError) as error:
             self.is_unreadable = True
             words = str(error) if isinstance(error, FrameError) else f"it makes no sense ({error!r})"
@@ -286,7 +287,7 @@ class _Connection:
             link.is_dynamic = bool(terminus.dynamic)
             link.is_browser = not is_incoming and str(terminus.distribution_mode) == "copy"
             self._manages |= _is_management(address)
-        # A dynamic node is named in the broker's answer, all others by the client.
+        # A dynamic node's address is in the broker's answer, every other one's in the client's attach.
         if side == CLIENT or link.is_dynamic:
             link.address = address
         self._note_node(link, terminus)
@@ -294,7 +295,7 @@ class _Connection:
             self._note_subscription(link, terminus)
 
     def _note_node(self, link: _Link, terminus: Any) -> None:
-        """Remember a new queue's properties, which the broker's answer has as text only."""
+        """Record the properties of a new queue; the broker's answer has their values as text only."""
         properties, address = terminus.dynamic_node_properties, link.address
         if address is None or not isinstance(properties, dict):
             return
@@ -315,7 +316,7 @@ class _Connection:
             ours = link.attached[CLIENT]
             asked = terminus_of(None if ours is None else ours.source)
             is_shared = "shared" in str(asked.capabilities)
-            # The real broker names a subscription's queue so, and does not say it on the wire.
+            # The real broker gives a subscription's queue this name, but does not send it.
             link.queue = link.name if is_shared else f"{self._container}_{link.name}"
             self.book.queues.setdefault(link.queue, {})
             self.book.binds[address, link.queue, _binding_key(address, asked.filter)] = None
@@ -339,11 +340,11 @@ class _Connection:
             return
         link = session.link(side, said)
         sender = link.attached[CLIENT if link.is_incoming else BROKER]
-        # A flow from the link's sender reports, and grants nothing.
+        # A flow from the link's sender is a report, and grants no credit.
         if link.is_incoming == (side == CLIENT) or sender is None:
             return
-        # Credit counts from the deliveries that the receiver had seen, in serial numbers that wrap. A
-        # negative rest was used up before the flow arrived.
+        # Credit counts from the deliveries that the receiver had seen, in serial numbers that wrap around. A
+        # negative remainder means that the credit was used up before the flow arrived.
         initial = sender.initial_delivery_count or 0
         seen = initial if said.delivery_count is None else said.delivery_count
         credit = (seen + said.link_credit - initial - link.passed) % _SERIAL
@@ -351,7 +352,7 @@ class _Connection:
             return
         link.credit = credit
         if not link.is_incoming:
-            # It may come with the attach, before the link is a client of the log.
+            # Credit may arrive with the attach, before the log has a client for the link.
             link.most_credit = max(link.most_credit, credit)
             for client in link.clients.values():
                 client.most_credit = link.most_credit
@@ -373,7 +374,7 @@ class _Connection:
         if link.is_coordinator:
             self._note_control(session, first, bytes(link.payload))
         elif link.is_over:
-            # What crosses the end of a link on its way is not taken; the broker keeps its messages.
+            # A message that was under way when its link ended is not transferred; a broker keeps its own.
             if link.is_incoming:
                 self.book.add_finding(f"{link.name!r} sends after its link is closed: the broker drops that")
         else:
@@ -401,7 +402,7 @@ class _Connection:
         what = self._find_client(link, exchange, key), link.length, parts.mark, parts.group(header)
 
         def commit(is_committed: bool) -> None:
-            # Accepted at once, and on its queue from the commit on.
+            # The broker accepts at once; the message is on its queue only after the commit.
             if is_committed:
                 self.book.complete(self.book.transfer(*what, is_settled=True))
 
@@ -427,14 +428,14 @@ class _Connection:
     # Outcomes
 
     def _disposition(self, session: _Session, side: int, said: Any) -> None:
-        # A receiver settles the deliveries of the other side.
+        # A receiver's disposition concerns deliveries of the other side.
         whose = 1 - side if said.role else side
         unsettled = session.unsettled[whose]
         last = said.first if said.last is None else said.last
         count = (last - said.first) % _SERIAL + 1
         if whose == CLIENT and session.discharges:
             self._discharge(session, said, count)
-        # A range may name many that are settled long since, so the shorter of both is walked.
+        # A range may contain many deliveries settled long ago, so the loop is over the shorter of both.
         if count <= len(unsettled):
             ids = [(said.first + place) % _SERIAL for place in range(count)]
         else:
@@ -451,7 +452,7 @@ class _Connection:
             if message is None:
                 continue
             if not said.role:
-                # The sender forgets it: it waits for no outcome any more.
+                # The sender itself settles, so no outcome will follow.
                 message.client.settle()
             elif whose == CLIENT:
                 self._note_outcome(message, outcome)
@@ -533,7 +534,7 @@ def _binding_key(exchange: str, filters: Any) -> str:
 
 
 def _describe_error(error: Any) -> str:
-    """Return an error of the wire as text: its condition, and its description."""
+    """Return an AMQP error as text: its condition and description."""
     fields = getattr(error, "value", None)
     if not isinstance(fields, list) or not fields:
         return ""
@@ -541,7 +542,7 @@ def _describe_error(error: Any) -> str:
 
 
 class _Parts(NamedTuple):
-    """A message's identifying parts, and the destination in its properties."""
+    """The parts of a message: its mark, the destination in its properties, its application properties."""
 
     mark: Mark
     to: str
@@ -553,11 +554,11 @@ class _Parts(NamedTuple):
 
 
 def _read_message(link: _Link, codec: Codec, with_properties: bool) -> _Parts:
-    """Read a whole message, its properties only with `with_properties`."""
+    """Return the parts of a complete message; without `with_properties` only its mark."""
     payload, bare = bytes(link.payload), 0
     fields: list[object] = []
     application: dict[object, object] = {}
-    # Where it is not in sections, its bytes are its mark; what is longer than is looked at has no properties.
+    # A message that has no sections has its bytes as its mark; a section longer than _ENOUGH is not decoded.
     with suppress(FrameError):
         place = bare = section_places(payload).bare
         while (
@@ -581,7 +582,7 @@ def _read_message(link: _Link, codec: Codec, with_properties: bool) -> _Parts:
 
 
 class _RecordingReader:
-    """Reads a capture, and writes it in parts."""
+    """A reader that follows a capture, and writes the log in parts."""
 
     def __init__(self, path: Path, group_header: str) -> None:
         self.folder, self._reader = RecordingFolder(path), CaptureReader(path)
@@ -592,7 +593,7 @@ class _RecordingReader:
 
     def run(self, is_over: Callable[[], bool]) -> None:
         while True:
-            # Asked before the last look: what was captured until then is read.
+            # Asked before the read: whatever was captured until the end is then still read.
             was_over = is_over()
             for record in self._reader.records():
                 self._take(*record)
@@ -603,7 +604,7 @@ class _RecordingReader:
             if was_over or now - self._written >= pause:
                 self._write()
             elif len(self.book.queues) > self._queues:
-                # Those who ask for statistics wait for it.
+                # The process that asks for statistics waits for the new queues' names.
                 self._report_progress()
             if was_over:
                 break
@@ -633,13 +634,13 @@ class _RecordingReader:
             "read": self._reader.read,
             "queues": [name for name in self.book.queues if not name.startswith("amq.")],
         }
-        # If the recorder was killed, the recording goes on to its end.
+        # If the recorder was killed, its capture is still read to the end.
         with suppress(OSError):
             print(json.dumps(fact), flush=True)
 
 
 def main(arguments: list[str]) -> int:
-    """Follow a capture until standard input ends."""
+    """Follow a capture until standard input closes."""
     ended = follow_recorder()
     if hasattr(os, "nice"):
         os.nice(_POLITENESS)
