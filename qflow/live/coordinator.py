@@ -17,7 +17,7 @@ from qflow.broker.links import LinkSession
 from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, control_of
 
 COMMITTED, ROLLED_BACK, FAILED = "committed", "rolled back", "failed"
-"""How a transaction ends: by the client's word, or because there was no room for its messages."""
+"""The endings of a transaction; a commit fails if a queue has no room for the messages."""
 
 
 class Coordinator:
@@ -27,7 +27,7 @@ class Coordinator:
         self._engine = engine
         # The open transaction's id; b"" without a transaction.
         self._identity = b""
-        # How the last transaction ended; "" once that has been read.
+        # The ending of the latest transaction; the reader resets it to "".
         self.ending = ""
 
     def answer(self, message: bytes, delivery: Delivery) -> AmqpException | None:

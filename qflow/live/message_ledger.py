@@ -1,11 +1,11 @@
 """MessageLedger: the fate of each message that a program sends, followed by identity.
 
-Counts deceive.  A program that loses 15 messages and sends 13 others twice leaves two fewer on the queue than
-it sent; one that was ended half-way has sent fewer than it was asked for, and lost none of them.  So each
-message is known: how often it was sent, how often it came onto the queue under test, and its last outcome.
-What is sent to other nodes is counted apart, by node; a message that goes there because the queue refused or
-withheld it is *diverted*, and neither lost nor unsent.  What a client rolls back it has taken back: it counts
-as never sent.
+Counts are misleading.  A program that loses 15 messages and sends 13 others twice leaves two fewer on the
+queue than it sent; a program that was ended half-way has sent fewer than it should, and lost none of
+them.  So the ledger follows each message: how often it was sent, how often it reached the queue under test,
+and its last outcome.  Messages to other nodes are counted separately, by node; a message that goes there
+because the queue refused it or withheld its outcome is *diverted*, and counts as neither lost nor unsent.  A
+message that the client rolls back counts as never sent.
 
 AMQP has no identifier that a message keeps when its client sends it again: a delivery id belongs to a link,
 and many libraries make a new message-id.  So an undisturbed run of the program decides what identifies a
@@ -53,7 +53,7 @@ class Expected:
     places: dict[Hashable, tuple[int, int]]
     # Whether the body identifies a message, and not the whole bare message.
     by_body: bool = True
-    # Whether the run had come to its end, and whether it sent to other nodes as well.
+    # Whether the run was complete, and whether it sent to other nodes as well.
     is_whole: bool = True
     is_elsewhere: bool = False
 
@@ -94,13 +94,13 @@ class MessageLedger:
         self.last, self.longest_pause = monotonic(), 0.0
         self._fates: defaultdict[Hashable, _Fate] = defaultdict(_Fate)
         self._unsettled: set[tuple[Any, int]] = set()
-        # Of each session's open transaction: identity, and place in _seen.
+        # By session: the identities in its open transaction, each with its index in _seen.
         self._pending: defaultdict[Any, list[tuple[Hashable, int]]] = defaultdict(list)
-        # The link of each message when it first came onto the queue.
+        # The number of the link on which each message first reached the queue.
         self._arrivals: dict[Hashable, int] = {}
-        # Messages of the undisturbed run that have gone to other nodes.
+        # The identities of messages that went to other nodes in this run.
         self._elsewhere: set[Hashable] = set()
-        # Bare messages and their links, of a run that others are to be compared with; None if taken back.
+        # The bare messages and their links in an undisturbed run; None for one that was rolled back.
         self._seen: list[tuple[bytes, int] | None] = []
 
     # Events from the server (qflow.live.peer.TransferObserver)
@@ -115,7 +115,7 @@ class MessageLedger:
             # A dynamic node has another name in each run.
             is_dynamic = transfer.sending.wrapper.remote_target.dynamic
             self.elsewhere["a dynamic node" if is_dynamic else transfer.node] += 1
-            # A copy of each message that goes there in any case is no diversion.
+            # If the undisturbed run also sent to other nodes, such a message is no diversion.
             if self.expected is not None and not self.expected.is_elsewhere and word not in _REFUSED:
                 self._elsewhere.add(self._identify(transfer.bare))
             return
@@ -156,7 +156,7 @@ class MessageLedger:
             self.words[word] += 1
 
     def discharged(self, session: Any, ending: str) -> None:
-        """Record the end of a transaction: only now its messages are on the queue, taken back, or lost."""
+        """Record the end of a transaction: its messages reach the queue, are taken back, or are lost."""
         pending = self._pending.pop(session, [])
         self.uncommitted -= len(pending)
         for identity, place in pending:
@@ -182,7 +182,7 @@ class MessageLedger:
         return self.messages - self.arrived
 
     def count_diverted(self) -> tuple[int, int]:
-        """Count the messages that other nodes have instead: those sent to the queue before, and the rest."""
+        """Return how many messages only other nodes have: those sent to the queue before, and the rest."""
         gone = (self._elsewhere - set(self._arrivals)) & set(self._places())
         sent = sum(self._fates[identity].sent > 0 for identity in gone if identity in self._fates)
         return sent, len(gone) - sent
@@ -236,7 +236,7 @@ class MessageLedger:
             latest[link, origin] = max(at, before)
         return count
 
-    # Identities
+    # Identity
 
     def _places(self) -> dict[Hashable, tuple[int, int]]:
         return self.expected.places if self.expected is not None and self.is_told_apart else {}
@@ -246,8 +246,7 @@ class MessageLedger:
         if expected is None:
             return _key(bare, True)
         key = _key(bare, expected.by_body)
-        # Where bodies differ from run to run and some are alike within a run, unknown ones share identity
-        # None.
+        # Where bodies differ between runs and some are alike within a run, unknown ones share None.
         return None if expected.has_twins and key not in expected.counts else key
 
     def _most(self, identity: Hashable) -> int:
