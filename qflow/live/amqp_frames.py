@@ -153,10 +153,7 @@ class SectionPlaces(NamedTuple):
 
 
 def section_places(raw: bytes) -> SectionPlaces:
-    """Return the offset of the bare message, and the range of the message annotations.
-
-    Raises:
-        FrameError: If the bytes do not begin with a section, or a section is malformed or incomplete.
+    """Return the offsets of the bare message and annotations; raise FrameError for malformed sections.
 
     >>> section_places(bytes.fromhex("005370c0020141005377a103616263"))
     SectionPlaces(bare=7, annotations=(0, 0), is_bare=False)
@@ -218,13 +215,7 @@ class Codec:
         self._data = Data()
 
     def decode(self, encoded: bytes) -> tuple[int, Any]:
-        """Return the length of the first encoded value in bytes, and a copy of the value.
-
-        It is a copy because Proton reuses its memory.
-
-        Raises:
-            FrameError: If the bytes cannot be decoded.
-        """
+        """Return the first value's encoded length and a copy of it, as Proton reuses its memory."""
         try:
             self._data.clear()
             length = self._data.decode(encoded)
@@ -236,11 +227,7 @@ class Codec:
 
 
 def control_of(message: bytes) -> tuple[str, list[Any]]:
-    """Return a coordinator's command, ``declare`` or ``discharge``, and its fields.
-
-    Raises:
-        FrameError: If the message is neither of the two.
-    """
+    """Return a coordinator's command (``declare`` or ``discharge``) and its fields, or raise FrameError."""
     place, codec = section_places(message).bare, Codec()
     length, section = codec.decode(message[place:])
     while descriptor_of(section) in _PROPERTIES:
@@ -306,11 +293,7 @@ class FrameReader:
         self._missing = 0
 
     def feed(self, data: bytes) -> Iterator[_Frame]:
-        """Yield each complete frame; a longer one once its first :data:`MOST_KEPT` bytes have arrived.
-
-        Raises:
-            FrameError: If the bytes are not AMQP 1.0.
-        """
+        """Yield each complete frame; a longer one once its first :data:`MOST_KEPT` bytes have arrived."""
         if self._missing:
             passed = min(self._missing, len(data))
             self._missing -= passed

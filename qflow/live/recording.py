@@ -82,11 +82,7 @@ class Recording:
         self._listener.start()
 
     def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
-        """Start to accept clients, with TLS if a context is given.
-
-        Raises:
-            OSError: If the port is in use.
-        """
+        """Start to accept clients, with TLS if a context is given; raise OSError if the port is in use."""
         self._thread.start()
         try:
             self._wait(self.tap.listen(host, port, tls))
