@@ -8,32 +8,33 @@ questioned and replayed.
 loaded when it is first used.
 
 ===================  =====================================================================================
-the engine           ``Broker``, ``BrokerOptions``, ``Message``, ``statistics``; its refusals
-                     ``AmqpException``, ``StartupError``
-your own clients     ``serve``: the engine behind a port, for clients of AMQP 1.0 in any language;
-                     ``client_table``: which libraries stop, ``check_client``: what your client does;
-                     ``recorder``: what a program's own connection does, as a client log
+the engine           ``Broker``, ``BrokerOptions``, ``Message``, ``statistics``; it refuses with
+                     ``AmqpException`` or ``StartupError``
+your own clients     ``serve``: the engine behind a port, for AMQP 1.0 clients in any language;
+                     ``client_table``: client libraries, and whether they stop when the broker does;
+                     ``check_client``: how your client reacts; ``recorder``: a client log of your
+                     program's connections
 runs                 ``Workload``, ``Producer``, ``Consumer``, ``simulate``, ``Run``, ``WorkloadError``
 traces               ``record``, ``trace_of``, ``Trace``, ``Timeline``, ``read_trace``, ``write_trace``,
                      ``explain`` (why?)
-logs                 of clients ``ClientLog``, ``LogError``, ``replay``, ``audit``; of the broker itself
+logs                 client logs: ``ClientLog``, ``LogError``, ``replay``, ``audit``; the broker's own log:
                      ``BrokerLog``, ``broker_log_chart``
 what if, and what    ``predict``, ``Settings``; ``recommend``, ``frontier``, ``explore``
 is safe
 labs                 ``flow_lab``, ``bytes_lab``, ``completion_lab``, ``capacity_lab``, ``group_lab``,
                      ``config_lab``, ``fanout_lab``, ``policy_lab``, ``history_lab``, ``state_space_lab``;
-                     of a recording ``recorded_lab``, of a file ``trace_lab``
+                     ``recorded_lab`` for a recording, ``trace_lab`` for a trace file
 the same as          ``flow_run``, ``bytes_run``, ``completion_run``, ``capacity_run``, ``group_run``,
 pictures             ``config_run``, ``fanout_run``, ``policy_run``, ``history_run``, ``state_space_run``;
-                     ``recorded_picture``, ``trace_picture``, and of any run ``picture_of``
+                     ``recorded_picture``, ``trace_picture``, and ``picture_of`` for any run
 charts               ``depth_chart``, ``bytes_chart``, ``held_chart``, ``latency_chart``, ``ownership_chart``;
                      ``save_html``
 chapters             ``Predictions``, ``check``, ``hint``, ``show_progress``; ``challenge``;
                      ``errata_game``, ``errata_table``; ``send``, ``Reader``, ``Diary``, ``Table``;
                      recordings: ``scenarios``, ``beside``, ``kit_path``
-errors               ``QflowError``, above ``RefusalError`` and others
-rooms, for all       ``broker``, ``messaging`` (the client API of ``qpid.messaging``), ``configuration``,
-that is in them      ``workload``, ``trace``, ``logs``, ``prediction``, ``design``, ``labs``, ``live``,
+errors               ``QflowError``, the base class of all errors of qflow, such as ``RefusalError``
+subpackages, for     ``broker``, ``messaging`` (the client API of ``qpid.messaging``), ``configuration``,
+everything else      ``workload``, ``trace``, ``logs``, ``prediction``, ``design``, ``labs``, ``live``,
                      ``teaching``, ``conformance``, ``spark``
 ===================  =====================================================================================
 

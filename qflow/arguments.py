@@ -1,4 +1,4 @@
-"""Arguments that several commands have, each read and worded once: files, seeds, JSON, numbers, words."""
+"""Command-line arguments that several commands share: their options, help texts and parsers of values."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 
 def add_json(parser: argparse._ActionsContainer, result: str = "the result") -> None:
-    """Add ``--json``; a refusal is then an object, too (:mod:`qflow.cli`)."""
+    """Add the option ``--json``, with which a command prints its result, or its refusal, as JSON."""
     parser.add_argument(
         "--json", action="store_true", help=f'print {result} as JSON; a refusal as {{"error": …}}'
     )
 
 
 def add_workload(parser: argparse.ArgumentParser) -> None:
-    """Add a required workload file."""
+    """Add the positional argument ``WORKLOAD.json``, the path of a workload file."""
     parser.add_argument("workload", metavar="WORKLOAD.json", help="a workload file")
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Add ``--map``, described in ``qflow trace import --help``."""
+    """Add the option ``--map``, which names a log's foreign columns (see ``qflow trace import --help``)."""
     parser.add_argument(
         "--map", metavar="MEANING=COLUMN,…", help="foreign columns of a log; see qflow trace import --help"
     )
@@ -30,12 +30,12 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 def add_several(
     parser: argparse._ActionsContainer, option: str, metavar: str, help: str, **more: Any
 ) -> None:
-    """Add an option that may be repeated; its value is a list."""
+    """Add an option that may be repeated; its value is the list of all values given."""
     parser.add_argument(option, action="append", default=[], metavar=metavar, help=help, **more)
 
 
 def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> None:
-    """Add ``--seed``; the workload's own seed is the default."""
+    """Add the option ``--seed``; without a default, the workload's own seeds stay in force."""
     shown = "the workload's own" if default is None else default
     parser.add_argument(
         "--seed",
@@ -47,14 +47,14 @@ def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> Non
 
 
 def read_digits(text: str) -> int | None:
-    """Parse a whole number of at most 64 bits, in digits only; None for any other text."""
-    # Python refuses to read thousands of digits.
+    """Return the whole number below 2**64 that ASCII digits spell, or None for any other text."""
+    # int() raises an error for thousands of digits.
     is_short = text.isascii() and text.isdecimal() and len(text) <= 20
     return int(text) if is_short and int(text) < 1 << 64 else None
 
 
 def whole_number(text: str, most: int | None = None) -> int:
-    """Parse a whole number from 1."""
+    """Parse a whole number from 1 to ``most``, or without an upper bound."""
     number = read_digits(text)
     if number and (most is None or number <= most):
         return number
@@ -63,7 +63,7 @@ def whole_number(text: str, most: int | None = None) -> int:
 
 
 def named_number(text: str, *, needs_name: bool = True) -> tuple[str, int]:
-    """Parse ``NAME=N`` with a whole number from 1; N alone applies to all, with an empty name."""
+    """Parse ``NAME=N`` with a whole number N from 1; ``N`` alone, where allowed, has the name ``""``."""
     name, equals, digits = text.rpartition("=")
     number = read_digits(digits)
     if number and (name or not (equals or needs_name)):
@@ -73,7 +73,7 @@ def named_number(text: str, *, needs_name: bool = True) -> tuple[str, int]:
 
 
 def named_rate(text: str) -> tuple[str, float]:
-    """Parse ``NAME=N/s``, messages a second above 0; the unit is optional."""
+    """Parse ``NAME=N/s`` into the name and a rate above 0 in messages a second; ``/s`` is optional."""
     name, _, rate = text.rpartition("=")
     try:
         number = float(rate.removesuffix("/s"))
@@ -85,7 +85,7 @@ def named_rate(text: str) -> tuple[str, float]:
 
 
 def port_number(text: str) -> int:
-    """Parse a TCP port to listen on."""
+    """Parse the number of a TCP port, from 0 to 65535."""
     number = read_digits(text)
     if number is not None and number <= 65535:
         return number
@@ -93,7 +93,7 @@ def port_number(text: str) -> int:
 
 
 def words_of(allowed: Collection[str]) -> Callable[[str], list[str]]:
-    """Return a parser of comma-separated words that refuses unknown words."""
+    """Return a function that parses comma-separated words and refuses a word that is not allowed."""
 
     def read(text: str) -> list[str]:
         words = [word.strip() for word in text.split(",")]

@@ -1,8 +1,9 @@
-"""The ``qflow`` command: it reads the arguments and calls the room that does the work.
+"""The ``qflow`` command: it parses the arguments and calls the subpackage that does the work.
 
-Rooms are imported when their subcommand is used, so that ``qflow conform`` runs where no notebook software is
-installed. A request that cannot be fulfilled ends with one plain sentence on standard error and status 2;
-0 is success, 1 a check that failed or a reader of the output that went away, 130 an interrupt.
+A subpackage is imported only when one of its commands is used, so that ``qflow conform`` runs where no
+notebook software is installed. The exit status is 0 for success; 1 for a check that failed, or if the reader
+of the output closed the pipe; 2 for a request that cannot be fulfilled, with one plain sentence on standard
+error; and 130 after an interrupt (Ctrl-C).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from qflow.kit import INTERRUPTED, RefusalError, form
 from qflow.qflow_error import QflowError
 from qflow.wording import did_you_mean
 
-# Modules that read their own arguments; imported only when asked for, as importing one imports the engine.
+# Each command's module, which parses its own arguments. It is imported only when its command is used, because
+# importing it imports the engine.
 GROUPS = {
     "learn": {
         "lab": ("launch.chapters", "open JupyterLab on the chapters"),
@@ -66,46 +68,47 @@ GROUPS = {
 }
 
 ROOMS = {name: (f"qflow.{room}", why) for group in GROUPS.values() for name, (room, why) in group.items()}
-"""The module that parses the arguments of each command, and the command's purpose."""
+"""For each command the module that parses its arguments, and its purpose."""
 
 REFUSED = 2
 _READABLE = 1_200
-"""Characters of a refusal that are shown."""
+"""The largest number of characters shown of a refusal."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that refuses in one sentence, without a usage block."""
+    """An argument parser that reports an error in one sentence, without the usage."""
 
     commands: Any = None
-    """The parser's own commands, if it has any."""
+    """The action that holds the parser's subcommands, or None if it has no subcommands."""
 
     listing = ""
-    """Text between the options and the examples of its help."""
+    """Text that the help shows between the options and the examples."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        # No option of ours begins with a digit, so -1s is a wrong time, and not an unknown option. argparse
-        # has no public way to say so.
+        # No option of ours begins with a digit, so -1s is an invalid time and not an unknown option. argparse
+        # has no public setting for this.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def add_subparsers(self, **named: Any) -> Any:
-        """Add commands, and remember them."""
+        """Add subcommands as argparse does, and store the action that holds them."""
         self.commands = super().add_subparsers(**named)
         return self.commands
 
     def format_help(self) -> str:
-        """Return the help, with two examples at the end."""
+        """Return the help text, with two examples at the end."""
         examples = "".join(f"  {line}\n" for line in _examples_of(self.prog))
         return super().format_help() + self.listing + (f"\nexamples:\n{examples}" if examples else "")
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help, with its headings in bold on a terminal."""
+        """Print the help text, with its headings in bold on a terminal."""
         stream = file or sys.stdout
         stream.write(paint_headings(self.format_help(), stream))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse an unknown choice, and name the nearest one."""
-        # Python 3.14 can do this by itself (suggest_on_error); before, this is the only place that has both.
+        """Refuse an unknown choice, and suggest the closest one."""
+        # Python 3.14 can do this itself (suggest_on_error); in older versions only this method of argparse
+        # knows both the given word and the choices.
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
@@ -113,12 +116,12 @@ class Parser(argparse.ArgumentParser):
             raise
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the command line, and name the help."""
+        """Refuse the command line, and name the command that prints the help."""
         raise RefusalError(f"{_readable(message)} (see {self.prog} --help)")
 
 
 class _Commands(NamedTuple):
-    """The commands that a room adds, each with its purpose from :data:`GROUPS`."""
+    """An adder of a subpackage's commands, which gives each its purpose from :data:`GROUPS`."""
 
     added: Any
 
@@ -130,7 +133,7 @@ class _Commands(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its status."""
+    """Run the command line, by default this process's own, and return the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
 
     def work() -> int:
@@ -138,16 +141,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _answer(given)
         finally:
             if arguments is None:
-                # The process ends with this: a second Ctrl-C is not to end in a traceback.
+                # The process is about to end: a second Ctrl-C must not cause a traceback.
                 with suppress(ValueError):
                     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    # What comes after -- is another program's.
+    # Arguments after -- belong to another program.
     return run_guarded(work, as_json="--json" in (given[: given.index("--")] if "--" in given else given))
 
 
 def run_guarded(work: Callable[[], int], *, as_json: bool = False) -> int:
-    """Run a command's work and return its status: a refusal is a sentence, and with JSON an object."""
+    """Run a command's work and return its exit status; print a refusal as a sentence or a JSON object."""
 
     def refuse(sentence: str, **facts: Any) -> int:
         if as_json:
@@ -160,13 +163,13 @@ def run_guarded(work: Callable[[], int], *, as_json: bool = False) -> int:
         try:
             return work()
         finally:
-            # An error in what is still buffered when the process ends could not be caught any more.
+            # An error while Python flushes the buffers at exit could not be caught any more.
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
     except QflowError as error:
         return refuse(str(error), **(error.facts if isinstance(error, RefusalError) else {}))
     except BrokenPipeError:
-        # The reader of our output (head, less) went away. Nothing is wrong, and nothing more can be printed.
+        # The reader of our output (head, less) has ended. Nothing is wrong, and nothing more can be printed.
         _forget_output()
         return 1
     except OSError as problem:
@@ -182,7 +185,7 @@ def run_guarded(work: Callable[[], int], *, as_json: bool = False) -> int:
 
 def _answer(given: list[str]) -> int:
     parser = _parser({module for name, (module, _) in ROOMS.items() if name in given})
-    # Listed in groups, and not again as argparse would.
+    # The commands are listed in groups, so argparse must not list them again.
     parser.listing, parser.commands.help = _list_groups(), argparse.SUPPRESS
     chosen, further = parser.parse_known_args(given)
     chosen.further = further
@@ -196,14 +199,14 @@ def _answer(given: list[str]) -> int:
 
 
 def list_parsers(parser: Parser) -> Iterator[Parser]:
-    """Yield a parser and those of all commands in it."""
+    """Yield a parser and, recursively, the parsers of its subcommands."""
     yield parser
     for inner in parser.commands.choices.values() if parser.commands else ():
         yield from list_parsers(inner)
 
 
 def _forget_output() -> None:
-    """Redirect output that cannot be printed to the null device: the interpreter tries again at its end."""
+    """Redirect broken output streams to the null device, as Python flushes them again at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -212,8 +215,8 @@ def _forget_output() -> None:
 
 
 def _ready_streams() -> None:
-    """Print a question mark for a character that the terminal lacks, such as an arrow."""
-    # A stream the shell has closed (>&-) is none; what is printed to it would land in the other.
+    """Let the output streams replace a character that the terminal cannot show by a question mark."""
+    # A stream that the shell has closed (>&-) is None in Python; print(file=None) would print to stdout.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -222,12 +225,12 @@ def _ready_streams() -> None:
 
 
 def whole_parser() -> Parser:
-    """Return the parser with all options of all commands, for a shell's completion."""
+    """Return a parser with all options of all commands, from which shell completions are generated."""
     return _parser({module for module, _ in ROOMS.values()})
 
 
 def _parser(asked: Set[str]) -> Parser:
-    """Return the parser of ``qflow``; the commands of the given modules have their options."""
+    """Return the parser of ``qflow``, with options only for the commands that the given modules add."""
     parser = Parser(
         prog="qflow",
         usage="%(prog)s [-h] [--version] COMMAND ...",
@@ -244,7 +247,7 @@ def _parser(asked: Set[str]) -> Parser:
 
 
 def _list_groups() -> str:
-    """Return the commands with their purposes, under the headings of their groups."""
+    """Return the help's list of commands with their purposes, under the headings of their groups."""
     width = shutil.get_terminal_size().columns - 2
     lines = []
     for title, commands in GROUPS.items():
@@ -257,7 +260,7 @@ def _list_groups() -> str:
 
 
 def _readable(sentence: str) -> str:
-    """Return a refusal on one line, with the middle of a long quoted input left out."""
+    """Return a refusal on one line, with the middle of a long one left out."""
     line = " ".join(sentence.splitlines())
     return line if len(line) <= _READABLE else f"{line[: _READABLE // 2]} … {line[-_READABLE // 4 :]}"
 
@@ -269,9 +272,9 @@ def _say(sentence: str) -> None:
         _forget_output()
 
 
-# With double quotes, which every shell of POSIX and of Windows takes, and on one line, as each of them
-# continues a line in its own way. They are typed at the top of a checkout, whose files they read; app.csv and
-# qpidd.log are yours.
+# Examples use double quotes, which the shells of POSIX and of Windows understand, and stay on one line, as
+# each shell continues a line in its own way. They read files of a checkout, at whose top they are typed;
+# app.csv and qpidd.log stand for the user's own files.
 
 _WORKLOADS = "data/recordings/workloads"
 _SLOW = f"{_WORKLOADS}/slow-consumer"
@@ -401,12 +404,12 @@ EXAMPLES = {
         "qflow completion fish > ~/.config/fish/completions/qflow.fish",
     ),
 }
-"""The examples at the end of each command's help."""
+"""The examples at the end of the help, by command and subcommand."""
 
 
 def _examples_of(command: str) -> list[str]:
-    """Return two examples of a command or its subcommands."""
+    """Return two examples of a command, taken from its subcommands if it has any."""
     words = command.removeprefix("qflow").strip()
     inner = [lines for name, lines in EXAMPLES.items() if f"{name} ".startswith(f"{words} ".lstrip())]
-    # Each inner command's first example, before any second one.
+    # The first examples of all subcommands come before their second ones.
     return [lines[place] for place in (0, 1) for lines in inner if len(lines) > place][:2]

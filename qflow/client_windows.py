@@ -1,28 +1,31 @@
-"""Client windows: the transfers a client may have outstanding, and how it learns of completions (CAP).
+"""Client windows: how many transfers a client may have outstanding, and how it learns of completions (CAP).
 
-Capacity is counted at the client; the broker knows nothing of it (CAP-01).  Each window here is a small
-state machine without input or output: it is given the numbers of what was sent and what the broker reported
-complete, and says what has to happen before the next transfer.  Clients count in three ways:
+A transfer is outstanding from the moment it is sent until the client knows that it is complete.  The
+*capacity*, the largest number of outstanding transfers, is enforced in the client; the broker does not know
+it (CAP-01).  Each window here is a small state machine that does no I/O: its caller records the number of
+each transfer sent and each completion report of the broker, and the window returns the step that has to come
+before the next transfer.  There are three kinds:
 
-* :class:`IdealWindow`: blocks exactly while ``capacity`` transfers are not complete, as documents say
-  (CAP-08). Every transfer asks to be reported when it is complete, and each completion makes room at once.
-* :class:`QpidPythonWindow`: one free place suffices to send (CAP-07).  The sync flag is set once half of the
-  window is used, so that completions come back before it runs dry; before that the broker is not asked
-  (CM-05).  Completions count only as an unbroken row from the session's first command on (CM-14).
-* :class:`QpidCppWindow`: when full, or asked to sync, it waits for every outstanding command of its
-  *session*, whichever sender's (CAP-05, CAP-09).  Every ``capacity // 4 + 1`` transfers it asks what is
-  complete without waiting for the answer, and it only ever forgets transfers from the front of its list
-  (CAP-02 … CAP-04).
+* :class:`IdealWindow` blocks exactly while ``capacity`` transfers are incomplete, as the documentation says
+  (CAP-08).  Every transfer requests a report of its completion (the sync flag), and each completion makes
+  room at once.
+* :class:`QpidPythonWindow` sends as long as one place is free (CAP-07).  It sets the sync flag only once half
+  of the window is used, which is early enough for completions to return before the window is full; earlier
+  transfers request no report (CM-05).  It counts a command as complete only if all earlier commands of the
+  session are complete, too (CM-14).
+* :class:`QpidCppWindow`, when full or when the caller requests a sync, waits for every outstanding command of
+  its *session*, including those of other senders (CAP-05, CAP-09).  After every ``capacity // 4 + 1``
+  transfers it requests a completion report without waiting for it, and it removes transfers only from the
+  front of its list (CAP-02 … CAP-04).
 
-Senders of :mod:`qflow.messaging` run on them, and so do producers of :mod:`qflow.workload`.
+The senders of :mod:`qflow.messaging` and the producers of :mod:`qflow.workload` use these windows.  For each
+message, the caller does::
 
-A driver does for each message::
-
-    step = window.next_step()       # WAIT until a completion is reported, or SYNC: wait for all
+    step = window.next_step()       # WAIT: for one completion report; SYNC: for all commands of the session
     ...                             # after a SYNC: window.note_reported(...), window.note_synced()
-    if window.wants_flush():        # ask the broker what is complete (session.flush)
+    if window.wants_flush():        # request a completion report (session.flush)
         ...
-    flag = window.sync_flag(sync)   # whether the transfer asks to be reported when complete
+    flag = window.sync_flag(sync)   # whether this transfer requests a report of its completion
     window.note_sent(number)
 """
 
@@ -39,7 +42,7 @@ _UINT32 = 1 << 32
 
 
 class WindowStep(Enum):
-    """A window's request before the next transfer."""
+    """The step that a window requires of its client: to send, or to wait before the next transfer."""
 
     SEND = "send"
     WAIT = "wait for one completion"
@@ -48,17 +51,17 @@ class WindowStep(Enum):
 
 
 class Window:
-    """A counter of outstanding transfers: sent, and not known to be complete."""
+    """Base class of the windows: a list of outstanding transfers, and the rule when the next may be sent."""
 
     name: ClassVar[str] = ""
     default_capacity: ClassVar[int | None] = None
     default_sync: ClassVar[bool] = False
-    """Whether ``send`` waits for its message if its ``sync`` does not say."""
+    """Whether ``send`` waits for the completion of its message when the caller does not pass ``sync``."""
     is_deaf_while_sending: ClassVar[bool] = False
-    """Whether reports are only read while the client waits: it sends faster than answers come."""
+    """Whether the client reads completion reports only while it waits: it sends faster than they arrive."""
 
     syncs_session: ClassVar[bool] = False
-    """Whether a sync waits for every command of the session, not for this sender's messages only."""
+    """Whether a sync waits for every command of the session, not only for the messages of this sender."""
 
     def __init__(self, capacity: int | None) -> None:
         self._capacity = capacity
@@ -66,23 +69,23 @@ class Window:
 
     @property
     def capacity(self) -> int | None:
-        """The number of transfers that may be outstanding; None for any number."""
+        """The largest number of outstanding transfers, or None if it is unlimited."""
         return self._capacity
 
     def resize(self, capacity: int | None) -> bool:
-        """Change the capacity; return whether the client then flushes (CAP-04)."""
+        """Change the capacity, and return whether the client has to send a session.flush (CAP-04)."""
         self._capacity = capacity
         return False
 
     def next_step(self) -> WindowStep:
-        """Return the step needed before the next transfer."""
+        """Return the step that has to come before the next transfer."""
         raise NotImplementedError
 
     def note_synced(self) -> None:
         """Record that every command of the session is complete, after a ``SYNC``."""
 
     def wants_flush(self) -> bool:
-        """Return, once for each transfer, whether the client flushes before it sends."""
+        """Return whether to send session.flush before the next transfer; call it once for each transfer."""
         return False
 
     def sync_flag(self, sync: bool) -> bool:
@@ -90,11 +93,11 @@ class Window:
         return sync
 
     def note_sent(self, number: int) -> None:
-        """Record a transfer, by its command number."""
+        """Record the command number of a transfer that was sent."""
         self.outstanding.append(number)
 
     def note_reported(self, completed: RangeSet) -> None:
-        """Record the broker's report of completed commands."""
+        """Record the broker's report of all completed commands of the session."""
         raise NotImplementedError
 
     def unsettled(self) -> int:
@@ -102,7 +105,7 @@ class Window:
         return len(self.outstanding)
 
     def available(self) -> int | None:
-        """Return the number of free places; None for any number."""
+        """Return the number of transfers that may still be sent, or None if it is unlimited."""
         return None if self._capacity is None else self._capacity - self.unsettled()
 
     def _reap_front(self, known: RangeSet) -> None:
@@ -116,12 +119,12 @@ def has_room(outstanding: int, capacity: int) -> bool:
 
 
 class IdealWindow(Window):
-    """The documented window: blocks exactly when ``capacity`` transfers are held (CAP-08)."""
+    """The documented window, which blocks exactly while ``capacity`` transfers are incomplete (CAP-08)."""
 
     name = "ideal"
 
     def next_step(self) -> WindowStep:
-        """Return the next step: wait while the window is full, otherwise send."""
+        """Return WAIT while the window is full, REFUSE for a capacity of 0, and SEND otherwise."""
         if self._capacity is None:
             return WindowStep.SEND
         if self._capacity <= 0:
@@ -129,18 +132,18 @@ class IdealWindow(Window):
         return WindowStep.SEND if has_room(len(self.outstanding), self._capacity) else WindowStep.WAIT
 
     def sync_flag(self, sync: bool) -> bool:
-        """Return True."""
+        """Return True: every transfer requests a report of its completion."""
         return True
 
     def note_reported(self, completed: RangeSet) -> None:
-        """Free the place of each complete transfer, in any order."""
+        """Remove every completed transfer from the outstanding ones, whatever their order."""
         self._reap_front(completed)
         if any(number in completed for number in self.outstanding):
             self.outstanding = deque(n for n in self.outstanding if n not in completed)
 
 
 class QpidPythonWindow(Window):
-    """The window of qpid-python (CAP-07)."""
+    """The window of the qpid-python client (CAP-07)."""
 
     name = "qpid-python"
     default_sync = True
@@ -150,8 +153,9 @@ class QpidPythonWindow(Window):
         self.threshold = threshold
 
     def next_step(self) -> WindowStep:
-        """Wait while no place is free; a capacity of 0 never has one."""
-        # In a window made smaller than what is outstanding, less than none is free: the real client sends.
+        """Return WAIT while the window is exactly full, REFUSE for a capacity of 0, and SEND otherwise."""
+        # If the capacity was made smaller than the number of outstanding transfers, the number of free places
+        # is negative, and the real client sends.
         available = self.available()
         if available is None:
             return WindowStep.SEND
@@ -160,20 +164,20 @@ class QpidPythonWindow(Window):
         return WindowStep.SEND if available else WindowStep.WAIT
 
     def sync_flag(self, sync: bool) -> bool:
-        """Return whether half of the window is used."""
+        """Return True on request, or if at most half of the window, rounded up, is free (CM-05)."""
         available = self.available()
         if sync or available is None or self._capacity is None:
             return sync
         return available <= ceil(self.threshold * self._capacity)
 
     def note_reported(self, completed: RangeSet) -> None:
-        """Free places from the front, up to the first incomplete transfer."""
+        """Remove the completed transfers from the front, up to the first incomplete command (CM-14)."""
         while self.outstanding and self.outstanding[0] < completed.front:
             self.outstanding.popleft()
 
 
 class QpidCppWindow(Window):
-    """The window of qpid-cpp (CAP-02 … CAP-04)."""
+    """The window of the qpid-cpp client (CAP-02 … CAP-04)."""
 
     name = "qpid-cpp"
     default_capacity = 50
@@ -188,14 +192,14 @@ class QpidCppWindow(Window):
         self._has_synced = False
 
     def resize(self, capacity: int | None) -> bool:
-        """Change the capacity; a smaller one makes the client flush (CAP-04)."""
+        """Change the capacity; return True, for a session.flush, if it becomes smaller (CAP-04)."""
         shrinks = capacity is not None and (self._capacity is None or capacity < self._capacity)
         self._capacity = capacity
         self._has_flushed = self._has_flushed or shrinks
         return shrinks
 
     def next_step(self) -> WindowStep:
-        """Sync while the list is as long as the capacity, and always if that is 0 (CAP-03)."""
+        """Return SYNC once the list is as long as the capacity, always for a capacity of 0 (CAP-03)."""
         if self._capacity is None or self._has_synced:
             return WindowStep.SEND
         if self._has_flushed:
@@ -203,12 +207,12 @@ class QpidCppWindow(Window):
         return WindowStep.SYNC if self._capacity <= len(self.outstanding) else WindowStep.SEND
 
     def note_synced(self) -> None:
-        """Reap, and allow one transfer."""
+        """Remove the completed transfers, and allow one transfer even if the list is still full."""
         self._reap()
         self._has_synced = True
 
     def wants_flush(self) -> bool:
-        """Return whether more than a quarter of the capacity was sent since the last flush."""
+        """Return True after more than a quarter of the capacity was sent since the last flush."""
         self._since_flush += 1
         if self._capacity is None or self._since_flush <= self._capacity // 4:
             return False
@@ -218,21 +222,21 @@ class QpidCppWindow(Window):
         return True
 
     def note_sent(self, number: int) -> None:
-        """Append the transfer to the list."""
+        """Append the transfer to the list of outstanding ones."""
         super().note_sent(number)
         self._has_synced = False
 
     def note_reported(self, completed: RangeSet) -> None:
-        """Keep the report until the next reap."""
+        """Store the report; completed transfers are removed from the list later, when the client reads it."""
         self._known = completed
 
     def unsettled(self) -> int:
-        """Return the number of transfers not known to be complete, without asking the broker."""
+        """Return the number of outstanding transfers, after removing those that were reported complete."""
         self._reap()
         return len(self.outstanding)
 
     def available(self) -> int | None:
-        """Return the free places as the 32-bit integer it is: after shrinking it wraps (CAP-04)."""
+        """Return the free places as an unsigned 32-bit number: below 0 it wraps, as in C++ (CAP-04)."""
         return None if self._capacity is None else (self._capacity - self.unsettled()) % _UINT32
 
     def _reap(self) -> None:
@@ -243,11 +247,11 @@ class QpidCppWindow(Window):
 WINDOWS: dict[str, type[Window]] = {
     window.name: window for window in (IdealWindow, QpidPythonWindow, QpidCppWindow)
 }
-"""The windows by the names that ``session.sender(..., window=...)`` takes."""
+"""The classes of windows by name, as in ``session.sender(..., window="qpid-cpp")``."""
 
 
 def make_window(name: str, capacity: int | None) -> Window:
-    """Return a new window of the given kind."""
+    """Return a new window of the named kind; raise ValueError for an unknown name."""
     if name not in WINDOWS:
         raise ValueError(f"window: got {name!r}, allowed are {', '.join(map(repr, WINDOWS))}")
     return WINDOWS[name](capacity)

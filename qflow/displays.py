@@ -1,7 +1,8 @@
-"""Displays: tables of a broker, a queue and a session, in a notebook and in IPython's terminal.
+"""Displays: a broker, a queue or a session shown as a table, in a notebook and in IPython's terminal.
 
-The engine knows nothing of tables.  :func:`register` gives IPython, by the names of the engine's classes, the
-functions that make one of them; ``import qflow`` calls it where IPython runs, and no engine is loaded for it.
+The engine does not depend on this module.  :func:`register` tells IPython, by the names of the engine's
+classes, which function makes the table of an object.  ``import qflow`` calls it if IPython is running, and
+does not load the engine for it.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from qflow.broker.queue import Queue
 
 _SHOWN = 20
-"""Held transfers that are shown of a session."""
+"""The number of a session's held transfers that its table shows."""
 
 
 def broker_table(broker: Broker) -> Table:
-    """Return the queues of a broker, with the state of their flow control."""
+    """Return a table of a broker's queues, with the state of their flow control."""
     rows = []
     for name, queue in broker.queues.queues.items():
         seen = queue.statistics()
@@ -46,7 +47,7 @@ def broker_table(broker: Broker) -> Table:
 
 
 def _queue_table(queue: Queue) -> Table:
-    """Return the depth of a queue, its limits and thresholds, in messages and bytes."""
+    """Return a table of a queue's depth, limit and flow control thresholds, in messages and bytes."""
     seen = queue.statistics()
     rows: list[tuple[str, int | None, int | None]] = [
         ("on the queue", seen.msgDepth, seen.byteDepth),
@@ -59,7 +60,7 @@ def _queue_table(queue: Queue) -> Table:
 
 
 def _session_table(session: Session) -> Table:
-    """Return the held transfers of a session: those that fill its producer's window."""
+    """Return a table of a session's held transfers, which occupy its producer's window."""
     held = session.held
     state = "attached" if session.is_attached else f"ended: {session.error or 'closed'}"
     unsettled = session.statistics().unackedMessages
@@ -74,7 +75,7 @@ def _session_table(session: Session) -> Table:
 
 
 def statistics(broker: Broker) -> Table:
-    """Return the statistics of all queues of a broker, a row each, under QMF's names.
+    """Return a table with the statistics of a broker's queues, one row for each, under their QMF names.
 
     >>> from qflow.broker import Broker
     >>> broker = Broker()
@@ -89,7 +90,7 @@ def statistics(broker: Broker) -> Table:
 
 
 def _levels(queue: Queue) -> dict[str, tuple[int, int]]:
-    """Return thresholds and limit of a queue, each in messages and bytes; 0 for none."""
+    """Return a queue's thresholds and limit, each as (messages, bytes) with 0 for an absent bound."""
     from qflow.broker.flow_limit import FlowThresholds
 
     levels = getattr(queue.flow_limit, "thresholds", None) or FlowThresholds(0, 0, 0, 0)
@@ -117,17 +118,17 @@ _TABLES: dict[tuple[str, str], Callable[[Any], Table]] = {
     ("qflow.broker.queue", "Queue"): _queue_table,
     ("qflow.broker.session", "Session"): _session_table,
 }
-"""Module and name of each class of the engine that is shown as a table, with the table's maker."""
+"""The engine's classes that are shown as tables, by module and name, each with its table's function."""
 
 
 def has_kernel() -> bool:
-    """Return whether a kernel can show widgets; false in IPython's terminal."""
+    """Return whether this process is a notebook's kernel, which can show widgets, unlike a terminal."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return hasattr(shell, "kernel")
 
 
 def register() -> None:
-    """Register the tables of the engine's classes with IPython, if it is running."""
+    """Register the functions that make the tables of the engine's classes with IPython, if it is running."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None:
         return
@@ -142,7 +143,7 @@ def _as_html(table: Callable[[Any], Table]) -> Callable[[Any], str]:
 
 
 def _as_text(table: Callable[[Any], Table]) -> Callable[[Any, Any, bool], None]:
-    # Within a list or a mapping one line is enough.
+    # An object within a list or a mapping is shown on one line.
     return lambda shown, printer, cycle: printer.text(
         str(table(shown)) if len(printer.stack) == 1 else repr(shown)
     )

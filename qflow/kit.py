@@ -1,11 +1,12 @@
-"""Where the kit's folders are, how this installation came here, and which form of the engine runs.
+"""This installation of qflow: its data folders, the command that reinstalls it, and the form of the engine.
 
-A checkout (or an editable install of one) holds the chapters and recordings beside the package; an installed
-wheel carries copies inside the package. Everything that opens one of these files asks here, so that no other
-module needs to know how qflow was installed.
+A checkout (or an editable install of one) has the chapters and recordings beside the package; an installed
+wheel has copies inside the package. All code that opens one of these files uses :func:`kit_path`, so that no
+other module depends on how qflow was installed.
 
-The package is called ``qflow``, its distribution :data:`DISTRIBUTION`, as the index has a stranger's
-``qflow``. No message may name that one: what to install is always said by :func:`install_command`.
+The package is named ``qflow``, but its distribution :data:`DISTRIBUTION`, because the package index has an
+unrelated ``qflow``. No message may tell a user to install that one, so every message takes its command from
+:func:`install_command`.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from typing import Any
 
 from qflow.qflow_error import QflowError
 
-# What only some commands need is imported where it is used: `qflow --help` has to be fast.
+# Modules that only some commands need are imported where they are used, as `qflow --help` has to be fast.
 
 DISTRIBUTION = "qflow-kit"
-"""The name under which pip knows the package ``qflow``."""
+"""The name of the distribution, which pip installs, that contains the package ``qflow``."""
 
 IS_PUBLISHED = False
-"""Whether the index has the distribution; until then, messages name a checkout in its place."""
+"""Whether the distribution is on the package index; while it is not, messages say to install a checkout."""
 
 INTERRUPTED = 130
-"""Exit status of a command that Ctrl-C has ended."""
+"""Exit status of a command that was ended by Ctrl-C."""
 
 _PACKAGE = Path(__file__).resolve().parent
 _CARRIED = _PACKAGE / "_kit"
 
 
 def heed_interrupts() -> None:
-    """Let Ctrl-C end a command that a script runs in the background, where shells ignore it."""
+    """Let SIGINT end this process even if a shell started it in the background, with SIGINT ignored."""
     import signal
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -55,11 +56,11 @@ class RefusalError(QflowError):
     """
 
     facts: Mapping[str, Any] = MappingProxyType({})
-    """What ``--json`` prints beside the sentence."""
+    """Additional members of the JSON object that ``--json`` prints for the refusal."""
 
 
 def _is_checkout(folder: Path) -> bool:
-    """Return whether a folder, which may be missing, is the top of a qflow checkout."""
+    """Return whether a path is the top folder of a qflow checkout; it need not exist."""
     import tomllib
 
     try:
@@ -72,28 +73,28 @@ def _is_checkout(folder: Path) -> bool:
 
 
 def checkout_root() -> Path | None:
-    """Return the top of the checkout that this package is imported from; None for an installed one."""
+    """Return the top folder of the checkout that contains this package, or None for an installed package."""
     root = _PACKAGE.parent
     return root if _is_checkout(root) else None
 
 
 def nearest_checkout() -> Path | None:
-    """Return the checkout around the working directory, else the one that this package is imported from."""
+    """Return the checkout around the working directory, or else the one that contains this package."""
     here = Path.cwd()
     return next((top for top in (here, *here.parents) if _is_checkout(top)), None) or checkout_root()
 
 
 def kit_path(name: str) -> Path:
-    """Find one of the kit's folders, however qflow was installed.
+    """Return the path of one of the kit's data folders, however qflow was installed.
 
     Parameters:
         name: The folder's name at the top of a checkout: ``"notebooks"`` or ``"data"``.
 
     Returns:
-        The folder, which exists.
+        The path of the existing folder.
 
     Raises:
-        RefusalError: If this installation does not hold the folder.
+        RefusalError: If this installation does not contain the folder.
 
     >>> kit_path("recipes")
     Traceback (most recent call last):
@@ -110,7 +111,7 @@ def kit_path(name: str) -> Path:
 
 
 def read_text(path: str | Path, errors: str = "strict") -> str:
-    """Read a file as UTF-8, with or without a byte order mark; UnicodeDecodeError identifies UTF-16."""
+    """Return a file's text, UTF-8 with or without a byte order mark; the error for UTF-16 names UTF-16."""
     content = Path(path).read_bytes()
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         reason = "this file is UTF-16, as PowerShell's > writes it; save it as UTF-8"
@@ -119,13 +120,13 @@ def read_text(path: str | Path, errors: str = "strict") -> str:
 
 
 MADE_FOR = "made-for.json"
-"""The file of a workshop's folder that tells ``start.py`` which laptops the folder fits."""
+"""The name of the file in a workshop folder that tells ``start.py`` which laptops the folder was made for."""
 
 
 def install_command(extra: str = "", options: str = "") -> str:
-    """Return the command that reinstalls qflow in the same way, with an extra."""
+    """Return the command that reinstalls qflow with an extra, from the same origin as this installation."""
     if (Path(sys.prefix).parent / MADE_FOR).is_file():
-        # A learner's laptop may have no network: its wheels come with the folder.
+        # A learner's laptop may have no network, so all wheels come with the workshop folder.
         brought = f"qflow workshop{f' --with {extra}' if extra in ('spark', 'live') else ''}"
         return f"a workshop folder made anew ({brought}), from whoever made this one"
     extras = f"[{extra}]" if extra else ""
@@ -142,13 +143,13 @@ def install_command(extra: str = "", options: str = "") -> str:
     else:
         target = f"{DISTRIBUTION if IS_PUBLISHED else '.'}{extras}"
         where = "" if IS_PUBLISHED else ", in a checkout of qflow"
-    # Double quotes, as cmd of Windows keeps single ones.
+    # Double quotes, as cmd.exe of Windows does not remove single ones.
     words = ["pip install", options, "-e" if folder and editable else "", f'"{target}"{where}']
     return " ".join(filter(None, words))
 
 
 def explain_missing(who: str, package: str, extra: str = "") -> str:
-    """Return the sentence for a missing package: who needs it, and the command that installs it."""
+    """Return a sentence that names a missing package, what needs it, and the command that installs it."""
     cure = install_command(extra) if extra else f"pip install {package}"
     return f"{who} needs {package}, which is not installed; to install it: {cure}"
 
@@ -161,7 +162,7 @@ def origin_folder() -> Path | None:
 
 
 def _origin() -> dict[str, Any]:
-    """Return pip's record of the installation's origin (PEP 610); empty for an index."""
+    """Return pip's record of the installation's origin (PEP 610), which is empty after one from an index."""
     import json
     from importlib import metadata
 

@@ -1,7 +1,7 @@
-"""Progress: the interface for reports of long work, and the line that shows them on standard error.
+"""Progress of long work: the callback that receives it, and a status line on standard error that shows it.
 
-Work takes a :class:`Progress` and calls it now and then; it knows nothing of terminals. The progress may
-raise, which stops the work.
+A long function takes a :class:`Progress` and calls it now and then, and so does not depend on terminals. A
+callback may raise an exception to stop the work.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from typing import Protocol, TextIO
 from qflow.displays import has_kernel
 
 PATIENCE = 2.0
-"""Seconds before anything is shown."""
+"""Seconds of work before its progress is shown."""
 PAUSE = 0.5
-"""Seconds from one look to the next, on a terminal."""
+"""Seconds between two updates of the line on a terminal."""
 _PAUSE_IN_A_FILE = 10.0
-"""The same in a file, where each look stays as a line."""
+"""Seconds between two updates in a file, where each update adds a line."""
 _BAR = 24
-"""Characters of a bar."""
+"""Width of a progress bar in characters."""
 
 
 class Progress(Protocol):
-    """A receiver of progress: units done, their total if known, and the present part of the work."""
+    """A callback for progress: the units done, their total if known, and the name of the present part."""
 
     def __call__(self, done: int, total: int | None = None, part: str = "", /) -> object:
-        """Receive one report."""
+        """Receive one progress report."""
 
 
 class StatusLine:
-    """A line on work in progress: overwritten on a terminal, a new line elsewhere."""
+    """A status line, which each update overwrites on a terminal and repeats as a new line elsewhere."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        # A notebook writes over a line, too.
+        # The output of a notebook can be overwritten like a terminal's.
         self._is_terminal = self._stream.isatty() or has_kernel()
         self.pause = PAUSE if self._is_terminal else _PAUSE_IN_A_FILE
         self._shown = ""
 
     def show(self, text: str) -> None:
-        """Show the progress."""
+        """Show a text as the present status."""
         if not self._is_terminal:
             print(text, file=self._stream, flush=True)
             return
         text = text[: _width(self._stream) - 1]
-        # Back to the line's start first, and wipe out what was longer before.
+        # A carriage return goes back to the start of the line; blanks erase the rest of a longer text.
         print(f"{chr(13) if self._shown else ''}{text.ljust(len(self._shown))}", end="", file=self._stream)
         self._stream.flush()
         self._shown = text
 
     def end(self) -> None:
-        """Finish the line."""
+        """End the line, so that other output begins on a new one."""
         if self._shown:
             print(file=self._stream)
             self._shown = ""
 
 
 def _width(stream: TextIO) -> int:
-    """Return the width of the terminal in columns; the variable COLUMNS overrides it."""
+    """Return the width of the terminal in columns; the environment variable COLUMNS overrides it."""
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -73,7 +73,7 @@ def _width(stream: TextIO) -> int:
 
 
 class ProgressLine:
-    """A :class:`Progress` that shows a line, once the work has taken longer than `patience` seconds.
+    """A :class:`Progress` that shows a status line once the work has taken longer than `patience` seconds.
 
     >>> progress = ProgressLine("reading", stream=sys.stdout, patience=0)
     >>> progress(1000); progress.end()
@@ -99,8 +99,8 @@ class ProgressLine:
         self._shown = ""
 
     def __call__(self, done: int, total: int | None = None, part: str = "", /) -> None:
-        """Show the progress if a line is due."""
-        # A part that is new is shown at once.
+        """Show the progress, unless the last update was too short a time ago."""
+        # A new part of the work is shown at once.
         when = self._first if part not in ("", self.what) else self._next
         self.total, self.what = total or self.total, part or self.what
         now = time.monotonic()
@@ -120,7 +120,7 @@ class ProgressLine:
         return f"{self.what} [{'#' * full}{'.' * (_BAR - full)}]"
 
     def end(self) -> None:
-        """Finish the line."""
+        """End the line, so that other output begins on a new one."""
         self._line.end()
 
 
@@ -128,7 +128,7 @@ class ProgressLine:
 def progress(
     what: str, total: int | None = None, unit: str = "rows", has_bar: bool = False
 ) -> Iterator[ProgressLine]:
-    """Show the progress of a block, and finish the line however the block ends."""
+    """Yield a progress line for a ``with`` block, and end the line however the block ends."""
     shown = ProgressLine(what, total, unit=unit, has_bar=has_bar)
     try:
         yield shown

@@ -1,8 +1,8 @@
-"""The class above all errors of qflow. It imports nothing, so that every room may have it, the engine too."""
+"""The base class of all errors of qflow. This module imports nothing, so that every other can import it."""
 
 
 class QflowError(Exception):
-    """Base class of all errors of qflow: wrong requests, queues, workloads and files.
+    """Base class of all errors of qflow, such as refused requests, invalid workloads and unreadable files.
 
     >>> import qflow as qf
     >>> try:

@@ -1,6 +1,6 @@
-"""Rooms: packages that load a public name when it is first used.
+"""Rooms: the subpackages of qflow, which import a public name only when it is first used.
 
-A room names its public things once, in its ``__init__``, as the imports of a block that Python does not run::
+A room lists its public names once, in its ``__init__``, as imports in a block that Python does not run::
 
     TYPE_CHECKING = False
     if TYPE_CHECKING:
@@ -8,15 +8,15 @@ A room names its public things once, in its ``__init__``, as the imports of a bl
 
     open_room(__name__)
 
-Type checkers and editors take ``TYPE_CHECKING`` for true, whatever it is set to, and read the imports.
-:func:`open_room` makes the package a :class:`Room`, which reads the same lines when it is first asked for a
-name, and imports the one module that has it.  So importing a room costs nothing (``typing``, where that name
-usually comes from, would cost more than all the rest), using a name loads what that name needs, and
-``dir()``, Tab completion and ``from room import *`` see all of them.
+Type checkers and editors treat ``TYPE_CHECKING`` as true, whatever its value, and read the imports.
+:func:`open_room` turns the package into a :class:`Room`, which reads the same lines at the first access to a
+name, and imports the one module that defines it.  So importing a room takes almost no time (importing
+``TYPE_CHECKING`` from ``typing``, as usual, would take longer than the rest), using a name loads only the
+modules it needs, and ``dir()``, Tab completion and ``from room import *`` show all public names.
 
-Some functions have the name of their module: ``predict`` is in ``qflow/prediction/predict.py``.  Python binds
-an imported module in its package, where it would hide the function from then on.  A room does not let it:
-its public names mean the same, whatever was imported before.
+Some functions have the same name as their module: ``predict`` is in ``qflow/prediction/predict.py``.  When
+Python imports a module, it binds the module's name in the package, where it would hide the function.  A room
+ignores this binding, so that its public names mean the same whatever was imported before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Room(ModuleType):
     _origins: dict[str, str] | None = None
 
     def _names(self) -> dict[str, str]:
-        """Return the module of each public name."""
+        """Return the public names, each with the name of the module that defines it."""
         if self._origins is None:
             self._origins = origins(self)
         return self._origins
@@ -43,7 +43,7 @@ class Room(ModuleType):
         if name.startswith("__") or name not in self._names():
             from qflow.wording import did_you_mean
 
-            # Python itself adds such a hint in a terminal, but not in a notebook.
+            # Python adds such a hint in a terminal, but not in a notebook.
             raise AttributeError(f"{self.__name__} has no {name!r}{did_you_mean(name, self._names())}")
         try:
             return self._load(name)
@@ -58,7 +58,7 @@ class Room(ModuleType):
 
     def _load(self, name: str) -> object:
         module = self._names()[name]
-        # Not kept here: a module may be replaced by a changed copy of it, as qflow.teaching.changed does.
+        # Not cached: a module may be replaced by a changed copy, as qflow.teaching.changed does.
         if module == self.__name__:
             return import_module(f"{module}.{name}")
         return getattr(import_module(module), name)
@@ -73,16 +73,16 @@ class Room(ModuleType):
 
 
 def open_room(name: str) -> None:
-    """Let a package import its public names on first use."""
+    """Make a package a :class:`Room`, which imports its public names on first use."""
     sys.modules[name].__class__ = Room
 
 
 def origins(package: ModuleType) -> dict[str, str]:
-    """Return the public names of a package, each with its module."""
+    """Return the public names of a package, each with the name of the module that defines it."""
     assert package.__spec__ is not None and package.__file__ is not None
     source = package.__spec__.loader.get_data(package.__file__).decode()  # type: ignore[union-attr]
     found: dict[str, str] = {}
-    # In a checkout by Git for Windows lines may end in CRLF, which this reads from the bytes.
+    # splitlines, as lines may end in CRLF in a checkout by Git for Windows.
     lines = source.splitlines()
     for line in lines[lines.index("if TYPE_CHECKING:") + 1 :]:
         match line.split():

@@ -1,8 +1,8 @@
-"""Table: a small table that reads well in a notebook, in a terminal, and aloud.
+"""Tables: small tables that read well in a notebook, in a terminal and with a screen reader.
 
-Whatever is a table derives from :class:`Tabular`: it shows itself as HTML in a notebook and as aligned text
-in IPython's terminal, its first rows only if it is long, and gives itself whole to pandas and Arrow.
-:class:`Table` is one that is made of given rows.
+Every class with a tabular form derives from :class:`Tabular`, which shows it as HTML in a notebook and as
+aligned text in IPython's terminal, a long one by its first rows, and exports all rows to pandas and Arrow.
+:class:`Table` is such a class for given rows.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from qflow.kit import explain_missing
 
 
 class Tabular:
-    """Base class of tables: a subclass gives the columns, and gets its displays and exports."""
+    """Base class of tables: a subclass defines ``columns``, and inherits the displays and exports."""
 
     __slots__ = ()
 
     SHOWN: ClassVar[int] = 10
-    """Rows that are shown of a long table."""
+    """The number of rows shown from a long table."""
 
     def __init_subclass__(cls) -> None:
-        # IPython takes a class's own __repr__ before what its bases say of a terminal.
+        # IPython prefers a class's own __repr__ to a _repr_pretty_ that the class inherits.
         cls._repr_pretty_ = Tabular._repr_pretty_  # type: ignore[method-assign]
 
     def columns(self, start: int = 0, end: int | None = None) -> Mapping[str, Sequence[Any]]:
-        """Return the columns, or a slice of their rows, by name."""
+        """Return the columns by name, with all rows or those from `start` to `end`."""
         raise NotImplementedError
 
     def preview(self) -> Table:
-        """Return the first rows, for a notebook or a terminal."""
+        """Return a table of the first rows, which a notebook or a terminal shows."""
         columns = self.columns(0, self.SHOWN + 1)
         rows = list(zip(*columns.values(), strict=True))
         more = f", the first {self.SHOWN} rows" if len(rows) > self.SHOWN else ""
@@ -44,19 +44,19 @@ class Tabular:
         return _package("pandas").DataFrame(dict(self.columns()))
 
     def to_arrow(self) -> Any:
-        """Return all rows as a ``pyarrow.Table``; mappings in them as JSON."""
+        """Return all rows as a ``pyarrow.Table``, with mappings among the values written as JSON."""
         return _package("pyarrow").table({name: _texts(values) for name, values in self.columns().items()})
 
     def _repr_html_(self) -> str:
         return self.preview()._repr_html_()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        # Within a list or a mapping one line is enough.
+        # A table within a list or a mapping is shown on one line.
         printer.text(str(self.preview()) if len(printer.stack) == 1 else repr(self))
 
 
 def columns_of(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return rows as columns by name."""
+    """Transpose rows into columns by name."""
     columns = map(list, zip(*rows, strict=True)) if rows else ([] for _ in names)
     return dict(zip(names, columns, strict=True))
 
@@ -79,11 +79,11 @@ class Table(Tabular):
 
     Parameters:
         rows: Mappings of column name to value, or sequences of values in the order of `columns`.
-        columns: The columns' names; taken from the first row if not given.
+        columns: The columns' names; if omitted, the keys of the first row.
         caption: The table's title, in one line.
 
     Raises:
-        ValueError: If a row has another number of values than there are columns.
+        ValueError: If the number of a row's values differs from the number of columns.
 
     >>> Table([{"limit": 90, "stop": 72}, {"limit": 100, "stop": 80}], caption="the defaults")
     the defaults
@@ -121,11 +121,11 @@ class Table(Tabular):
         return [row[index] for row in self.rows]
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the columns, or a slice of their rows, by name."""
+        """Return the columns by name, with all rows or those from `start` to `end`."""
         return {name: [row[index] for row in self.rows[start:end]] for index, name in enumerate(self.names)}
 
     def preview(self) -> Table:
-        """Return the table itself, which is always shown whole."""
+        """Return the table itself, which is always shown in full."""
         return self
 
     def __len__(self) -> int:
@@ -157,7 +157,7 @@ class Table(Tabular):
 
 
 def write_value(value: object) -> str:
-    """Return a value as in a table: states and absences in words, lists with commas.
+    """Return a value as the text of a table's cell: yes or no, a dash for None, lists with commas.
 
     >>> write_value(True), write_value(None), write_value(["A-1", "A-2"]), write_value([]), write_value(0.25)
     ('yes', '–', 'A-1, A-2', '–', '0.25')

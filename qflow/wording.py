@@ -1,4 +1,4 @@
-"""Wording: numbers and lists of names in sentences, and the hint at a misspelt word."""
+"""Wording: how messages write numbers and lists of names, and their hint at a misspelt word."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 
 def format_count(number: int, noun: str, form: str = "") -> str:
-    """Return a number of things as text, with ``,`` as the form in groups of thousands."""
+    """Return a count with its noun, such as ``2 queues``; the form ``","`` groups the digits by thousands."""
     return f"{number:{form}} {noun}" if number == 1 else f"{number:{form}} {noun}s"
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Return names as text; of more than five, the first two and the last.
+    """Return names as a phrase; more than five are shortened to the first two and the last.
 
     >>> format_names(["a"]), format_names(["a", "b", "c"]), format_names([f"m{n}" for n in range(50)])
     ('a', 'a, b and c', 'm0, m1, … m49')
@@ -22,13 +22,13 @@ def format_names(names: Sequence[str]) -> str:
 
 
 def format_thousands(number: float) -> str:
-    """Return a number with a thin space every three digits."""
+    """Return a number as text, with a thin space between groups of three digits."""
     return f"{number:,}".replace(",", "\u2009")
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """Return a hint at the allowed word closest to the given one; "" if none is close."""
-    # Only who has mistyped pays for it.
+    """Return ``; did you mean 'word'?`` for the closest allowed word, or "" if no word is close."""
+    # The import takes time, which only a misspelt word has to cost.
     from difflib import get_close_matches
 
     near = get_close_matches(given, list(allowed), 1, 0.7)

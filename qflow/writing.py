@@ -1,11 +1,13 @@
-"""Writing: a file is written under another name and renamed when it is whole, and never over an input.
+"""Writing of output files, which is atomic, and which never overwrites an input file.
 
-A rename would replace a device or a pipe by a file, and cut standard output off from the file it goes to. So
-these are opened and written, as ``cp`` does; ``-`` is standard output.
+An output is written to a temporary file beside the target, and renamed to the target when it is complete.
+So a full disk or an exception leaves the earlier file as it was, a reader never sees half of a file, and of
+two processes that write the same file the one that finishes last determines its content.  After Ctrl-C, an
+incomplete output is kept if there was no such file before.
 
-So a full disk or an exception leaves the earlier file as it was, two writers of one file give the file of the
-one that ended last, and a reader never sees half of one.
-After Ctrl-C, what was written until then is kept where there was no such file before.
+Devices, pipes and the file to which standard output is redirected are the exception: a rename would replace
+the device or pipe by a file, or disconnect standard output from its file.  They are opened and written, as
+``cp`` does.  The path ``-`` means standard output.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def write_whole(path: str | Path) -> Iterator[Path]:
             if isinstance(error, KeyboardInterrupt) and not place.exists() and beside.exists():
                 os.replace(beside, place)
         finally:
-            # Even after a second Ctrl-C.
+            # This runs even after a second Ctrl-C.
             with suppress(OSError):
                 beside.unlink(missing_ok=True)
         if isinstance(error, OSError):
@@ -52,7 +54,7 @@ def write_whole(path: str | Path) -> Iterator[Path]:
 
 
 def _is_stream(path: str | Path) -> bool:
-    """Return whether a path is a device, a pipe, or this process' standard output or error."""
+    """Return whether a path is a device, a pipe, or this process's standard output or standard error."""
     if str(path) == "-" or (found := _stat(path)) is None:
         return str(path) == "-"
     return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or _output_of(path) is not None
@@ -66,7 +68,7 @@ def _stat(path: str | Path) -> os.stat_result | None:
 
 
 def _output_of(path: str | Path) -> int | None:
-    """Return the descriptor of standard output or error if the path leads there, as ``/dev/stdout`` does."""
+    """Return 1 or 2 if a path, such as ``/dev/stdout``, is standard output or error, and None otherwise."""
     if str(path) == "-":
         return 1
     found = _stat(path)
@@ -79,28 +81,28 @@ def _output_of(path: str | Path) -> int | None:
 
 @contextmanager
 def _write_through(path: str | Path) -> Iterator[Path]:
-    """Yield the path of a temporary file that is then copied to a device, a pipe or an output."""
+    """Yield the path of a temporary file, and then copy that file to a device, a pipe or standard output."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="qflow-") as folder:
-        # The name has the ending, by which some writers choose the format.
+        # The temporary file keeps the file extension, as some writers choose the format by it.
         beside = Path(folder, Path(path).name)
         yield beside
         output = _output_of(path)
-        # Opened by its name, a redirected output would be written from its beginning, over what is there.
+        # A redirected standard output that is opened by its name would be overwritten from its beginning.
         sys.stdout.flush()
         with open(path if output is None else os.dup(output), "wb") as file:
             file.write(beside.read_bytes())
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:
-    """Write a file atomically; text as UTF-8 with line feeds."""
+    """Write a file atomically; a text is encoded as UTF-8, with its line feeds unchanged."""
     with write_whole(path) as beside:
         beside.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def require_apart(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None]) -> None:
-    """Refuse to write a file that is also read, or one file twice."""
+    """Raise RefusalError if an output is also an input, or if two outputs are the same file."""
     taken = {_identity(path): "is read here" for path in inputs if path is not None}
     for path in outputs:
         if path is not None:
@@ -111,7 +113,7 @@ def require_apart(outputs: Iterable[str | Path | None], inputs: Iterable[str | P
 
 
 def _identity(path: str | Path) -> object:
-    """Return a key that is equal for two names of one file."""
+    """Return a key that is equal for two paths of the same file."""
     try:
         found = os.stat(path)
     except OSError:

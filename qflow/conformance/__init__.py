@@ -1,4 +1,4 @@
-"""Conformance: recorded scenarios of a real broker, played against the engine; where the two differ.
+"""Conformance: play recorded scenarios of a real broker on the engine, and report where the two differ.
 
 >>> from qflow.conformance import check, load_scenarios
 >>> from qflow.kit import kit_path

@@ -1,4 +1,4 @@
-"""``qflow conform FILE.jsonl …``: play recordings and print where the engine differs."""
+"""``qflow conform FILE.jsonl …``: play recorded scenarios on the engine and print where it differs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qflow.progress import progress
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add ``conform`` to the ``qflow`` command."""
+    """Add the command ``conform`` to the parser of ``qflow``."""
     parser = rooms.add_parser(
         "conform",
         description="Play recorded scenarios against the engine; status 0 only if all of them agree.",
@@ -24,7 +24,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Play files and print the verdicts, as lines of JSON if asked; return the exit status."""
+    """Play the files and print the verdicts, with ``--json`` as lines of JSON; return the exit status."""
     total = agreeing = 0
     with progress("playing", unit="scenarios") as shown:
         for verdict in chain.from_iterable(map(check_file, chosen.recordings)):
@@ -34,6 +34,6 @@ def run(chosen: argparse.Namespace) -> int:
                 shown.end()
                 print(json.dumps(verdict.asdict()) if chosen.json else verdict.text())
             shown(total)
-    # Standard output is for the verdicts alone, if a program is to read them.
+    # With --json a program reads standard output, which then has the verdicts only.
     print(f"agree: {agreeing} of {total} scenarios", file=sys.stderr if chosen.json else sys.stdout)
     return 0 if agreeing == total else 1

@@ -1,8 +1,9 @@
-"""Scenarios: recordings of a real broker, read and validated.
+"""Scenarios: readers of recordings of a real broker, with their validation.
 
-A file of scenarios has one JSON object a line: broker options, steps, and after each step everything that its
-clients could see (``data/recordings/scenarios/FORMAT.md``).  Runs of message labels are packed: ``p-1..5``.
-A file of *starts* has the options that a broker was started with, and its words for those it refused (FC-10).
+A file of scenarios has one JSON object on each line: the broker's options, the steps, and for each step
+everything that the clients could see afterwards (``data/recordings/scenarios/FORMAT.md``).  Consecutive
+message labels are packed: ``p-1..5`` means p-1 to p-5.  A file of *starts* has the command-line options of
+several starts of a broker, and its error messages for the options that it refused (FC-10).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _ONE = re.compile(r"(.*?)(\d+)(\*?)")
 
 
 def unpack(packed: Iterable[str]) -> list[str]:
-    """Return every label of a packed list."""
+    """Return the labels of a packed list one by one, the inverse of :func:`pack`."""
     labels: list[str] = []
     for item in packed:
         run = _RUN.fullmatch(item)
@@ -38,13 +39,13 @@ def unpack(packed: Iterable[str]) -> list[str]:
 
 
 def pack(labels: Iterable[str]) -> list[str]:
-    """Return a list with runs of consecutive labels joined, as in the recordings.
+    """Return labels in packed form, with consecutive labels joined to one entry, as in the recordings.
 
     >>> pack(["p1-3", "p1-4", "p1-5", "A-1", "x-1*", "x-2*"])
     ['p1-3..5', 'A-1', 'x-1..2*']
     """
     packed: list[str] = []
-    # The run that the last entry of `packed` stands for.
+    # The stem and star of the last entry of `packed`, if its label ends in a number.
     run: tuple[str, str] | None = None
     first = last = 0
     for label in labels:
@@ -64,19 +65,21 @@ def pack(labels: Iterable[str]) -> list[str]:
 
 
 class ScenarioError(QflowError):
-    """An unreadable scenario file; the text gives the place and the reason."""
+    """An unreadable scenario file; the message names the file, the line and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A recorded behaviour of a real broker, step by step.
+    """A recording of a real broker's behaviour, step by step.
 
     Attributes:
-        id, title, area, source: Its subject, and the source of its numbers.
-        broker: Additional options of the broker.
-        steps: Each an action with ``op``, its parameters, and ``expect``.
-        final: The messages that a fresh browser saw on each queue at the end.
-        unknown: Other attributes of the recording, unknown here.
+        id, title, area: The scenario's identifier, its title, and the area of behaviour that it covers.
+        source: The origin of its numbers: documentation, a test of the original suites, or a source file.
+        broker: Additional command-line options of the broker.
+        steps: The steps, each a mapping with the action ``op``, its parameters, and ``expect``, the state
+            that clients could see afterwards.
+        final: For each queue the messages that a newly attached browser saw after the last step.
+        unknown: The names of attributes in the recording that this module does not know.
     """
 
     id: str
@@ -90,7 +93,11 @@ class Scenario:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Scenario:
-        """Return the scenario in one line of JSON; refuse missing fields and fields of another kind."""
+        """Return the scenario that a decoded line of JSON contains.
+
+        Raises:
+            ScenarioError: If an attribute is missing or has the wrong type.
+        """
         if not isinstance(record, Mapping) or not isinstance(record.get("steps"), list):
             raise ScenarioError("a scenario is an object with a list of steps")
         for number, step in enumerate(record["steps"], 1):
@@ -117,12 +124,12 @@ _ATTRIBUTES = {field.name for field in fields(Scenario)} - {"unknown"}
 
 
 def load_scenarios(path: str | Path) -> Iterator[Scenario]:
-    """Read a file of scenarios, one JSON object a line.
+    """Yield the scenarios of a file with one JSON object on each line.
 
-    Scenarios that share an id get their lines as part of it: ``fc-equal (line 7)``.
+    Scenarios that share an id are told apart by their line, which is added to the id: ``fc-equal (line 7)``.
 
     Raises:
-        ScenarioError: Naming the file and the line that cannot be read; or if there is no scenario in it.
+        ScenarioError: If the file or one of its lines cannot be read, or if the file contains no scenario.
 
     >>> from qflow.kit import kit_path
     >>> path = kit_path("data") / "recordings" / "scenarios" / "random-ring.jsonl"
@@ -148,7 +155,7 @@ def _scenarios(path: str | Path) -> Iterator[tuple[int, Scenario]]:
             try:
                 yield number, Scenario.from_json(json.loads(line))
             except ValueError as error:
-                # Also a number of thousands of digits, which is JSON, but none that Python takes.
+                # A number of thousands of digits is valid JSON, but Python refuses to convert it.
                 raise ScenarioError(f"{path}, line {number}: not JSON: {error}") from error
             except RecursionError:
                 raise ScenarioError(f"{path}, line {number}: nested too deeply to be read") from None
@@ -157,7 +164,7 @@ def _scenarios(path: str | Path) -> Iterator[tuple[int, Scenario]]:
 
 
 def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Read a file of recorded starts: a list of ``options``, ``starts`` and ``stderr``."""
+    """Yield the recorded starts of a file, each with ``options``, ``starts`` and ``stderr``."""
     try:
         entries = json.loads(read_text(path))
     except (OSError, ValueError) as error:
@@ -175,7 +182,7 @@ def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def start(options: list[str]) -> dict[str, Any]:
-    """Return whether a broker starts with these options, with its text on standard error."""
+    """Start a broker with options; return whether it starts, and its lines on standard error."""
     try:
         BrokerOptions.parse(options)
     except StartupError as error:

@@ -1,10 +1,10 @@
-"""The scenario player: performs recorded steps on the engine, and observes the visible state.
+"""The scenario player: performs recorded steps on the engine, and compares the visible state.
 
-:data:`_STEPS` is the vocabulary: each word for a step, the parameters it needs or may have, and the action on
-the engine.  A word or value that is not in it is refused (:class:`_UnknownStepError`), so that no part of a
-recording is skipped without notice.  :func:`observe` returns everything that can be seen after a step, in the
-words of the recording's ``expect``; :func:`normalize` brings the recorded expectation into the same form, and
-:func:`check` compares the two: its :class:`ScenarioVerdict` says where they differ.
+:data:`_STEPS` lists the kinds of step: the required and optional parameters of each, and its action on the
+engine.  An unknown step, parameter or value is refused (:class:`_UnknownStepError`), so that no part of a
+recording is skipped without notice.  After each step, :func:`observe` returns everything that clients can
+see, in the form of the recording's ``expect``; :func:`normalize` brings the recorded expectation into the
+same form; and :func:`check` compares the two and returns a :class:`ScenarioVerdict` with the differences.
 """
 
 from __future__ import annotations
@@ -43,25 +43,26 @@ _NEEDS_NO_SESSION = ("qmf", "sleep")
 
 
 class _UnknownStepError(QflowError):
-    """A step of the scenario that this kit does not support."""
+    """A step of a scenario that the player does not support."""
 
 
 class _PlayedSession:
-    """A session from its client's side: transfers sent, deliveries received."""
+    """A session with the client's record of transfers sent and deliveries received."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.sent: list[tuple[str, int]] = []
-        # The latest of each message to one subscription, and to any.
+        # The latest delivery of each message, by subscription and label, and by None and label for any
+        # subscription.
         self.deliveries: dict[tuple[str | None, str], DeliveryRecord] = {}
 
     def held(self) -> list[str]:
-        """Labels of incomplete transfers and syncs, in the order sent."""
+        """Return the labels of incomplete transfers and syncs in order of sending."""
         return [label for label, number in self.sent if number not in self.session.completed]
 
 
 class Player:
-    """A player that performs steps on a broker with the scenario's options."""
+    """A broker with the scenario's options, on which steps are performed."""
 
     def __init__(self, options: tuple[str, ...] = ()) -> None:
         self.broker = Broker(BrokerOptions.parse(options))
@@ -69,7 +70,7 @@ class Player:
         self.clients: dict[str, _PlayedSession] = {}
         self.got: dict[str, list[str]] = {}
         self.events: list[Event] = []
-        # An ordered set.
+        # The names of all queues that steps declare; a dict serves as an ordered set.
         self.declared: dict[str, None] = {}
         self.answer: Any = None
 
@@ -78,7 +79,7 @@ class Player:
             self.events.append(event)
 
     def play(self, step: Step) -> None:
-        """Perform one step; a step of an ended session has no effect (RF-25)."""
+        """Perform one step; a step on an ended session has no effect (RF-25)."""
         unknown = _find_unknown(step)
         if unknown:
             raise _UnknownStepError(unknown)
@@ -86,7 +87,7 @@ class Player:
         try:
             client = self._client(step)
             if client.session.is_attached or step["op"] in _NEEDS_NO_SESSION:
-                # The session remembers what it died of; expectations look there.
+                # The session keeps the error that ended it, and observe reads it there.
                 with suppress(AmqpException):
                     _STEPS[step["op"]].action(self, client, step)
         except (TypeError, ValueError) as error:
@@ -109,7 +110,7 @@ class Player:
     # Producing
 
     def transfer(self, client: _PlayedSession, step: Step) -> None:
-        """Send several messages, each after the broker has processed the one before."""
+        """Send the step's messages, each after the broker has processed the previous one."""
         exchange = step.get("exchange", "")
         message = Message(
             0,
@@ -123,7 +124,7 @@ class Player:
         if "capacity" in step:
             self.answer = sent
         for label in unpack([step["label"]]):
-            # An offer ends when as many transfers and syncs of the session are held as its capacity.
+            # An "offer" ends when the number of the session's held transfers and syncs reaches its capacity.
             if "capacity" in step and len(client.held()) >= step["capacity"]:
                 break
             sent.append(label)
@@ -139,7 +140,7 @@ class Player:
     # Consuming
 
     def subscribe(self, client: _PlayedSession, step: Step) -> None:
-        """Subscribe, choose a flow mode, grant bytes, then messages."""
+        """Subscribe, set the flow mode if the step names one, and grant credit: bytes, then messages."""
         self.got.setdefault(f"{client.session.name}/{step['sub']}", [])
         _SUBSCRIBE.action(self, client, step)
         if "flow_mode" in step:
@@ -147,7 +148,7 @@ class Player:
         self.flow(client, step)
 
     def flow(self, client: _PlayedSession, step: Step) -> None:
-        """Grant bytes, then messages."""
+        """Grant credit: bytes, then messages."""
         for unit, name in ((BYTE_UNIT, "bytes"), (MESSAGE_UNIT, "messages")):
             if name in step:
                 value = INFINITE if step[name] == "inf" else step[name]
@@ -166,16 +167,16 @@ class Player:
     # Administration
 
     def declare_queue(self, client: _PlayedSession, step: Step) -> None:
-        """Declare a queue, and observe it from now on."""
+        """Declare a queue, and include it in later observations."""
         try:
             _DECLARE.action(self, client, step)
         finally:
-            # A refused one is looked for as well, if it has a name.
+            # A queue whose declaration is refused is observed as well, if it has a name.
             if isinstance(name := step.get("queue", ""), str):
                 self.declared[name] = None
 
     def disconnect(self, client: _PlayedSession, step: Step) -> None:
-        """Drop the connection: all its sessions end, and only then is anything delivered."""
+        """Drop the connection: all its sessions end before the broker delivers any message they return."""
         connection = client.session.connection
         sessions = (other.session for other in self.clients.values() if other.session.is_attached)
         *others, last = [session for session in sessions if session.connection is connection]
@@ -184,7 +185,7 @@ class Player:
         last.close()
 
     def qmf(self, client: _PlayedSession, step: Step) -> None:
-        """Call a management method, and keep the answer."""
+        """Call a management (QMF) method, and store its answer."""
         arguments = dict(step.get("args") or {})
         if "object" in step:
             arguments["queue"] = step["object"]
@@ -225,7 +226,7 @@ QUEUE = {
     "flow": "flowStopped",
     "flows": "flowStoppedCount",
 }
-"""The words for a queue in an expectation, and the statistics of QMF that they are."""
+"""The attributes of a queue in an expectation, each with the name of the QMF statistic that it means."""
 
 
 # The vocabulary
@@ -235,7 +236,7 @@ Action = Callable[[Player, _PlayedSession, Step], object]
 
 
 class _Word(NamedTuple):
-    """A word for a step: its required and optional parameters, and its action."""
+    """A kind of step: its required and optional parameters, and its action on the engine."""
 
     needed: tuple[str, ...]
     possible: tuple[str, ...]
@@ -243,13 +244,13 @@ class _Word(NamedTuple):
 
 
 _OF_THE_ENGINE = {"sub": "tag", "args": "arguments", "alternate": "alternate_exchange"}
-"""Parameters of steps that a command of the engine has under another name."""
+"""Parameters of steps whose names differ from those in the engine's commands, with the latter."""
 
 
 def _command(
     method: str, needed: tuple[str, ...] = (), possible: tuple[str, ...] = (), **defaults: Any
 ) -> _Word:
-    """Return a player of one command that takes these parameters, or their defaults, from the step."""
+    """Return a kind of step that runs one engine command with the step's parameters, or their defaults."""
 
     def action(player: Player, client: _PlayedSession, step: Step) -> object:
         given = defaults | {name: step[name] for name in (*needed, *possible, *defaults) if name in step}
@@ -266,7 +267,7 @@ _CHOICES = {
     "acquire_mode": ("pre-acquired", "not-acquired"),
     "flow_mode": ("credit", "window"),
 }
-"""Values that have a word in a step, and in AMQP the number of their place here."""
+"""Values that a step gives as words and AMQP as numbers: the index of the word in its tuple."""
 
 _MESSAGE = ("exchange", "headers", "priority", "ttl")
 _SESSION, _SUBSCRIPTION = ("session",), ("session", "sub")
@@ -298,7 +299,7 @@ _STEPS: dict[str, _Word] = {
     ),
     "delete_exchange": _command("exchange_delete", exchange=""),
     "bind": _command("exchange_bind", possible=("key", "args"), queue="", exchange=""),
-    # The protocol's own unbind has no arguments; a recording may say them.
+    # AMQP's exchange.unbind has no arguments, but a recording may give some.
     "unbind": _command("exchange_unbind", queue="", exchange="", key="")._replace(
         possible=("exchange", "queue", "key", "args")
     ),
@@ -320,18 +321,18 @@ _STEPS: dict[str, _Word] = {
     "sleep": _Word(("ms",), (), Player.sleep),
     "qmf": _Word(("method",), ("object", "args", "result"), Player.qmf),
 }
-"""The words for steps (FORMAT, section Steps); absent names are empty."""
+"""The kinds of step by name (FORMAT.md, section Steps); an absent queue or exchange has the name ""."""
 
 _EVERYWHERE = ("op", "expect", "session")
 
 _CALLED = ("purge", "reroute", "queueMoveMessages", "create", "delete", "query", "queueRedirect")
-"""The management methods that scenarios call; the queue that a method is of is the step's object."""
+"""The management methods that scenarios call; a step's ``object`` is the queue of the method."""
 
 _EXPECT = (*_BY_NAME, "queues", "errors", "events")
 
 
 def _find_unknown(step: Mapping[str, Any]) -> str:
-    """Return the unsupported or missing part of a step, "" for a step that can be performed."""
+    """Return a description of a step's unsupported or missing parts, or "" if it can be performed."""
     op = step["op"]
     if not isinstance(op, str) or op not in _STEPS:
         return f"op {op!r}; known are {', '.join(sorted(_STEPS))}"
@@ -386,7 +387,7 @@ def _check_expectations(expect: Any) -> Iterator[str]:
 
 
 def observe(player: Player) -> _Seen:
-    """Return the whole visible state, without entries that are 0, false or empty."""
+    """Return everything that clients can see, without entries that are 0, false or empty."""
     queues = {name: player.broker.queues.find_shown(name) for name in player.declared}
     seen: _Seen = {
         "done": _observe_sessions(player, lambda client: len(client.sent) - len(client.held())),
@@ -429,7 +430,7 @@ def _observe_groups(queue: Queue) -> _Seen:
 
 
 def normalize(expect: Mapping[str, Any]) -> _Seen:
-    """Return a state without entries that are 0, false or empty; an empty queue is kept."""
+    """Return a state without entries that are 0, false or empty, but with all of its queues."""
     queues = {
         name: None if queue is None else _without_empty(queue)
         for name, queue in expect.get("queues", {}).items()
@@ -445,10 +446,10 @@ def _without_empty(values: Mapping[str, Any]) -> _Seen:
 
 
 def _browse_everything(player: Player) -> dict[str, list[str]]:
-    """Return the messages that a fresh browser sees on each existing queue."""
+    """Return the labels of the messages that a newly attached browser sees on each existing queue."""
     final: dict[str, list[str]] = {}
     for name in player.declared:
-        # A queue without a name can be declared, but not read (CF-06).
+        # A queue with an empty name can be declared, but not subscribed to (CF-06).
         if name and name in player.broker.queues.queues:
             session = player.broker.session(f"final browser of {name}")
             labels: list[str] = []
@@ -469,7 +470,7 @@ def _browse_everything(player: Player) -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Disagreement:
-    """A difference between expectation and observation."""
+    """A difference between expectation and observation, at a path such as ``queues.q.depth``."""
 
     path: str
     expected: Any
@@ -478,13 +479,16 @@ class _Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioVerdict:
-    """The agreement of the engine with one scenario, and the first difference.
+    """The result of playing one scenario: whether the engine agrees with the recording, or where it differs.
 
     Attributes:
-        agrees: Whether every step, and the end, was as recorded.
-        steps, step: The number of steps that agreed, and the first other one, as JSON; "" if all did.
-        not_built: Words of the scenario that are unknown here; "" for none.
-        differences: The differences of that step.
+        id, area: The scenario's identifier and area.
+        agrees: Whether the state was as recorded after every step and at the end.
+        steps: The number of steps that agreed before the first that did not.
+        step: The first step that did not agree, as JSON; "final" if only the final state differs; "" if all
+            agree.
+        not_built: A description of the part that the player does not support, or "" if it supports all.
+        differences: The differences after that step.
     """
 
     id: str
@@ -496,7 +500,7 @@ class ScenarioVerdict:
     differences: tuple[_Disagreement, ...] = ()
 
     def text(self) -> str:
-        """Return the verdict as text, with expected and got side by side."""
+        """Return the verdict as text, with expected and observed values side by side."""
         if self.agrees:
             return f"{self.id}: agrees in {self.steps} steps"
         if self.not_built:
@@ -509,12 +513,12 @@ class ScenarioVerdict:
         return "\n".join(lines)
 
     def asdict(self) -> dict[str, Any]:
-        """Return the verdict as plain values."""
+        """Return the verdict as a dictionary of plain values."""
         return asdict(self)
 
 
 def check(scenario: Scenario) -> ScenarioVerdict:
-    """Play a scenario and compare after every step; stop at the first difference."""
+    """Play a scenario, compare the state after every step, and stop at the first difference."""
     verdict = partial(ScenarioVerdict, scenario.id, scenario.area)
     if scenario.unknown:
         return verdict(False, 0, not_built=f"{', '.join(map(repr, scenario.unknown))} of a scenario")
@@ -543,7 +547,7 @@ def check(scenario: Scenario) -> ScenarioVerdict:
 
 
 def _compare(wanted: Any, seen: Any, path: str = "") -> Iterator[_Disagreement]:
-    """Yield the differences between two values, down to the leaves of maps."""
+    """Yield the differences between two values; mappings are compared key by key, recursively."""
     if isinstance(wanted, Mapping) and isinstance(seen, Mapping):
         for key in sorted({*wanted, *seen}):
             yield from _compare(wanted.get(key), seen.get(key), f"{path}.{key}" if path else str(key))
@@ -552,7 +556,7 @@ def _compare(wanted: Any, seen: Any, path: str = "") -> Iterator[_Disagreement]:
 
 
 def _check_startup(entry: Mapping[str, Any]) -> ScenarioVerdict:
-    """Start a broker with recorded options, and compare its start and its text."""
+    """Start a broker with recorded options, and compare its success and its error messages."""
     options = [str(option) for option in entry["options"]]
     wanted = {"starts": entry.get("starts"), "stderr": entry.get("stderr")}
     differences = tuple(_compare(wanted, start(options)))
@@ -562,10 +566,10 @@ def _check_startup(entry: Mapping[str, Any]) -> ScenarioVerdict:
 
 
 def check_file(path: str | Path) -> Iterator[ScenarioVerdict]:
-    """Play every scenario of a ``.jsonl`` file, or try every start of a ``.json`` file; yield the verdicts.
+    """Play each scenario of a ``.jsonl`` file, or each start of a ``.json`` file, and yield the verdicts.
 
     Raises:
-        ScenarioError: If the file cannot be read.
+        ScenarioError: If the file or a line of it cannot be read.
 
     >>> from qflow.kit import kit_path
     >>> verdicts = check_file(kit_path("data") / "recordings" / "scenarios" / "random-ring.jsonl")

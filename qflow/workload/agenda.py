@@ -1,4 +1,4 @@
-"""Agenda: which actions are due at which instant of virtual time."""
+"""The agenda of a simulation: a queue of actions, each due at an instant of virtual time."""
 
 from __future__ import annotations
 
@@ -12,46 +12,48 @@ Action = Callable[[], None]
 
 
 def do_nothing() -> None:
-    """Do nothing, in place of a cancelled action."""
+    """Do nothing; this action replaces a cancelled one."""
 
 
-# Priorities at one instant: those who join, then those who make room, then those who fill it.
+# Priorities of actions at the same instant: clients subscribe first, then completions and settlements make
+# room, then transfers fill it.
 SUBSCRIBE: Final = 0
 SETTLE: Final = 1
 SEND: Final = 2
 
 SECOND: Final = 1_000_000
-"""Microseconds."""
+"""One second in microseconds."""
 
-# Final, so that compiled code has them at hand: it would look up a name that is imported at each use.
+# Final, so that compiled code binds them once: it would look up an imported name at each use.
 _push: Final = heapq.heappush
 _pop: Final = heapq.heappop
 
 
 class Agenda:
-    """A queue of actions in a total order: time, then priority, then order of entry."""
+    """A queue of actions, totally ordered by time, then priority, then order of entry."""
 
     def __init__(self, end: int) -> None:
         self.now = 0
         self.end = end
-        # Time, priority, number, action; of any type, as compiled code would look at all four to take one.
-        # No NamedTuple: one is made for each act of a client, and takes seven times as long to make.
+        # Entries are (time, priority, number, action). They are typed as tuples of Any, as compiled code
+        # would otherwise check the types of all four items to read one. They are not NamedTuples, because an
+        # entry is made for each act of a client, and a NamedTuple takes seven times as long to make.
         self._entries: list[tuple[Any, ...]] = []
         self._sequence = 0
 
     def enter(self, time: int, priority: int, action: Action) -> None:
-        """Plan an action for an instant that is not in the past."""
-        # The number makes the order total, so that two actions are never compared, and that equal times and
-        # priorities run in the order in which they were entered, on any machine.
+        """Schedule an action for an instant that is not in the past."""
+        # The number makes the order total: two actions are never compared, and actions of the same time and
+        # priority run in the order in which they were entered, on any machine.
         self._sequence += 1
         _push(self._entries, (time, priority, self._sequence, action))
 
     def clear(self) -> None:
-        """Drop all planned actions."""
+        """Drop all scheduled actions."""
         self._entries.clear()
 
     def run(self, broker: Broker, until: int | None = None) -> None:
-        """Carry out every action that is due."""
+        """Run every action and every timer of the broker in order, up to the end or the instant `until`."""
         entries, timers = self._entries, broker.timers
         while True:
             last = self.end if until is None else until

@@ -1,8 +1,8 @@
-"""The chance of clients: when messages fall due, how large they are, how long their service takes.
+"""The random draws of clients: due times, sizes and groups of messages, service times and outcomes.
 
-The draws are those of the clients in ``data/recordings/workloads``: with the seed of a recorded producer,
-:func:`due_messages` yields the messages that it sent, at the times it meant to send them; :class:`Service`
-does the same for what a consumer did with each.
+The clients recorded in ``data/recordings/workloads`` used the same draws.  With the seed of a recorded
+producer, :func:`due_messages` yields the messages that it sent, at the times at which they fell due; with the
+seed of a recorded consumer, :class:`Service` returns the time that each message took it and the outcome.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from qflow.workload.agenda import SECOND
 from qflow.workload.model import Consumer, Producer
 
 _FINE: Final = 1_000_000
-"""Gaps are added up in millionths of a microsecond, as integers: no rounding builds up over a long
-run, and no processor's last digit of a logarithm can show."""
+"""The time units per microsecond in which times between messages are summed: as integers, so that rounding
+errors do not accumulate, and the last digit of a logarithm, which depends on the processor, has no effect."""
 
 _SLOWEST: Final = 1e-12
-"""Messages a second: one in 30,000 years.  A slower one is as good as none, and its gaps stay finite."""
+"""The lowest rate in messages a second (one in 30,000 years), so that times between messages stay finite."""
 
 _FEW_IN_A_SPELL: Final = 10
-"""In a burst's spells of fewer messages than these, one more each would be far more than the rate."""
+"""The number of messages in a burst below which one more in each burst would raise the rate too much."""
 
 NEVER: Final = 1 << 62
-"""When a recorded schedule is over, the next message is due at this instant: no run lasts so long."""
+"""The due time, in microseconds, of the message after the end of a recorded schedule: later than any run."""
 
 
 def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
-    """Yield a producer's messages endlessly, each as (due, content bytes, group).
+    """Yield a producer's messages without end, each as (due time in microseconds, content bytes, group).
 
     >>> from itertools import islice
     >>> bursts = Producer("p", ("", "q"), 4, 5, size=100, burst=(1, 9), groups=(1, 1.0), arrival="const")
     >>> [due for due, _, _ in islice(due_messages(bursts), 5)]
     [250000, 500000, 750000, 1000000, 10250000]
     """
-    # In bursts, the first message that would fall into the silence is still due then, as the recorded clients
-    # did, and the next spell begins anew.  That is one message more in each spell, so that spells of only a
-    # few messages are passed as if there were no silence between them.
+    # With bursts, the first message that falls into the silence after a burst is still due at that time, as
+    # with the recorded clients, and the next one is counted from the start of the next burst.  This adds one
+    # message to each burst.  For bursts of only a few messages, which that would distort, the clock stops
+    # during the silence instead.
     arrivals = Arrivals(producer)
     while True:
         yield arrivals.due, arrivals.size, arrivals.group
@@ -48,7 +49,7 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
 
 
 class Arrivals:
-    """An iterator over the messages of :func:`due_messages`, one at a time."""
+    """The next message of a producer: its due time, size and group; :meth:`advance` draws the one after."""
 
     def __init__(self, producer: Producer) -> None:
         self._recorded = _recorded_messages(producer) if producer.arrival == "recorded" else None
@@ -69,7 +70,7 @@ class Arrivals:
         self.advance()
 
     def advance(self) -> None:
-        """Advance to the next message."""
+        """Draw the next message, and store its due time, size and group."""
         if self._recorded is not None:
             self.due, self.size, self.group = next(self._recorded)
             return
@@ -84,18 +85,18 @@ class Arrivals:
             chance = self._draw() ** self._skew
             self.group = f"g{min(self._groups, int(self._groups**chance))}"
         if self._is_short and fine:
-            # Time passes only while a spell lasts; what falls on its end belongs to it.
+            # The clock runs only during bursts; a message at the end of a burst belongs to it.
             fine = (fine - 1) // self._on * self._period + (fine - 1) % self._on + 1
         self.due = (fine + _FINE // 2) // _FINE
 
 
 def _exponential(draw: Callable[[], float], rate: float) -> float:
-    # What random.expovariate draws, in half of its time.
+    # The same draw as random.expovariate, in half the time.
     return -log(1.0 - draw()) / rate
 
 
 def _nearest(number: float) -> int:
-    # What round returns for a number from 0; compiled, in a twentieth of its time.
+    # The same result as round() for a number from 0; when compiled, in a twentieth of the time.
     whole = int(number)
     rest = number - whole
     return whole + 1 if rest > 0.5 or (rest == 0.5 and whole % 2) else whole
@@ -117,7 +118,7 @@ def _burst(producer: Producer) -> tuple[int, int]:
 
 
 class Service:
-    """A generator of a consumer's service times and verdicts, one of each for a message, in turn."""
+    """A source of a consumer's service times and outcomes, one of each for every message in turn."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._draw = Random(consumer.seed).random
@@ -135,9 +136,11 @@ class Service:
         self._out = next(self._outages)
 
     def time(self, now: int) -> int:
-        """Return a service time from now on, in microseconds: at least one, so that time advances."""
+        """Return the next message's service time in microseconds, including a wait for an outage to end."""
+        # At least 1, so that time advances.
         wait = 0
-        # An outage may begin before another has ended, and the wait for one may reach into the next.
+        # An outage may begin before the previous one has ended, and the wait for the end of one may last
+        # until the next begins.
         while self._out[0] <= now + wait:
             wait = max(wait, self._out[1] - now)
             self._out = next(self._outages)
@@ -151,7 +154,8 @@ class Service:
         return wait + max(1, _nearest(seconds * SECOND))
 
     def verdict(self) -> str:
-        """Draw "accept", "release" or "reject": one draw a message, even for a certain outcome."""
+        """Draw an outcome, "accept", "release" or "reject"; each message takes exactly one draw."""
+        # Even a certain outcome takes a draw, so that other draws do not depend on the probabilities.
         chance = self._draw()
         if chance < self._release:
             return "release"
@@ -159,7 +163,7 @@ class Service:
 
 
 def _outages(consumer: Consumer) -> Iterator[tuple[int, int]]:
-    """Yield the begin and end of each of a consumer's outages, then one in the infinite future."""
+    """Yield the begin and end of each outage of a consumer, and at last an outage that never begins."""
     if consumer.outage is not None:
         kind, every, lasting = ("const", *consumer.outage)[-3:]
         every, lasting = float(every), float(lasting)

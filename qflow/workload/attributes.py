@@ -1,7 +1,8 @@
-"""What the attributes of a workload may be, and the one sentence that says so when they are not.
+"""Validation of a workload's attributes, and the error message for a value that is not allowed.
 
-A check is a function of a value that returns whether it is allowed.  A model of the workload lists its
-attributes with their checks, and :func:`require_all` goes through the list.
+A *check* is a function that returns whether a value is allowed.  Each class of :mod:`qflow.workload.model`
+lists its attributes with their checks and the allowed values in words, and :func:`require_all` applies the
+list to an object.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from qflow.qflow_error import QflowError
 
 Check = Callable[[Any], bool]
 Rules = tuple[tuple[str, Check, str], ...]
-"""Attribute, check, and the allowed values in words."""
+"""A list of rules, each with an attribute's name, the check of its value, and the allowed values in words."""
 
 LARGEST_NUMBER = 10**12
-"""No number of a workload is larger: a run's totals in microseconds or bytes then fit 64 bits."""
+"""The largest number in a workload, so that the totals of a run in microseconds or bytes fit 64 bits."""
 
 LONGEST_NAME = 255
-"""Bytes of UTF-8: what AMQP 0-10 has for the name of a queue, an exchange or a key (str8)."""
+"""The largest number of UTF-8 bytes that AMQP 0-10 allows in the name of a queue, exchange or key (str8)."""
 
 _SHOWN = 300
-"""Characters of a value that a refusal shows."""
+"""The largest number of characters of a value that an error message shows."""
 
 
 class WorkloadError(QflowError, ValueError):
-    """A workload with a value that is not allowed; the text names attribute, allowed values and value.
+    """A workload with a value that is not allowed; the message names the attribute and both values.
 
     >>> issubclass(WorkloadError, ValueError)
     True
@@ -35,13 +36,13 @@ class WorkloadError(QflowError, ValueError):
 
 
 def require(holds: bool, where: str, attribute: str, value: object, allowed: str) -> None:
-    """Raise a refusal unless a condition holds."""
+    """Raise WorkloadError, with the attribute, its allowed values and its value, unless `holds` is true."""
     if not holds:
         raise WorkloadError(f"{where}: {attribute} must be {allowed}{_bounds(value)}, got {_show(value)}")
 
 
 def _bounds(value: object) -> str:
-    """Return, in words, the bound that a number or text exceeds, if any."""
+    """Return the general bound that a number or text exceeds, in words, or "" if it exceeds none."""
     if isinstance(value, tuple | list):
         return next(filter(None, map(_bounds, value)), "")
     if isinstance(value, int | float) and abs(value) > LARGEST_NUMBER and value not in (math.inf, -math.inf):
@@ -62,7 +63,7 @@ def _show(value: object) -> str:
 
 
 def require_all(where: str, model: object, rules: Rules) -> None:
-    """Raise a refusal for an attribute of a model that breaks its rule."""
+    """Raise WorkloadError for the first attribute of an object whose value its rule does not allow."""
     for attribute, is_allowed, allowed in rules:
         value = getattr(model, attribute)
         require(is_allowed(value), where, attribute, value, allowed)
@@ -71,7 +72,7 @@ def require_all(where: str, model: object, rules: Rules) -> None:
 def require_keys(
     where: str, mapping: object, allowed: Iterable[str], required: Iterable[str]
 ) -> Mapping[str, Any]:
-    """Raise a refusal for a mapping with unknown keys, or without a required one."""
+    """Return a mapping; raise WorkloadError if it has an unknown key or lacks a required one."""
     if not isinstance(mapping, Mapping):
         raise WorkloadError(f"{where}: must be an object with named attributes, got {mapping!r}")
     allowed = list(allowed)
@@ -87,29 +88,29 @@ def require_keys(
 
 
 def one_of(choices: tuple[str, ...]) -> str:
-    """Return choices as a phrase."""
+    """Return choices as a phrase, such as ``'open' or 'closed'``."""
     return " or ".join(map(repr, choices))
 
 
 def is_number(value: object, at_least: float = -math.inf, at_most: float = math.inf) -> bool:
-    """Return whether a value is a number, not a bool, within bounds and :data:`LARGEST_NUMBER`."""
+    """Return whether a value is a number, not a bool, within its bounds and ±:data:`LARGEST_NUMBER`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return at_least <= value <= at_most and -LARGEST_NUMBER <= value <= LARGEST_NUMBER
 
 
 def is_positive(value: object, at_most: float = math.inf) -> bool:
-    """Return whether a value is a number above 0."""
+    """Return whether a value is a number above 0, up to `at_most`."""
     return is_number(value, 0, at_most) and value != 0
 
 
 def is_whole(value: object, at_least: int, at_most: float = math.inf) -> bool:
-    """Return whether a value is an integer within bounds; 5.0 is not."""
+    """Return whether a value is an int within its bounds; the float 5.0 is not."""
     return isinstance(value, int) and is_number(value, at_least, at_most)
 
 
 def is_text(value: object, longest: int = LONGEST_NAME) -> bool:
-    """Return whether a value is text that AMQP can carry, by default as a name or a key."""
+    """Return whether a value is text of at most `longest` bytes in UTF-8, by default AMQP's 255 for names."""
     try:
         return isinstance(value, str) and len(value.encode()) <= longest
     except UnicodeEncodeError:
@@ -117,12 +118,12 @@ def is_text(value: object, longest: int = LONGEST_NAME) -> bool:
 
 
 def is_name(value: object) -> bool:
-    """Return whether a value is such a text, and not empty."""
+    """Return whether a value is text that AMQP allows as a name, and not empty."""
     return is_text(value) and value != ""
 
 
 def is_tuple_of(*checks: Check) -> Check:
-    """Return a check for a tuple, one check for each of its items."""
+    """Return a check that allows a tuple with one item for each of `checks`, each allowed by its check."""
 
     def check(value: Any) -> bool:
         is_tuple = isinstance(value, tuple) and len(value) == len(checks)
@@ -132,15 +133,15 @@ def is_tuple_of(*checks: Check) -> Check:
 
 
 def is_all(allows: Check) -> Check:
-    """Return a check for a tuple of any length whose items are all allowed."""
+    """Return a check that allows a tuple of any length whose items are all allowed."""
     return lambda value: isinstance(value, tuple) and all(map(allows, value))
 
 
 def is_none_or(allows: Check) -> Check:
-    """Return a check that allows None, and all that another check allows."""
+    """Return a check that allows None and every value that another check allows."""
     return lambda value: value is None or allows(value)
 
 
 def as_tuple(value: Any) -> Any:
-    """Return a list as a tuple, so that a JSON value can be frozen; any other value unchanged."""
+    """Return a list as a tuple, recursively, so that it can be hashed; any other value is unchanged."""
     return tuple(as_tuple(item) for item in value) if isinstance(value, list | tuple) else value

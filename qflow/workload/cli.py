@@ -1,4 +1,4 @@
-"""``qflow run``: run a workload file and say what happened; write it down as a trace, if asked to."""
+"""``qflow run``: run a workload file, print a summary, and with ``--trace`` write all events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add ``run`` to the commands of a parser, without loading the engine."""
+    """Add the command ``run`` to the parser of ``qflow``, without loading the engine."""
     parser = rooms.add_parser(
         "run",
         description="Run a workload in virtual time. Ctrl-C stops it in good order: what has happened so "
@@ -35,7 +35,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Run a workload file and print a summary."""
+    """Run a workload file and print a summary; return the exit status."""
     from qflow.workload.model import Workload
 
     if namespace.trace:
@@ -56,7 +56,7 @@ def run(namespace: argparse.Namespace) -> int:
 
 
 def look_over(workload: Workload, command: str) -> None:
-    """Refuse a declare argument that the broker cannot convert; warn of settings without effect."""
+    """Raise WorkloadError for a declare argument that the broker cannot convert; warn of useless ones."""
     from qflow.broker.errors import AmqpException, InvalidConversion
     from qflow.broker.settings import QueueSettings
     from qflow.configuration.declaration import ignored_arguments
@@ -69,7 +69,8 @@ def look_over(workload: Workload, command: str) -> None:
             except InvalidConversion as error:
                 raise WorkloadError(f"queue {queue!r}, {key!r}: {error}") from None
             except AmqpException:
-                # It may make sense beside the others, and if not the broker says so.
+                # The argument may be valid together with the others; if not, the broker refuses the
+                # declaration.
                 continue
     for queue, arguments in workload.queues.items():
         for sentence in ignored_arguments(arguments):
@@ -79,7 +80,7 @@ def look_over(workload: Workload, command: str) -> None:
 
 
 def _java_remarks(workload: Workload) -> Iterator[str]:
-    """Yield the reasons why the Java broker's flow control would not act (ALT-12)."""
+    """Yield a warning for each reason why the Java broker's flow control would have no effect (ALT-12)."""
     from qflow.broker.history import ARGUMENT
 
     kind = workload.options.flow_control
@@ -113,13 +114,13 @@ def _simulate(workload: Workload) -> tuple[Run, bool]:
     finally:
         shown.end()
     if not is_whole:
-        # What is left to do can take a while; Ctrl-C has been heard.
+        # The summary can take a while, so this line confirms that Ctrl-C has taken effect.
         print(f"interrupted at {made.end / 1_000_000:g} s: summing up what has happened", file=sys.stderr)
     return made, is_whole
 
 
 def _summarise(run: Run) -> dict[str, Any]:
-    """Return a run's summary as JSON: measures and counts over its time base, and the rest."""
+    """Return a run's summary for JSON: measures and counts over its time base, errors, and later counts."""
     from qflow.workload.measures import QueueMeters, meters_of
     from qflow.workload.model import Senders
 
@@ -184,7 +185,7 @@ def _text(summary: dict[str, Any]) -> str:
 
 
 def write_run(made: Run, path: str) -> None:
-    """Write a run as a trace."""
+    """Write a run to a trace file, and show the progress."""
     from qflow.trace.files import write_trace
     from qflow.trace.replaying import trace_of
 

@@ -1,16 +1,17 @@
-"""Clients at work: producers, each with the window of its client, and consumers.
+"""The clients of a simulated run: producers, each with a window, and consumers.
 
-A producer sends what is due.  While its *window* is full it waits, and catches up afterwards (CAP-01).
-:class:`ProducerClient` counts as documents describe it, the *ideal* window: transfers sent, less those it
-knows to be complete; each transfer asks to be reported when it is complete (sync flag).  Without a network it
-learns of a completion when it happens.  With one, what it writes and what it learns travels, and costs it
-working time: a client in one process either sends or learns.  :class:`WindowedProducer` runs on a window of
-a real client (:mod:`qflow.client_windows`; CAP-02, CAP-07), alone or with others on one session (CAP-09).
+A producer sends each message when it is due.  While its *window* is full it waits, and catches up afterwards
+(CAP-01).  :class:`ProducerClient` has the documented, *ideal* window: it counts transfers sent minus
+transfers known to be complete, and each transfer requests a report of its completion (sync flag).  Without a
+network it learns of a completion at once.  With a network, transfers and reports take time to travel, and the
+client takes working time to send a transfer or to process a report, one at a time, as it is a single process.
+:class:`WindowedProducer` has the window of a real client (:mod:`qflow.client_windows`; CAP-02, CAP-07), on a
+session of its own or on one that it shares with other producers (CAP-09).
 
-The broker delivers as far as a consumer's credit goes, its prefetch.  :class:`ConsumerClient` serves one
-message after the other, then accepts, releases or rejects it, and completes it: in window mode that is what
-gives the credit back (CN-03).  With a network, what it settles travels, and may have to wait for an
-acknowledgement of what it wrote before (:mod:`qflow.workload.network`).
+The broker delivers messages to a consumer as long as it has credit; its credit at first is its prefetch.
+:class:`ConsumerClient` serves one message after the other, accepts, releases or rejects it, and then
+completes it, which in window mode restores the credit (CN-03).  With a network, these commands travel, and
+may have to wait for the acknowledgement of earlier ones (:mod:`qflow.workload.network`).
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ from qflow.workload.model import Consumer, Producer
 from qflow.workload.network import ASLEEP, READ, Course, Network, Uplink
 from qflow.workload.stage import Stage, make_message, message_of
 
-# Microseconds for which a client learns of completions before it sends again, or sends before it learns: the
-# recorded ones do both in one process, whose interpreter changes over after that time.
+# Microseconds for which a client processes completions before it sends again, or sends before it processes
+# completions: the recorded clients do both in threads of one process, between which Python switches after
+# that time.
 _TURN: Final = 10_000
 
 _ROUND_TRIP: Final = 200
-"""Microseconds: a client that sends again sooner than that has not read the answer yet (CAP-02)."""
+"""Microseconds from a transfer until the client has read the broker's answer, at the earliest (CAP-02)."""
 
 
 class ProducerClient:
-    """A producer that sends the messages due until ``last_due``, and waits while its ideal window is full."""
+    """A producer with the ideal window, which sends the messages that fall due until ``last_due``."""
 
     def __init__(self, model: Producer, stage: Stage, last_due: int) -> None:
         self._name, (self._exchange, self._key), self._priority = model.name, model.to, model.priority
@@ -54,13 +56,13 @@ class ProducerClient:
         self._network = network = model.network or Network()
         self._latency = Course(network.latency, network.latencies, SECOND)
         self._pace = Course(1.0, network.pace)
-        # Each client has a generator of its own. With a shared one, a client more would change the chance of
-        # all.
+        # Each client has its own random generator. With a shared one, another client would change all draws.
         self._wakes, self._chance, self._woken = network.wakes, Random(network.seed), 0
         self._send_cost = network.send_cost * SECOND
-        # A client without a network hears at once what is complete, and need not know which.
+        # A client without a network learns of completions at once, and only their number matters.
         self._is_direct = model.network is None
-        # Numbers of transfers that the broker has not reported; and those it has, on their way to us.
+        # The numbers of transfers that the broker has not reported. Reports on their way to the client, or
+        # not yet processed by it, are in the inbox as (arrival, number).
         self._outstanding: dict[int, None] = {}
         self._completed = 0
         self._capacity = model.capacity
@@ -73,7 +75,7 @@ class ProducerClient:
         self._session: Session = stage.broker.session(model.name)
         self._link.read_together = self._session.pipeline
         self._session.completions.on_report = self._on_report
-        # One object each for the whole run, as they are entered for every message.
+        # One bound method each for the whole run, as they are entered in the agenda for every message.
         self._sending: Action = self._on_due
         self._resuming: Action = self._on_room
         stage.at_end.append(self._drop_references)
@@ -85,7 +87,7 @@ class ProducerClient:
     def _plan(self) -> None:
         if self._due <= self._last_due:
             agenda = self._stage.agenda
-            # A blocked producer has messages that fell due in the past; the agenda takes none of those.
+            # A blocked producer has messages that fell due in the past, which the agenda does not accept.
             ready = max(self._due, self._free_at)
             agenda.enter(max(agenda.now, ready), SEND, self._sending)
 
@@ -132,7 +134,7 @@ class ProducerClient:
         self._stage.count_message()
         agenda = self._stage.agenda
         self._next.advance()
-        # Of a closed producer this is the think time before its next send.
+        # For a closed producer, the recorded time is its think time before the next transfer.
         self._due = self._next.due + (agenda.now if self._is_closed else 0)
         if self._is_direct:
             self._arrive(message)
@@ -155,7 +157,7 @@ class ProducerClient:
         except AmqpException as error:
             self._stage.end_session([self._name], error)
 
-    # Learning of completions
+    # Completions
 
     def _on_report(self, completed: RangeSet) -> None:
         # The session's only commands are transfers, so the size of the set is their number.
@@ -169,8 +171,8 @@ class ProducerClient:
             self._woken = max(self._woken, arrives + self._wake_delay(now))
             arrives = self._woken
         found: list[int] = []
-        # Oldest first, as a dictionary keeps its order: the report has a set of ranges, and the client reads
-        # from the front until it has found as many as are new.
+        # Oldest first, as a dictionary keeps its order. The report is the set of all completed transfers, so
+        # the search ends when the number of newly completed ones has been found.
         for number in self._outstanding:
             if len(found) == self._completed - known:
                 break
@@ -183,7 +185,7 @@ class ProducerClient:
         self._learn_next()
 
     def _wake_delay(self, now: int) -> int:
-        """Return the wake-up delay of a client after a wait, in microseconds."""
+        """Return the extra microseconds until the client runs again, or 0 if it is not asleep."""
         if not self._is_blocked or self._inbox or now - self._free_at <= ASLEEP:
             return 0
         self._stage.woken_at = now
@@ -194,8 +196,8 @@ class ProducerClient:
             return
         self._is_learning = True
         if not self._turn_end:
-            # One thread reads completions and another sends, and Python's interpreter lets only one of them
-            # run: a burst of completions keeps the sender waiting for a turn.
+            # One thread reads completions and another sends, and Python runs only one of them at a time: a
+            # burst of completions delays the sender.
             self._turn_end = max(self._free_at, self._inbox[0][0]) + _TURN
         work = self._work(self._network.report_time(self._sent))
         self._free_at = max(self._free_at, self._inbox[0][0]) + work
@@ -211,7 +213,7 @@ class ProducerClient:
         self._stage.note("client.complete", self._name, message=f"{self._name}-{number + 1}")
         if not self._inbox or now >= self._turn_end:
             self._turn_end = 0
-            # The other half of the client has its turn, if it has something to send.
+            # Now the client's other thread runs, if it has a message to send.
             self._is_sending = self._is_blocked or self._is_due()
             self._wake()
         self._learn_next()
@@ -228,7 +230,7 @@ class ProducerClient:
 
 
 class SharedSession:
-    """A session with several senders, which share its command numbers and completion reports."""
+    """A session with one or more senders, which share its command numbers and completion reports."""
 
     def __init__(self, name: str, stage: Stage) -> None:
         self.name = name
@@ -243,17 +245,17 @@ class SharedSession:
         self.reported = completed
         agenda = self._stage.agenda
         for sender in self.senders:
-            # Not called at once: the report comes in the middle of a command of the engine, which does not
-            # expect one of ours before it is done.
+            # Not called at once: the engine reports completions while it runs a command, and accepts no other
+            # command before that one is done.
             agenda.enter(agenda.now, SEND, sender.receive_report)
 
     def is_confirmed(self, number: int) -> bool:
-        """Return whether a command and all earlier ones are known to be complete."""
+        """Return whether the broker has reported a command and all earlier ones complete."""
         return number < self.reported.front
 
 
 class WindowedProducer:
-    """A producer on a shared session that sends the due messages once its window has room."""
+    """A producer with a window of :mod:`qflow.client_windows`, on a session that it may share."""
 
     def __init__(self, model: Producer, stage: Stage, last_due: int, shared: SharedSession) -> None:
         self.name = model.name
@@ -281,8 +283,8 @@ class WindowedProducer:
     def _on_due(self) -> None:
         if self._stage.remaining == 0 or not self._shared.session.is_attached:
             return
-        # The engine answers at once, a real broker a round trip later. A sender in a tight loop therefore
-        # must not see the answers to its latest sends here, or its window would never fill (CAP-02).
+        # The engine answers at once, a real broker after a round trip. A sender in a tight loop must not see
+        # the answers to its latest transfers yet, or its window would never fill (CAP-02).
         if not self._window.is_deaf_while_sending or self._stage.agenda.now >= self._sent_at + _ROUND_TRIP:
             self._window.note_reported(self._shared.reported)
         step = self._window.next_step()
@@ -291,8 +293,8 @@ class WindowedProducer:
             return
         self._waits_for = step
         if step is WindowStep.SYNC:
-            # Every command before the sync counts, those of the session's other senders, too: the trap of
-            # CAP-09.
+            # The sync waits for all earlier commands, including those of the session's other senders
+            # (CAP-09).
             self._synced_to = self._shared.session.completions.next_number - 1
             self._shared.session.execution_sync()
         if not self._may_resume():
@@ -302,7 +304,7 @@ class WindowedProducer:
             self.receive_report()
 
     def receive_report(self) -> None:
-        """Read a completion report if this sender waits for one, and send again if it frees room."""
+        """Read the latest completion report if this sender waits for one, and send if it may resume."""
         if self._waits_for is None or not self._shared.session.is_attached or not self._may_resume():
             return
         if self._waits_for is WindowStep.SYNC:
@@ -342,7 +344,7 @@ class WindowedProducer:
 
 
 class ConsumerClient:
-    """A consumer that serves, settles and completes its prefetched messages one by one."""
+    """A consumer that serves, settles and completes its messages one by one."""
 
     def __init__(self, model: Consumer, stage: Stage) -> None:
         self._model = model
@@ -358,7 +360,7 @@ class ConsumerClient:
         self._wakes, self._crowded, self._chance = network.wakes, network.crowded, Random(network.seed)
         self._coming: list[DeliveryRecord] = []
         self._idle_since = 0
-        # One object for the whole run, as it is entered for every message.
+        # One bound method for the whole run, as it is entered in the agenda for every message.
         self._settling: Action = self._settle
         stage.at_end.append(self._drop_references)
         stage.agenda.enter(round(model.start * SECOND), SUBSCRIBE, self._subscribe)
@@ -372,7 +374,8 @@ class ConsumerClient:
             self._stage.errors[self._model.name] = error
             return
         self._link.read_together = self._session.pipeline
-        # The credit travels after the subscription, and may have to wait for it.
+        # The commands that grant credit follow the subscription, and may have to wait for its
+        # acknowledgement.
         self._link.attach()
         self._link.write(do_nothing)
         self._link.write(self._grant)
@@ -395,7 +398,7 @@ class ConsumerClient:
         if len(self._coming) > 1:
             return
         if self._wakes and not self._is_busy and agenda.now >= self._idle_since + ASLEEP:
-            # What else happens at this instant decides when it wakes up.
+            # Entered with the last priority: other events at this instant decide when the consumer wakes up.
             agenda.enter(agenda.now, SEND, self._wake)
         else:
             agenda.enter(agenda.now, SETTLE, self._travel)
@@ -407,7 +410,7 @@ class ConsumerClient:
 
     def _travel(self, late: int = 0) -> None:
         agenda = self._stage.agenda
-        # Nothing overtakes, also when the way gets shorter.
+        # Deliveries stay in order, even if the latency decreases.
         self._arrives = max(self._arrives, agenda.now + late + round(self._latency.at(agenda.now)))
         coming, self._coming = self._coming, []
         for record in coming:
@@ -458,7 +461,7 @@ class ConsumerClient:
 
 
 def settle(session: Session, verdict: str, number: int) -> None:
-    """Accept, release or reject a delivery, or complete it."""
+    """Send the command for a delivery that `verdict` names: accept, release, reject or complete."""
     if verdict == "accept":
         session.message_accept((number,))
     elif verdict == "release":
@@ -470,7 +473,7 @@ def settle(session: Session, verdict: str, number: int) -> None:
 
 
 def subscribe(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:
-    """Attach a consumer's session, subscribe and grant credit; return the session."""
+    """Attach a consumer's session, subscribe to its queue, grant credit, and return the session."""
     session = _attach(model, stage, on_delivery)
     _grant(model, session)
     return session
@@ -484,6 +487,6 @@ def _attach(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:
 
 
 def _grant(model: Consumer, session: Session) -> None:
-    # A subscription begins in window mode.
+    # A new subscription is in window mode.
     session.message_flow(model.name, BYTE_UNIT, INFINITE)
     session.message_flow(model.name, MESSAGE_UNIT, model.prefetch)

@@ -1,26 +1,26 @@
-"""Many runs at once: a function of each of many settings, on all cores.
+"""A parallel map for many runs of the engine: a function of each of many items, on all cores.
 
-A run of the engine keeps one core busy, and no two runs share anything.  So those of a map of settings, of a
-frontier or of a prediction's replays are divided among *workers*: processes of this Python that are started
-when they are first needed, wait for more afterwards, and end with the process that started them.  Results
-come in the order in which they are done, each with its place among the settings.
+A run of the engine keeps one core busy, and runs share no state.  So the runs of a settings map, of a
+frontier or of a prediction's replays are divided among *workers*: Python processes that are started when
+first needed, stay idle between uses, and end with the process that started them.  Results are returned in the
+order of completion, each with the index of its item.
 
-:func:`run_many` is a generator, for a caller that has nothing else to do.  :class:`ManyRuns` is the same for
-one that has: it is asked for what has come, and drops the rest at once when that is of no more use.
+:func:`run_many` is a generator, for a caller that only waits for results.  :class:`ManyRuns` is for a caller
+with other work: it returns the results that have arrived so far, and can drop all unfinished items at once.
 
-How a caller and its workers talk
----------------------------------
-- A *question* is a function and a few items; the answers come one by one, and then a mark that this was all.
-  How many items depends on how long they take: enough to keep a worker busy while its caller is not, few
-  enough that no worker is left with the last ones.
-- A question is *dropped* by a signal.  The worker leaves the item that it has begun and says that this was
-  all, so that it is ready for the next question; one that cannot, as it is in the middle of compiled code
-  for longer than :data:`PATIENCE`, is ended, and another is started when it is needed.
-- A new worker is one that has not said yet that this was all.
+The protocol between a caller and its workers
+---------------------------------------------
+- A *question* is a function and a few items.  The worker sends one answer for each item, and then an *end
+  mark* (None).  The number of items depends on their duration: enough to keep a worker busy while the caller
+  does other work, and few enough that no worker still has many items when the others have finished.
+- A question is *dropped* by a signal.  The worker abandons the item in progress and sends the end mark, after
+  which it is ready for the next question.  A worker that stays in compiled code for longer than
+  :data:`PATIENCE`, and so cannot react, is killed; a new one is started when needed.
+- A worker also sends an end mark once it has started; until then it is *new*.
 
-Questions and answers travel by ``multiprocessing.connection``.  Workers are not started by
-``multiprocessing``: that imports the program which started them once more, and breaks a script without
-``if __name__ == "__main__"``; a fork breaks a notebook's kernel with its threads.
+Questions and answers are sent by ``multiprocessing.connection``.  The processes are not started by
+``multiprocessing``: its spawn method imports the main program again, which breaks a script without
+``if __name__ == "__main__"``, and its fork method breaks a notebook's kernel, which has threads.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 PATIENCE = 0.1
-"""Seconds that an obsolete worker has to finish its item."""
+"""Seconds after which a worker that does not react to a dropped question is killed."""
 
 _QUESTION = 0.04
-"""Seconds that a question takes, as far as that can be known."""
+"""Seconds that the items of one question should take together, estimated from the last item."""
 
 Answer = tuple[bool, Any, float] | None
-"""Whether an item succeeded, its result or error, and its duration in seconds; None: the end of all items."""
+"""For one item its success, its result or error, and its duration in seconds; or None, the end mark."""
 
 _DROP = getattr(signal, "SIGUSR1", None)
 
 
 def cores() -> int:
-    """Return the number of cores this process may use."""
+    """Return the number of cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
@@ -61,8 +61,8 @@ def cores() -> int:
 def run_many(
     function: Callable[[Item], Result], items: Sequence[Item], *, processes: int | None = None
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield the index and the result for each item, in the order of completion."""
-    # A caller that closes the generator, or is interrupted, ends the runs under way.
+    """Yield the index and the result of each item, in the order of completion."""
+    # If the caller closes the generator, or is interrupted, the unfinished runs are dropped.
     with closing(ManyRuns(function, items, processes=processes)) as runs:
         while runs.left:
             yield from runs.results(None)
@@ -79,14 +79,16 @@ class ManyRuns(Generic[Item, Result]):
         processes: int | None = None,
         is_brief: bool = False,
     ) -> None:
-        # What a notebook or a script defines is known to this process only, which then does all itself, as it
-        # does with one process, on Windows and in a browser.  Items and results must be picklable.
+        # Workers cannot import a function that a notebook or a script defines. This process then calls it for
+        # all items itself, as it also does for one process, on Windows and in a browser. Items and results
+        # must be picklable.
         self._function = function
         self._items = items
         self._waiting = deque(range(len(items)))
-        # Number of items whose result has not been returned yet.
+        # The number of items whose results have not been returned yet.
         self.left = len(items)
-        # Until the first worker is there, which takes as long as starting Python, this process does some.
+        # With is_brief, this process does some items itself until the first worker has started, which takes
+        # as long as starting Python.
         self._is_brief = is_brief
         count = min(processes or cores(), len(items))
         has_workers = _DROP and sys.platform != "emscripten" and _is_importable(function)
@@ -97,7 +99,7 @@ class ManyRuns(Generic[Item, Result]):
             self._ask(worker)
 
     def results(self, timeout: float | None = 0.0) -> list[tuple[int, Result]]:
-        """Return new results, each with its item's index."""
+        """Return new results with their items' indices; wait `timeout` seconds, or without limit for None."""
         found: list[tuple[int, Result]] = []
         try:
             if self._waiting and self._is_alone():
@@ -115,7 +117,7 @@ class ManyRuns(Generic[Item, Result]):
         return found
 
     def close(self) -> None:
-        """Drop all unfinished items; the workers wait for the next question."""
+        """Drop all unfinished items, and return the workers to the idle ones."""
         self._waiting.clear()
         self.left = 0
         _return_workers(self._workers)
@@ -125,10 +127,10 @@ class ManyRuns(Generic[Item, Result]):
         return not self._workers or (self._is_brief and all(worker.is_new for worker in self._workers))
 
     def _receive(self, found: list[tuple[int, Result]], timeout: float | None) -> None:
-        """Receive the workers' answers; return at the first result, or at the end of the time."""
+        """Add results to `found` until there is at least one and no more are ready, or the timeout ends."""
         began = time.monotonic()
         until = None if timeout is None else began + timeout
-        # Answers may come as fast as they are taken.
+        # Answers may arrive as fast as they are received, so there is a limit.
         enough = began + (timeout or 0.0) + _QUESTION
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())
@@ -140,7 +142,7 @@ class ManyRuns(Generic[Item, Result]):
 
     def _on_answer(self, worker: _Worker, answer: Answer, found: list[tuple[int, Result]]) -> None:
         if answer is None:
-            # A question may have met a signal that was meant for the one before.
+            # A signal meant for the previous question may have dropped this one: its items wait again.
             self._waiting.extendleft(reversed(self._asked.pop(worker, deque())))
             self._ask(worker)
             return
@@ -152,8 +154,8 @@ class ManyRuns(Generic[Item, Result]):
     def _ask(self, worker: _Worker) -> None:
         if worker.owes or not self._waiting:
             return
-        # Several items in one question, as a short run takes less than the way to the worker and back; but
-        # never more than half of a fair share, or the last worker would keep all waiting at the end.
+        # A question has several items if runs are shorter than the time to send a question and its answer;
+        # but at most half of a worker's fair share, as otherwise all would wait for the last worker.
         fair = len(self._waiting) // (2 * len(self._workers))
         enough = int(_QUESTION / self._took) if self._took else 1
         count = max(1, min(fair, enough))
@@ -169,18 +171,18 @@ def _is_importable(function: Any) -> bool:
 
 
 class _Worker:
-    """A process that answers questions in turn."""
+    """A worker process, seen by the caller: it answers one question after the other."""
 
     def __init__(self) -> None:
-        # Not at the top: a browser's Python has none of it.
+        # Not imported at the top, because Python in a browser lacks this module.
         from multiprocessing.connection import Pipe
 
-        # Neither fork nor multiprocessing's own start: a fork copies a notebook's threads and locks
-        # half-way, and spawn runs the caller's main module again, which a script without a guard does not
-        # survive.
+        # Neither fork nor multiprocessing's spawn: a fork copies a notebook's locks but not its threads, and
+        # spawn runs the caller's main module again, which breaks a script without a guard.
         path = os.pathsep.join(item or os.getcwd() for item in sys.path)
         self.connection, its_end = Pipe()
-        # A signal that comes before the worker can hear it waits until then.
+        # The worker inherits the blocked signal, so that one sent before its handler is installed stays
+        # pending.
         assert _DROP is not None
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [_DROP])
         try:
@@ -194,7 +196,7 @@ class _Worker:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             its_end.close()
         self.owes = True
-        """Whether it has not said yet that this was all."""
+        """Whether the worker has still to send an end mark."""
         self.is_new = True
 
     @property
@@ -206,14 +208,14 @@ class _Worker:
         self.connection.send((function, items))
 
     def receive(self) -> Answer:
-        """Wait for the next answer; raise if the process has ended."""
+        """Wait for the next answer and return it; if the process has ended, return an error as its answer."""
         try:
             answer: Answer = self.connection.recv()
         except (EOFError, OSError):
             self.owes = False
             return False, RuntimeError(f"a worker process ended, with {self._process.wait()}"), 0.0
         except BaseException:
-            # Half an answer may be read, after which nothing can be.
+            # An answer may have been read in part, after which the connection cannot be used.
             self.end()
             raise
         if answer is None:
@@ -231,7 +233,7 @@ class _Worker:
 
 
 def _wait_for(workers: Iterable[_Worker], seconds: float | None) -> list[_Worker]:
-    """Return the workers with an answer to receive, as soon as there is one or the time is up."""
+    """Wait until a worker has an answer or the time is up, and return all workers that have one."""
     from multiprocessing.connection import wait
 
     by_connection: dict[Any, _Worker] = {worker.connection: worker for worker in workers}
@@ -243,10 +245,10 @@ _owner = os.getpid()
 
 
 def _take_workers(count: int) -> list[_Worker]:
-    """Return some workers, idle ones first."""
+    """Return `count` workers, idle ones if there are enough, otherwise new ones as well."""
     global _owner
     if _owner != os.getpid():
-        # A fork has its parent's workers only by name.
+        # A forked process has its parent's list of workers, but must not use them.
         _owner, _idle[:] = os.getpid(), []
     taken: list[_Worker] = []
     while len(taken) < count:
@@ -259,13 +261,13 @@ def _take_workers(count: int) -> list[_Worker]:
 
 
 def _return_workers(workers: Sequence[_Worker]) -> None:
-    """Interrupt workers, and keep those that become idle in time."""
+    """Drop the questions of workers, keep those that react in time as idle, and kill the others."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         busy = [worker for worker in workers if worker.owes and worker.is_alive]
         if not busy:
             break
-        # Again and again: a call that begins to wait just after a signal does not hear that one.
+        # The signal is repeated, because a call that begins to wait just after a signal misses it.
         for worker in busy:
             worker.drop()
         for worker in _wait_for(busy, PATIENCE / 10):
@@ -285,11 +287,11 @@ def _end_all() -> None:
             _idle.pop().end()
 
 
-# A worker's side
+# In the worker process
 
 
 class _Dropped(BaseException):
-    """The worker's present item is no longer needed."""
+    """Raised by the signal handler to abandon the item in progress."""
 
 
 class _WorkerTask:
@@ -297,18 +299,18 @@ class _WorkerTask:
         self.is_dropped = self.is_under_way = False
 
     def drop(self, _: int, __: object) -> None:
-        """Drop the item, as the signal requests; an answer is never left half-written."""
+        """Handle the signal: abandon the item in progress, but never while an answer is being written."""
         self.is_dropped = True
         if self.is_under_way:
             self.is_under_way = False
             raise _Dropped
 
     def do(self, function: Callable[[Any], Any], item: object) -> tuple[bool, Any, float]:
-        """Return an answer: success, result or error, and duration in seconds."""
+        """Call the function, and return an answer: success, result or error, and duration in seconds."""
         began = time.perf_counter()
         try:
             self.is_under_way = True
-            # Asked only now: a signal between the question and this line would be lost otherwise.
+            # Checked only after is_under_way is set, as a signal just before that would be lost otherwise.
             if self.is_dropped:
                 raise _Dropped
             found = (True, function(item))
@@ -320,14 +322,14 @@ class _WorkerTask:
 
 
 def serve(fd: int) -> None:
-    """Answer the questions of the parent process until it ends."""
+    """Answer the parent's questions until it ends; this function runs in a worker process."""
     from multiprocessing.connection import Connection
 
     assert _DROP is not None
     work = _WorkerTask()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(_DROP, work.drop)
-    # What a run prints is for people.
+    # A run's printed output goes to standard error, as it is for people.
     os.dup2(2, 1)
     with suppress(EOFError, ConnectionError), Connection(fd) as connection:
         connection.send(None)

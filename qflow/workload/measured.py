@@ -1,8 +1,9 @@
-"""Measured: a run of which only a few numbers are wanted, several times faster than one with its events.
+"""Fast runs that return a few measures instead of events.
 
-A map of settings asks of each of its runs how deep a queue became, how long producers waited, and whose
-session died.  So no event is made: a gauge is beside each queue's own observers and sees how deep it
-becomes, and of what clients report only the waits are kept.  What happens is the same as in
+The settings map of :mod:`qflow.design` needs only three facts about each of its runs: the greatest depth of a
+queue, how long producers were blocked, and the producers whose session ended.  So :func:`measure` records no
+events.  It adds an observer to each queue that records its depth over time, and records only the blocked
+intervals of the producers, which is several times faster.  Otherwise the run is the same as that of
 :func:`qflow.workload.simulate`.
 """
 
@@ -18,26 +19,27 @@ from qflow.workload.model import Workload
 from qflow.workload.stage import Stage
 
 POINTS: Final = 40
-"""How many points a course has."""
+"""The number of points in the course of a queue's depth."""
 
 
 class Measured(NamedTuple):
     """The measures of one run, as :mod:`qflow.workload.measures` defines them."""
 
-    # Of the queue that became deepest.
+    # The greatest depth in messages of the deepest queue.
     max_depth: int
-    # Over the run's time base; the mean over the producers.
+    # The share of the run's time base in which producers were blocked, as the mean over all producers.
     blocked_share: float
-    # The producers whose session ended, in their order.
+    # The names of the producers whose session an error ended, in the order of the workload.
     sessions_ended: tuple[str, ...]
-    # Equal parts of that time: the most messages on the deepest queue, from 0 to 255 of ``max_depth``.
+    # For each of POINTS equal parts of the time base the greatest depth of the deepest queue, scaled so that
+    # 255 is max_depth.
     course: bytes
-    # What it used of the limit of the goal that it kept worst; 0 without goals.
+    # The largest share of a goal's limit that the run used; 0 without goals.
     goal_use: float = 0.0
 
 
 class _Gauge(QueueObserver):
-    """A gauge of a queue's depth over time."""
+    """An observer that records a queue's depth over time."""
 
     __slots__ = ("agenda", "depth", "max_depth", "times", "depths")
 
@@ -61,7 +63,7 @@ class _Gauge(QueueObserver):
         self.depths.append(self.depth)
 
     def course(self, end: int) -> bytes:
-        """Return the greatest depth in each part of the time up to an instant."""
+        """Return the greatest depth in each of POINTS equal parts of the time up to `end`, from 0 to 255."""
         most, level, part = [0] * POINTS, 0, 0
         for place, time in enumerate(self.times):
             if time > end:
@@ -78,7 +80,7 @@ class _Gauge(QueueObserver):
 
 
 def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
-    """Run a prepared stage, and measure a queue, or by default the deepest one."""
+    """Run a prepared stage, and return the measures of the named queue, or by default of the deepest one."""
     stage.broker.observe(None)
     meters = {producer.name: ProducerMeter() for producer in workload.producers}
 

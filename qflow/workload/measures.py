@@ -1,34 +1,36 @@
-"""Measures: from events, or from recorded rows, to numbers; each is defined here, and once.
+"""Measures: the numbers computed from the events of a run or from the rows of a log, each defined once, here.
 
-Times are in seconds; shares, rates and counts are of the **time base**, from 0 to an instant ``end``; what
-comes later does not count.  Everywhere it is the time in which messages fall due: the workload's duration, or
-until the last message of a run that sends a limited number (:attr:`qflow.workload.Run.time_base`).  The ten
-seconds after it, in which clients catch up, would thin every share and rate of a short run.
+Times are in seconds.  Shares, rates and counts refer to the **time base**, the interval from 0 to an instant
+``end``; later events do not count.  It is the time in which messages fall due: the workload's duration, or
+for a run with a limited number of messages the time until the last is sent
+(:attr:`qflow.workload.Run.time_base`). The ten seconds after it, in which clients catch up, are left out, as
+they would lower every share and rate of a short run.
 
 ==================== ==================================================================================
-``max_depth``        most messages that were on a queue at one time
-``mean_depth``       messages on a queue, averaged over time
-``max_bytes``        most bytes that were on a queue at one time, as the broker counts them (DQ-05)
-``share_on``         share of the time in which flow control was ON; it may be so at the end
-``flowStoppedCount`` how often flow control turned ON (FC-19)
-``throughput``       of a queue or a consumer: messages accepted a second; of a producer: sent a second
-``blocked_share``    share of the time in which a producer waited for its window: until it went on, its
-                     session ended, or the end
-``latency_p50``, …   from a transfer to its completion as its producer learns of it: half of them, 90 %, 99 %
-                     took no longer.  One that is not complete when the session or the time ends counts with
-                     what it has waited.  None if nothing was sent.
-``wait_p50``, …      from when a message is due at its producer to its transfer: it waits for the window, or
-                     behind those that do; half of them, 99 %, all (``wait_max``) waited no longer.  One still
-                     due when the session or the time ends counts with what it has waited.  None if none was
-                     due; not there for a log, which does not say when a message is due.
-``sessions_ended``   producers whose session an error ended (506, LP-05)
-``discards``         messages that a ring dropped, as QMF counts them (LP-10); a consumer that has one still
-                     accepts it
-``lost``             messages that a ring dropped and no consumer has accepted
+``max_depth``        the largest number of messages on a queue at any time
+``mean_depth``       the number of messages on a queue, averaged over time
+``max_bytes``        the largest number of bytes on a queue at any time, as the broker counts them (DQ-05)
+``share_on``         the share of time in which flow control was ON
+``flowStoppedCount`` the number of times that flow control turned ON (FC-19)
+``throughput``       messages accepted per second (of a queue or consumer), or sent per second (of a producer)
+``blocked_share``    the share of time in which a producer was blocked by its full window; a block ends when
+                     the producer resumes, when its session ends, or at ``end``
+``latency_p50``, …   percentiles (50, 90, 99) of the time from a transfer until its producer learns of its
+                     completion.  A transfer that is incomplete when the session or the time base ends counts
+                     with the time until then.  None if nothing was sent.
+``wait_p50``, …      percentiles (50, 99) and maximum (``wait_max``) of the time from a message's due time to
+                     its transfer, in which it waits for its producer's window, or behind messages that do.  A
+                     message not sent when the session or the time base ends counts with the time until then.
+                     None if no message was due; absent for a log, which does not record due times.
+``sessions_ended``   the producers whose session an error ended (506, LP-05)
+``discards``         the number of messages that a ring dropped, as QMF counts them (LP-10); a consumer that
+                     had acquired such a message may still accept it
+``lost``             the number of messages that a ring dropped and that no consumer accepted
 ==================== ==================================================================================
 
-Whatever :meth:`DepthMeter.measures` returns is shown by ``qflow run``, predictions, Spark, and labs that
-simulate.  Whoever needs less counts less, as :mod:`qflow.workload.measured` does, and never differently.
+``qflow run``, predictions, Spark and the labs that simulate all show these measures, computed here.  Code
+that needs only a few, such as :mod:`qflow.workload.measured`, may compute fewer of them, but by the same
+definitions.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from qflow.workload.arrivals import due_messages
 from qflow.workload.model import Producer, Senders, Workload
 
 Measures = dict[str, float | int | None]
-"""Measure to value; None where nothing is known."""
+"""Measures by name, each with its value, or None if it is unknown."""
 
 _PERCENTILES = (50, 90, 99)
 _UNITS = {
@@ -61,26 +63,26 @@ _UNITS = {
 
 
 def unit_of(measure: str) -> str:
-    """Return the unit of a measure or event count; "" if its name says it."""
+    """Return the unit of a measure or event count, or "" if its name implies the unit."""
     return next((unit for unit, names in _UNITS.items() if measure in names), "")
 
 
 def measures_text(measures: Mapping[str, float | int | None]) -> str:
-    """Return measures in one line, each with its name and unit."""
+    """Return measures as one line of text, each with its name, value and unit."""
     return ", ".join(
         f"{name} {measure_text(value)} {unit_of(name)}".rstrip() for name, value in measures.items()
     )
 
 
 def measure_text(value: float | int | None) -> str:
-    """Return a measure as text: whole numbers in full, others with four significant digits."""
+    """Return a measure's value as text: with four significant digits if a float below 1000, else rounded."""
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) and abs(value) < 1000 else f"{value:.0f}"
 
 
 class DepthMeter:
-    """A time average of one queue's depth and state, from the start to an instant."""
+    """A meter of one queue's depth and flow state, which averages them over the time from 0 to `end`."""
 
     def __init__(self, end: int) -> None:
         self._end = end
@@ -88,7 +90,7 @@ class DepthMeter:
         self._most = self.stops = 0
 
     def at(self, time: int, depth: int, is_stopped: bool) -> None:
-        """Record the depth and flow state from an instant on."""
+        """Record the depth and flow state that hold from the instant `time` on."""
         self._pass(time)
         if time <= self._end:
             self.stops += is_stopped and not self._stopped
@@ -104,12 +106,12 @@ class DepthMeter:
             self._since += span
 
     def filled_share(self) -> float:
-        """Return the share of time with messages on the queue."""
+        """Return the share of the time base in which the queue was not empty."""
         self._pass(self._end)
         return self._filled / self._end
 
     def measures(self) -> Measures:
-        """Return mean_depth, max_depth and share_on, up to the end."""
+        """Return mean_depth, max_depth and share_on of the time base."""
         self._pass(self._end)
         return {
             "mean_depth": self._area / self._end,
@@ -119,23 +121,23 @@ class DepthMeter:
 
 
 class QueueMeters:
-    """Measures of every queue of a run up to an instant, fed with its events in order."""
+    """A meter of every queue of a run, which takes the run's events in order."""
 
     def __init__(self, workload: Workload, end: int) -> None:
         self._end = end
         self.meters = meters = {name: DepthMeter(end) for name in workload.queues}
         self._depth, self._stopped = dict.fromkeys(meters, 0), dict.fromkeys(meters, False)
         self._accepts, self._discards, self.max_bytes = (dict.fromkeys(meters, 0) for _ in range(3))
-        # Accepts of a message that a ring had dropped meanwhile dequeue nothing (LP-11).
+        # Accepts minus dequeues by accept: the accepts of messages that a ring had already dropped (LP-11).
         self._late_accepts = dict.fromkeys(meters, 0)
         self._readers = {consumer.name: consumer.queue for consumer in workload.consumers}
 
     def take(self, events: Iterable[Event]) -> None:
-        """Take the next events."""
+        """Count the next events of the run."""
         depth = self._depth
         for event in of_kinds(events, _OF_QUEUES):
             kind, queue = event.kind, event.queue
-            # The share of time ON, the mean depth and the rates are all of the same time base; a message
+            # The share of time ON, the mean depth and the rates all refer to the same time base; a message
             # that is settled in the grace period after it counts in none of them.
             if event.time > self._end:
                 break
@@ -165,7 +167,7 @@ class QueueMeters:
         return self._discards[queue] - self._late_accepts[queue] if self._discards[queue] else 0
 
     def measures(self) -> dict[str, Measures]:
-        """Return the measures of each queue."""
+        """Return the measures of all queues, by queue name."""
         return {
             name: {
                 **meter.measures(),
@@ -180,7 +182,7 @@ class QueueMeters:
 def queue_measures(
     events: Iterable[Event], workload: Workload, end: int, filled: dict[str, float] | None = None
 ) -> dict[str, Measures]:
-    """Return each queue's measures up to an instant; ``filled`` gets the share of time with messages."""
+    """Return all queues' measures by name; add to ``filled`` the shares of time with messages on them."""
     meters = QueueMeters(workload, end)
     meters.take(events)
     if filled is not None:
@@ -199,7 +201,7 @@ def _detail(event: Event, key: str, otherwise: Any) -> Any:
 
 
 class Act(NamedTuple):
-    """An act or observation of a client, as it would log it."""
+    """An act or observation of a client, as a row of its log."""
 
     ts_us: int
     client: str
@@ -210,7 +212,8 @@ class Act(NamedTuple):
 
 def acts_of(events: Iterable[Event], producers: Iterable[Producer] = ()) -> Iterator[Act]:
     """Yield the log rows that the clients of a simulated run would have written."""
-    # What a producer without a network sends is at the broker at once, and what is complete it knows.
+    # Events of the broker also serve as acts of a producer without a network: its transfers reach the broker
+    # at once, and it knows at once of their completion.
     direct = [producer for producer in producers if producer.network is None]
     senders = Senders(direct)
     for event in of_kinds(events, _LOGGED if direct else {"exception", *_BY_CLIENTS}):
@@ -230,13 +233,14 @@ _AT_THE_BROKER = {"message.transfer": "transfer", "completed": "complete", "exce
 _CLIENT = ("block", "unblock", "transfer", "complete", "accept", "release", "reject", "deliver")
 _BY_CLIENTS = {f"client.{kind}": kind for kind in _CLIENT}
 _LOGGED = {**_AT_THE_BROKER, **_BY_CLIENTS}
-"""Kinds of event to what clients log of them."""
+"""The kinds of event that clients log, each with the name of the act in a log."""
 
 
 class ProducerMeter:
-    """Measures of one producer, from its acts to an instant."""
+    """A meter of one producer, which takes the producer's acts in order."""
 
-    # Given the simulated producer and its duration in seconds, it knows when each message was due.
+    # With the simulated producer and its duration in seconds, the meter can compute when each message was
+    # due.
 
     def __init__(self, producer: Producer | None = None, duration: float = inf) -> None:
         self.transfers = 0
@@ -252,7 +256,7 @@ class ProducerMeter:
         self._since: int | None = None
 
     def note(self, kind: str, time: int, label: str = "") -> None:
-        """Record the producer's act or an answer: transfer, complete, refused, block, unblock, error."""
+        """Record an act of the producer or an answer: transfer, complete, refused, block, unblock, error."""
         if kind == "block":
             if self._since is None:
                 self._since = time
@@ -270,43 +274,41 @@ class ProducerMeter:
             self._waits.append((self._since, time))
             self._since = None
         if kind == "error":
-            # Nobody waits any more.
             self._died = time
-            # A transfer that is never confirmed waited until the death. To leave it out would make a run in
-            # which producers die look faster than one in which they wait.
+            # A transfer that is never confirmed waited until the session ended. Leaving it out would make a
+            # run in which producers die look faster than one in which they wait.
             self._latencies += [time - begin for begin in self._sent.values()]
             self._sent.clear()
 
     def _due_of_next(self, now: int) -> int:
-        """Return the due time of the next message; a closed producer's is due once its window has room."""
+        """Return the due time of the message that is sent now, which precedes any block that just ended."""
         if not self._is_closed:
             return next(self._due)
-        # The block is over by now.
+        # A block that ended now began when the message fell due.
         return self._waits[-1][0] if self._waits and self._waits[-1][1] == now else now
 
     def waits(self, end: int) -> list[int]:
-        """Return the microseconds that each message waited for the window, or has waited at the end."""
+        """Return the microseconds that each due message waited until its transfer, or until the end."""
         until = end if self._died is None else min(end, self._died)
         if self._is_closed:
             return self._waited + ([] if self._since is None else [until - self._since])
-        # The messages that fell due and were not sent have waited, too; the schedule is read ahead on a
-        # copy.
+        # Messages that fell due and were not sent have waited, too. The schedule is read ahead on a copy.
         self._due, due = tee(self._due)
         return self._waited + [until - time for time in takewhile(lambda time: time <= until, due)]
 
     def latencies(self, end: int) -> list[int]:
-        """Return the microseconds that each transfer took, or has waited at the end."""
-        # Censored at the end: these took at least as long. A percentile over completed transfers alone would
-        # be best where nothing ever completes.
+        """Return the microseconds from each transfer to its completion, or to the end if it is incomplete."""
+        # Censored at the end: incomplete transfers take at least as long. Percentiles of completed transfers
+        # alone would look best where hardly any completes.
         return self._latencies + [end - begin for begin in self._sent.values()]
 
     def blocked_share(self, end: int) -> float:
-        """Return the share of time in which the producer waited for its window."""
+        """Return the share of the time up to `end` in which the producer was blocked by its full window."""
         still = [] if self._since is None else [(self._since, end)]
         return sum(max(0, min(until, end) - since) for since, until in self._waits + still) / end
 
     def measures(self, end: int) -> Measures:
-        """Return blocked_share, throughput and the percentiles of the time to completion."""
+        """Return blocked_share, throughput and latencies, and for a simulated producer also its waits."""
         return {
             "blocked_share": self.blocked_share(end),
             "throughput": self.transfers * SECOND / end,
@@ -316,17 +318,17 @@ class ProducerMeter:
 
 
 def wait_measures(waits: list[int]) -> Measures:
-    """Return wait_p50, wait_p99 and wait_max of waits in microseconds."""
+    """Return wait_p50, wait_p99 and wait_max in seconds, from waits in microseconds."""
     return _percentiles("wait", waits, 50, 99) | {"wait_max": max(waits) / SECOND if waits else None}
 
 
 def latency_measures(latencies: list[int]) -> Measures:
-    """Return latency_p50, latency_p90 and latency_p99 of times in microseconds."""
+    """Return latency_p50, latency_p90 and latency_p99 in seconds, from latencies in microseconds."""
     return _percentiles("latency", latencies, *_PERCENTILES)
 
 
 def _percentiles(name: str, times: list[int], *percents: int) -> Measures:
-    """Return percentiles of times in microseconds, in seconds; None without any."""
+    """Return percentiles in seconds, from times in microseconds; each is None if there are no times."""
     ordered = sorted(times)
     return {
         f"{name}_p{percent}": _nearest_rank(ordered, percent) / SECOND if ordered else None
@@ -335,14 +337,14 @@ def _percentiles(name: str, times: list[int], *percents: int) -> Measures:
 
 
 def _nearest_rank(ordered: Sequence[int], percent: int) -> int:
-    """Return the percentile of sorted values: the least one that ``percent`` % of all do not exceed."""
-    # No interpolation, so that it is a value that was seen; Spark's name for it is percentile_disc.
-    # In whole numbers: 0.99 * 100 is no whole number as a float.
+    """Return a percentile of sorted values: the smallest that at least ``percent`` % do not exceed."""
+    # Without interpolation, so that it is an observed value; Spark calls this percentile_disc. Computed in
+    # integers, as 0.99 * 100 is not an integer in floating point.
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
 def meters_of(events: Iterable[Event], workload: Workload, end: int) -> dict[str, ProducerMeter]:
-    """Return a meter for each producer of a simulated run, fed with its acts up to an instant."""
+    """Return the meters of a simulated run's producers by name, after all their acts up to `end`."""
     meters = {producer.name: ProducerMeter(producer, workload.duration) for producer in workload.producers}
     note_acts(meters, events, workload, end)
     return meters
@@ -351,14 +353,14 @@ def meters_of(events: Iterable[Event], workload: Workload, end: int) -> dict[str
 def note_acts(
     meters: dict[str, ProducerMeter], events: Iterable[Event], workload: Workload, end: int
 ) -> None:
-    """Feed the next events of a simulated run, up to an instant, to its producers' meters."""
+    """Record the producers' acts among the next events of a simulated run, up to `end`, in their meters."""
     for act in acts_of(events, workload.producers):
         if act.ts_us <= end and act.client in meters:
             meters[act.client].note(act.event, act.ts_us, act.label)
 
 
 def producer_measures(rows: Iterable[Any], end: int) -> Measures:
-    """Measure one producer by its acts in order, each an :class:`Act` or a row of a log."""
+    """Compute one producer's measures from its acts in order, given as Act objects or rows of a log."""
     meter = ProducerMeter()
     for row in rows:
         if row.ts_us > end:

@@ -1,9 +1,9 @@
-"""Workload: producers, queues, consumers, and a duration.
+"""The workload model: the data that describes a run, namely queues, producers, consumers, and a duration.
 
-A workload is data, and everything that decides a run.  :class:`Producer` and :class:`Consumer` say what a
-client does, :class:`Workload` puts them together with queues and bindings; each refuses a value that is not
-allowed when it is made.  :func:`qflow.workload.simulate` plays them: :mod:`qflow.workload.arrivals` says when
-a message falls due and how long its service takes, :mod:`qflow.workload.clients` are the clients at work.
+A workload determines a run completely.  :class:`Producer` and :class:`Consumer` describe the behaviour of a
+client, and :class:`Workload` combines them with queues and bindings; each class refuses an invalid value when
+an object is constructed.  :func:`qflow.workload.simulate` runs a workload: :mod:`qflow.workload.arrivals`
+draws the due times and service times of messages, and :mod:`qflow.workload.clients` implements the clients.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from qflow.workload.attributes import (
 from qflow.workload.network import Network
 
 INFERRED = "inferred"
-"""The key of a workload file for a recorder's inferred values, with their evidence."""
+"""The key of a workload file under which a recorder lists values that it inferred, with their evidence."""
 
 NOT_SEEN_DECLARED = {"qflow.arguments": "unknown"}
-"""Argument of a queue whose declaration was not recorded: its thresholds are unknown."""
+"""The argument that marks a queue whose declaration was not recorded, so that its thresholds are unknown."""
 
 SETUP = "setup"
-"""Name of the session that declares the queues; no client may have it."""
+"""The name of the session that declares the queues, which no client may have."""
 
 _ARRIVALS = ("poisson", "const", "recorded")
 MODELS = ("open", "closed")
@@ -55,22 +55,22 @@ _WINDOWS = tuple(sorted(client_windows.WINDOWS))
 _SERVICES = ("exp", "const")
 
 MESSAGES_PER_SECOND = 1_000_000
-"""The highest rate: one message a microsecond, the grain of virtual time."""
+"""The highest rate of a producer: one message per microsecond, the resolution of virtual time."""
 
 _LARGEST_PRIORITY = 9
-"""AMQP knows ten priorities; the broker would take any byte (QT-04)."""
+"""The highest of AMQP's ten priorities, although the broker would accept any byte (QT-04)."""
 
 _FURTHEST_DRAW = 13
-"""Standard deviations from the mean that no draw of :func:`random.normalvariate` exceeds."""
+"""The number of standard deviations from the mean that no draw of :func:`random.normalvariate` exceeds."""
 
 _LARGEST_MU = 27
-"""So that no size that is drawn is above a terabyte, e to the 27th power is about half of one."""
+"""The largest logarithm of a drawn size: e to the 27th power is about half a terabyte."""
 
 _LONGEST_TEXT = 65_535
-"""Bytes of UTF-8 that a text among declare arguments may have (str16)."""
+"""The largest number of UTF-8 bytes in a text among declare arguments (str16)."""
 
 LARGEST_PREFETCH = 0xFFFFFFFE
-"""One less than what AMQP reads as "infinite"."""
+"""The largest prefetch, one less than the credit that AMQP reads as infinite."""
 
 
 _is_network = is_none_or(lambda value: isinstance(value, Network))
@@ -104,7 +104,7 @@ def _is_size(value: object) -> bool:
 
 
 def _as_size(value: Any) -> Any:
-    """Return a size in its stored form; an object with ``lognormal`` and ``max`` becomes three numbers."""
+    """Return a size in its stored form; a mapping with ``lognormal`` and ``max`` becomes (mu, sigma, max)."""
     if not isinstance(value, Mapping):
         return as_tuple(value)
     given = require_keys("size", value, ("lognormal", "max"), ("lognormal",))
@@ -114,7 +114,7 @@ def _as_size(value: Any) -> Any:
 
 
 def _as_rate(value: Any) -> Any:
-    """Return a rate as a number of messages a second; text such as ``400/s`` as well."""
+    """Return a rate as a number of messages a second; a text such as ``400/s`` is converted."""
     if isinstance(value, str):
         try:
             return float(value.removesuffix("/s"))
@@ -203,44 +203,49 @@ _CONSUMER: Rules = (
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """A client that sends.
+    """A client that sends messages.
 
-    It sends when a message is due and its window has room; one whose due time has passed while the
-    window was full is sent at once (it catches up after a block).
+    It sends each message when it is due and the client's window has room.  A message whose due time passes
+    while the window is full is sent as soon as there is room, so the producer catches up after a block.
 
     Parameters:
-        name (str): Also the name of its session; its messages are called ``<name>-<n>``, n from 1.
-        to ((str, str)): Exchange and routing key; the exchange "" leads to the queue that the key names
+        name (str): The name of the producer and of its session; its messages are labelled ``<name>-<n>``, n
+            from 1.
+        to ((str, str)): Exchange and routing key; the exchange "" routes to the queue named by the key
             (EX-02).
-        rate (float): Messages a second, on average; with ``burst``, during each burst.
-        capacity (int): The window: the most outstanding transfers, sent and not known complete (CAP-01).
-        size (int, (float, float) or (float, float, int)): Content bytes; or mu and sigma of a log-normal
-            distribution of them, optionally with a maximum that caps larger draws.  A mapping, as
-            in a file, names these: ``{"lognormal": [9, 0.75], "max": 40000}``.
-        burst ((float, float) or None): Seconds on and seconds off, in turn; the first "on" begins at 0.
-        groups ((int, float) or None): n and a: each message is of group ``g<k>``, k = min(n, floor(n ** (u **
-            a))), u uniform in [0, 1).  The group travels in the application header ``group``.
-        seed (int): The seed of its random draws: equal seeds give equal messages at equal times.  Producers
-            that should not run in lockstep need different ones.
-        arrival ({"poisson", "const", "recorded"}): Whether the times between due messages vary or are all the
-            same; or they are those of ``recorded``.
+        rate (float): Messages due per second on average, or during each burst if there is a ``burst``.
+        capacity (int): The size of the window: the largest number of outstanding transfers, which are sent
+            and not known to be complete (CAP-01).
+        size (int, (float, float) or (float, float, int)): The content bytes of each message; or mu and sigma
+            of a log-normal distribution of them, optionally with a maximum that caps larger draws.  A
+            mapping, as in a file, names these: ``{"lognormal": [9, 0.75], "max": 40000}``.
+        burst ((float, float) or None): The durations in seconds of a burst and of the silence after it, which
+            alternate, beginning with a burst at 0; None for steady sending.
+        groups ((int, float) or None): The number n of message groups and a skew a: each message has the group
+            ``g<k>``, k = min(n, floor(n ** (u ** a))), u uniform in [0, 1).  The group is in the application
+            header ``group``.  None for no groups.
+        seed (int): The seed of the producer's random draws: equal seeds give equal messages at equal times.
+            Producers that should not run in lockstep need different seeds.
+        arrival ({"poisson", "const", "recorded"}): The times between due messages: exponentially distributed,
+            constant, or those of ``recorded``.
         recorded (tuple of (float, int, str)): For arrival "recorded": each message's due time (seconds since
             the start), content bytes and group ("" for none).  Rate, size, burst and groups then only
             describe their averages.
-        model ({"open", "closed"}): For arrival "recorded": "open" is a schedule, due times as given; "closed"
-            counts each time from the moment at which the producer was free to send (its think time).
-        window ({"ideal", "qpid-cpp", "qpid-python"}): Its way to count outstanding transfers (CAP-02, CAP-07,
-            CAP-08).
-        session (str): The session it sends on; producers of the same session share it (CAP-09).  "" for one
-            of its own.
+        model ({"open", "closed"}): For arrival "recorded": "open" takes the due times as given; "closed"
+        takes
+            them as think times, counted from the moment at which the producer was free to send.
+        window ({"ideal", "qpid-cpp", "qpid-python"}): The kind of client window, which determines how
+            outstanding transfers are counted (CAP-02, CAP-07, CAP-08).
+        session (str): The name of a session that producers with the same value share (CAP-09), or "" for a
+            session of the producer's own.
         network (Network or None): The network to the broker; None for no delay.
-        priority (int, "group" or None): Its messages' priority, 0 to 9; None sets none (QT-04). "group" makes
-            those of group ``g1`` the most urgent, with 9, those of ``g2`` with 8, and so on down to 0.
+        priority (int, "group" or None): The priority of its messages, 0 to 9, or None for none (QT-04).
+            "group" derives it from the group: 9 for ``g1``, 8 for ``g2``, and so on down to 0.
         demand (float, str or None): The known demand: messages a second, on average, such as 400 or
-            ``"400/s"``.  Predictions from the log of a blocked producer use it, as such a log cannot show it;
-            a simulation does not.
-        obeys_flow (bool): Whether it stops sending while the broker asks its session to, as the Java client
-            does (ALT-12); only the Java broker asks.
+            ``"400/s"``.  Predictions from the log of a blocked producer use it, because such a log does not
+            show the demand; a simulation ignores it.
+        obeys_flow (bool): Whether it stops sending while the broker requests that of its session, as the Java
+            client does (ALT-12); only the Java broker sends such requests.
 
     Raises:
         WorkloadError: If a value is not allowed.
@@ -292,29 +297,29 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A client that receives, in window mode: one message at a time, each accepted or released.
+    """A client that receives messages in window mode, and settles them one by one.
 
     Parameters:
-        name (str): Also the name of its session and the tag of its subscription.
-        queue (str): The queue it reads.
-        prefetch (int): Message credit; byte credit is unlimited.
-        service ((str, float) or ("recorded", tuple of float)): Time spent on each message: ``("exp", mean)``,
-            ``("const", seconds)``, or recorded times in turn, repeated from the first.
-        slow (tuple of (float, float, float)): Spells of slowness: from, to (seconds since the start of the
-            run), and the factor by which a service that begins in between takes longer.
+        name (str): The name of the consumer, of its session, and of its subscription.
+        queue (str): The queue to which it subscribes.
+        prefetch (int): Its message credit; byte credit is unlimited.
+        service ((str, float) or ("recorded", tuple of float)): Seconds spent on each message: ``("exp",
+            mean)``, ``("const", seconds)``, or a list of recorded times, used in turn and then repeated.
+        slow (tuple of (float, float, float)): Periods in which it is slow: begin and end in seconds since the
+            start of the run, and the factor by which a service that begins in the period takes longer.
         start (float): Seconds since the start of the run at which it subscribes.
-        release (float): Probability that a message is released instead of accepted.
+        release (float): The probability that a message is released instead of accepted.
         seed (int): The seed of its random draws.
-        reject (float): Probability that a message is rejected; release and reject are 1 at most, together.
-        crash (float or None): Seconds from the start to its crash; its session ends, its messages return
-            to the queue (MG-16).
-        overhead (tuple of float): Extra seconds of the first, second, ... service, repeated from the
-            first.
-        network (Network or None): The network to the broker; None for no delay.
-        outage ((float, float) or (str, float, float) or None): Seconds from one outage to the next, and the
-            seconds that each lasts; the seed determines the begin of the first.  The consumer keeps its
-            session and prefetched messages, and starts no service meanwhile.  With ``"exp"`` first, both
-            are means.
+        reject (float): The probability that a message is rejected; the sum with ``release`` is at most 1.
+        crash (float or None): Seconds since the start of the run at which it crashes: its session ends, and
+            its messages return to the queue (MG-16).  None for no crash.
+        overhead (tuple of float): Seconds added to its services: a list that is used in turn and then
+            repeated.
+        network (Network or None): The network to the broker; None for no delay. outage ((float, float), (str,
+        float, float) or None): Seconds from the begin of one outage to the next,
+            and seconds that each lasts; the seed determines the begin of the first.  During an outage the
+            consumer keeps its session and prefetched messages, but starts no service.  A leading ``"exp"``
+            makes both times means of random ones.
 
     Raises:
         WorkloadError: If a value is not allowed.
@@ -353,12 +358,12 @@ class Consumer:
 
 
 class Senders:
-    """An index from events to producers: a session may have several."""
+    """An index that finds the producer of an event, also on a session that several producers share."""
 
     __slots__ = ("_names", "_sessions")
 
     def __init__(self, producers: Iterable[Any]) -> None:
-        # A producer, or what else has its name and the name of its session.
+        # Each item is a Producer, or another object with the attributes name and session.
         self._sessions: dict[str, tuple[str, ...]] = {}
         for producer in producers:
             session = producer.session or producer.name
@@ -366,9 +371,9 @@ class Senders:
         self._names = {name for names in self._sessions.values() for name in names}
 
     def of(self, session: str, label: str = "") -> str:
-        """Return the producer of an event's session and message; "" for none."""
-        # Events that only clients report (:data:`qflow.workload.CLIENT_EVENTS`) have the producer's own name
-        # for a session.
+        """Return the name of the producer that an event's session and message label imply, or ""."""
+        # In events that only clients report (:data:`qflow.workload.CLIENT_EVENTS`), the session is the name
+        # of the producer.
         names = self._sessions.get(session)
         if names is None:
             return session if session in self._names else ""
@@ -378,7 +383,7 @@ class Senders:
         return name if name in names else ""
 
     def on(self, session: str) -> tuple[str, ...]:
-        """Return the producers of a session, which all end with it."""
+        """Return the names of all producers on a session."""
         return self._sessions.get(session, ())
 
 
@@ -387,17 +392,16 @@ Client = TypeVar("Client", Producer, Consumer)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The whole input of a run; equal workloads give equal events.
+    """The complete input of a run; equal workloads give equal events.
 
-    Times are in seconds here, as people and recorded workloads write them; a run counts in
-    integer microseconds.
+    Times are in seconds here, as people and recorded workloads write them; a run uses integer microseconds.
 
     Parameters:
-        name (str): For titles.
+        name (str): The workload's name, which is shown in titles.
         duration (float): Seconds during which messages fall due; see :func:`qflow.workload.simulate`.
-        queues (mapping): Queue name to declare arguments.
-        binds (tuple of (str, str, str)): Exchange, queue, binding key.
-        producers, consumers (tuple): The clients; their names are unique.
+        queues (mapping): The queues by name, each with its declare arguments.
+        binds (tuple of (str, str, str)): The bindings, each an exchange, a queue and a binding key.
+        producers, consumers (tuple): The clients, all with different names.
         options (BrokerOptions): The broker's start options.
 
     Raises:
@@ -469,10 +473,13 @@ class Workload:
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:
-        """Read a workload file: JSON as in ``data/recordings/workloads``.
+        """Read a workload from a JSON file, as in ``data/recordings/workloads``.
+
+        Parameters:
+            path: The file's path.
 
         Raises:
-            WorkloadError: If it is no JSON, or no workload; the file is named.
+            WorkloadError: If the file is not valid JSON, or not a valid workload; the message names the file.
             OSError: If the file cannot be read.
         """
         path = Path(path)
@@ -486,18 +493,18 @@ class Workload:
 
     @classmethod
     def from_json(cls, mapping: Mapping[str, Any], name: str = "workload") -> Workload:
-        """Make a workload from the content of a workload file.
+        """Make a workload from the decoded content of a workload file.
 
         Parameters:
-            mapping (mapping): Attributes of the same names as the parameters of :class:`Workload`; ``queues``
-                and ``duration`` are required, clients are mappings of their parameters, and their ``network``
-                is a mapping of those of :class:`qflow.workload.Network`.  ``inferred``, which a recorder
-                writes, says for readers which values were not seen; of a queue whose arguments were not, as
-                ``queues.orders``, nothing is then said of thresholds.
-            name (str): Used if the mapping holds none.
+            mapping (mapping): The parameters of :class:`Workload` by name; ``queues`` and ``duration`` are
+                required.  Each client is a mapping of its class's parameters, and its ``network`` a mapping
+                of those of :class:`qflow.workload.Network`.  The additional attribute ``inferred``, which a
+                recorder writes, lists values that it did not observe; a queue listed there, such as
+                ``queues.orders``, is treated as one with unknown thresholds.
+            name (str): The workload's name if the mapping contains none.
 
         Raises:
-            WorkloadError: For the first attribute that is missing, unknown or not allowed.
+            WorkloadError: If an attribute is missing, unknown or not allowed; the message names the first.
 
         >>> Workload.from_json({"duration": 5, "queues": {"q": {}}}).duration
         5
@@ -520,11 +527,11 @@ class Workload:
     # Changing
 
     def replace(self, **changes: Any) -> Workload:
-        """Return a copy with other attributes, such as ``duration=5``."""
+        """Return a copy with the given attributes changed, such as ``duration=5``."""
         return dataclasses.replace(self, **changes)
 
     def with_queue(self, queue: str, arguments: Mapping[str, Argument | None]) -> Workload:
-        """Return a copy with other declare arguments for a queue; None removes one.
+        """Return a copy in which declare arguments of a queue are added or changed; None removes one.
 
         >>> workload = Workload("w", 30, {"q": {"qpid.max_count": 10}})
         >>> workload.with_queue("q", {"qpid.flow_stop_count": 8, "qpid.max_count": None}).queues
@@ -537,15 +544,15 @@ class Workload:
         return self.replace(queues={**self.queues, queue: kept})
 
     def with_producer(self, name: str, **changes: Any) -> Workload:
-        """Return a copy with other attributes of a producer, such as ``capacity=20``."""
+        """Return a copy in which attributes of the named producer are changed, such as ``capacity=20``."""
         return self.replace(producers=self._change("producer", self.producers, name, changes))
 
     def with_consumer(self, name: str, **changes: Any) -> Workload:
-        """Return a copy with other attributes of a consumer, such as ``prefetch=1``."""
+        """Return a copy in which attributes of the named consumer are changed, such as ``prefetch=1``."""
         return self.replace(consumers=self._change("consumer", self.consumers, name, changes))
 
     def with_seed(self, seed: int) -> Workload:
-        """Return a copy with other seeds, one for each client."""
+        """Return a copy in which each client has a seed of its own, derived from `seed`."""
         require(_is_seed(seed), f"workload {self.name!r}", "the seed", seed, "a whole number from 0")
         first, second = seed * 1000, seed * 1000 + len(self.producers)
         return self.replace(
@@ -564,7 +571,7 @@ class Workload:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; refuse a repeated key, as JSON's rule (the last counts) hides a mistake."""
+    """Return a JSON object; raise WorkloadError for a repeated key, whose earlier values would be lost."""
     made = dict(pairs)
     if len(made) == len(pairs):
         return made
@@ -592,7 +599,7 @@ _ARGUMENT = (
 
 
 def _is_argument(value: object) -> bool:
-    """Return whether AMQP can carry a declare argument's value; the broker decides whether it is valid."""
+    """Return whether AMQP can encode a declare argument's value; its meaning is for the broker to check."""
     if isinstance(value, Mapping):
         return all(is_text(key) and _is_argument(item) for key, item in value.items())
     if isinstance(value, list | tuple):
@@ -630,7 +637,7 @@ def _options(given: object) -> BrokerOptions:
     values = _attributes(BrokerOptions, "options", given)
     for name, value in values.items():
         default = getattr(BrokerOptions(), name)
-        # Whether one may be a fraction, the options themselves say.
+        # BrokerOptions itself checks whether a float is allowed.
         is_alike = type(value) in (type(default), float)
         require(is_alike, "options", name, value, f"a value like {default!r}")
     try:
@@ -640,7 +647,7 @@ def _options(given: object) -> BrokerOptions:
 
 
 def _with_unseen(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a workload file's mapping in which queues with unseen arguments are marked."""
+    """Return a workload file's mapping, in which queues with inferred arguments get NOT_SEEN_DECLARED."""
     inferred, queues = mapping.get(INFERRED), mapping.get("queues")
     given = {name: value for name, value in mapping.items() if name != INFERRED}
     if isinstance(inferred, Mapping) and isinstance(queues, Mapping):
@@ -654,7 +661,7 @@ def _with_unseen(mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_unseen(arguments: Mapping[str, Any]) -> bool:
-    """Return whether a queue's declaration is unknown: neither recorded nor stated by the user."""
+    """Return whether a queue's thresholds and limits are unknown: neither recorded nor set by the user."""
     levels = ("qpid.flow_", "qpid.max_")
     given = [name for name, value in arguments.items() if value and name.startswith(levels)]
     return not given and NOT_SEEN_DECLARED.items() <= arguments.items()

@@ -1,18 +1,23 @@
-"""The network between a client and the broker: its costs (Network), and delayed writes (Uplink).
+"""The network between a client and the broker: its delays and costs (Network), and delayed writes (Uplink).
 
-Nagle's algorithm: while something written is not yet acknowledged, further small writes wait in the client's
-socket and then travel together.  Delayed acknowledgement: a system that sends something within ``ack_delay``
-after it got something takes that for an answer; from then on it expects to answer, and acknowledges with its
-answers.  If none comes it acknowledges after ``ack_delay``, and what it gets after that at once, until it
-sends an answer again.
+Two habits of TCP delay small writes from a client to the broker:
 
-What waited goes on its way when the acknowledgement comes, without the client, and the broker reads all of it
-at once: it makes output after the last (RF-08).  If the system counts in ticks, acknowledgements end at one,
-those of several clients together: the one whose delay began last is first (CN-30).  The broker reads what has
-come of all before it makes output (CN-29).
+* *Nagle's algorithm*, at the client: while data is unacknowledged, further small writes wait in the client's
+  socket, and then travel together.
+* *Delayed acknowledgement*, at the broker's operating system: if the broker sends data within ``ack_delay``
+  after data arrived, the system takes it for an answer.  From then on it expects an answer to all data, and
+  holds the acknowledgement back to send both together.  If no answer follows within ``ack_delay``, the system
+  sends the acknowledgement alone, and acknowledges later data at once, until the broker answers in time
+  again.
 
-A consumer's accept is not answered, so the completion that would give it new credit waits for ``ack_delay``,
-with all that is accepted until then: credit returns in batches.
+When the acknowledgement arrives, the client's system sends the waiting writes without waking the client, and
+the broker reads all of them before it produces output (RF-08).  If the broker's system counts time in ticks,
+acknowledgement delays end at a tick, often those of several clients at the same one: the delay that began
+last ends first (CN-30), and the broker reads the data of all of them before it produces output (CN-29).
+
+The broker does not answer a consumer's accept.  So the completion that follows it, which restores credit,
+waits for ``ack_delay`` together with everything that the consumer accepts until then, and credit returns in
+batches.
 """
 
 from __future__ import annotations
@@ -28,20 +33,20 @@ from qflow.workload.agenda import SECOND, SETTLE, Agenda
 from qflow.workload.attributes import as_tuple, is_all, is_number, is_tuple_of, is_whole, require
 
 TICK = 4_000
-"""Microseconds: systems count such delays in ticks; one of 40 ms takes 40 to 44, and what comes within 40
-is an answer."""
+"""Microseconds of a tick, in which systems count acknowledgement delays: a delay of 40 ms takes 40 to 44 ms,
+and data sent within 40 ms is an answer."""
 
 ASLEEP = 2_000
-"""Microseconds: a client that has waited longer than that does not run any more, and has to be woken."""
+"""Microseconds of waiting after which a client is asleep, and has to be woken by the operating system."""
 
 READ = 50
-"""Microseconds in which a broker reads what has come on all its connections before it makes output."""
+"""Microseconds for which the broker reads data on all its connections before it produces output."""
 
 Action = Callable[[], None]
 
 
 class ValueFrom(NamedTuple):
-    """A value that holds from a second on, until the next step."""
+    """A value of a step function: `since`, in seconds, is when it begins to hold, until the next step."""
 
     since: float
     value: float
@@ -52,35 +57,37 @@ Steps = tuple[ValueFrom, ...]
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The costs of a client as a separate process; all in seconds, all 0 by default.
+    """The delays and costs of a client that is a separate process; all are in seconds, and 0 by default.
 
     Parameters:
-        latency (float): From the client's socket to the broker, and back again.  What ``latencies`` adds to
-            it is not the way's: it is the time until a busy machine lets the broker or the client read.
-        ack_delay (float): How long the broker's system waits before it acknowledges data that the broker does
-            not answer. A client whose socket gathers small writes (Nagle's algorithm) sends nothing further
-            until then. Real clients that settle messages one by one are often slowed down by this: see
-            :class:`Uplink`.
-        send_cost (float): The client's own work for each transfer.
-        report_cost (float): The client's own work for each completion that it learns of.
-        report_growth (float): The growth of that work with each earlier transfer: some clients keep a
-            list of them.
-        ack_delays, latencies (tuple of (float, float)): Varying delays and latencies: a second, and the value
-            from then on until the next. Before the first, ``ack_delay`` and ``latency`` hold.
-        tick (float): The length of a tick of the broker's system, if its delays end at one (Linux: 4 ms, or
-            1): waiting data comes at the next tick, that of several clients often at the same one,
-            the newest delay first (CN-30).
-        wakes (tuple of float): Extra delays until a client that waited for the broker runs again; each
-            time one of these at random: several clients wake at one tick, and a machine has few
+        latency (float): The one-way delay between the client's socket and the broker.  A larger value in
+            ``latencies`` includes the time until a busy machine lets the broker or the client read.
+        ack_delay (float): The time for which the broker's system delays the acknowledgement of data that the
+            broker does not answer. A client whose socket gathers small writes (Nagle's algorithm) sends
+            nothing more until then. Real clients that settle messages one by one are often slowed down by
+            this: see :class:`Uplink`.
+        send_cost (float): The client's working time for each transfer.
+        report_cost (float): The client's working time for each completion that it learns of.
+        report_growth (float): The increase of ``report_cost`` with each earlier transfer: some clients keep a
+            list of all transfers.
+        ack_delays, latencies (tuple of (float, float)): Acknowledgement delays and latencies that vary: pairs
+            of the second at which a value begins to hold, and the value. Before the first, ``ack_delay`` and
+            ``latency`` hold.
+        tick (float): The length of a tick of the broker's system, if its delays end at ticks (Linux: 4 ms or
+            1 ms): acknowledgement delays of several clients then often end at the same tick, the newest
+            first (CN-30).
+        wakes (tuple of float): Extra delays before a client that was asleep runs again; each time one is
+            drawn at random.  They stand for several clients that wake at one tick on a machine with few
             cores.
-        crowded (tuple of float): The same for a consumer while waiting producers get room at
-            that instant: they want the machine's cores, too.
-        seed (int): The seed of the draws from ``wakes``.
-        pace (tuple of (float, float)): A second, and the factor by which the client's own work takes
-            longer from then on: a machine has other work to do.  Before the first, the factor is 1.
+        crowded (tuple of float): The same for a consumer that wakes when blocked producers get room and
+            compete for the machine's cores.
+        seed (int): The seed of the draws from ``wakes`` and ``crowded``.
+        pace (tuple of (float, float)): Pairs of a second and the factor by which the client's working times
+            are longer from then on, as the machine has other work.  Before the first, the factor is 1.
 
     Raises:
-        WorkloadError: If a value is not a number from 0 to 10 (1000 for a factor), or times go back.
+        WorkloadError: If a value is outside its range (0 to 10 for times, 0 to 1000 for the factors of
+            ``pace``), or if the seconds of pairs are not in ascending order.
 
     >>> Network(ack_delay=0.04).latency
     0.0
@@ -117,7 +124,7 @@ class Network:
             require(is_right, "network", item.name, value, allowed)
 
     def report_time(self, sent: int) -> float:
-        """Return the time to learn of one completion after ``sent`` transfers, in microseconds."""
+        """Return the microseconds in which the client processes one completion after ``sent`` transfers."""
         return (self.report_cost + self.report_growth * sent) * SECOND
 
 
@@ -127,7 +134,7 @@ def _is_steps(value: Any, at_most: float) -> bool:
 
 
 class Course:
-    """A quantity that varies in steps, read at ascending instants."""
+    """A step function of time, which is read at ascending instants."""
 
     def __init__(self, first: float, steps: Steps, unit: int = 1) -> None:
         self._value = first * unit
@@ -136,7 +143,7 @@ class Course:
         self._next = next(self._steps, None)
 
     def at(self, now: int) -> float:
-        """Return the value at an instant, in microseconds since the start."""
+        """Return the value at the instant `now`, in microseconds since the start of the run."""
         while self._next is not None and self._next[0] <= now:
             self._value = self._next[1] * self._unit
             self._next = next(self._steps, None)
@@ -144,18 +151,19 @@ class Course:
 
 
 class Uplink:
-    """The delay of a client's writes on their way to the broker."""
+    """The connection from a client to the broker, on which writes are delayed as the module describes."""
 
     def __init__(self, agenda: Agenda, network: Network | None) -> None:
         self._agenda = agenda
         self._is_direct = network is None
-        # A caller that knows the session says how it reads several commands at once (RF-08).
+        # The context in which the broker reads several commands at once (RF-08); a caller sets it to that of
+        # its session.
         self.read_together: Callable[[], AbstractContextManager[object]] = nullcontext
         network = network or Network()
         self._wire = round(network.latency * SECOND)
         self._latency = Course(network.latency, network.latencies, SECOND)
         self._delay = Course(network.ack_delay, network.ack_delays, SECOND)
-        # Without delay nothing is gathered either: what is written travels at once.
+        # Without an acknowledgement delay, writes are not gathered: each travels at once.
         self._answer_time = round(network.ack_delay * SECOND) // TICK * TICK
         self._tick = round(network.tick * SECOND)
         self._waiting: list[Action] = []
@@ -167,7 +175,7 @@ class Uplink:
         self._arrives = 0
 
     def write(self, action: Action) -> None:
-        """Send data; `action` runs when it arrives."""
+        """Write data to the socket; `action` runs when the data arrives at the broker."""
         if self._is_direct:
             action()
             return
@@ -176,30 +184,29 @@ class Uplink:
             self._flush()
 
     def receive_answer(self) -> None:
-        """Record an answer of the broker to this client, which acknowledges all earlier data."""
-        # An answer within the delay carries the acknowledgement, and the system expects the next to do so,
-        # too: it holds acknowledgements back from then on, until one has to be sent alone.
-        # This is TCP's delayed acknowledgement, as Linux has it: a connection whose data was answered in
-        # time expects the next answer in time, too. With a client that holds small writes back until then
-        # (Nagle), each of the two waits for the other.
+        """Record that the broker sent data to this client, which acknowledges all earlier data."""
+        # This is TCP's delayed acknowledgement, as Linux implements it. An answer within the delay carries
+        # the acknowledgement, and the system expects the next answer to do so, too: it holds acknowledgements
+        # back from then on, until one has to be sent alone. As the client holds small writes back until then
+        # (Nagle), each of the two sides waits for the other.
         if self._agenda.now - self._received_at < self._answer_time:
             self._expects_answer = True
         if self._owed:
             self._acknowledge()
 
     def attach(self) -> None:
-        """Record that the broker has just answered: the client has attached."""
+        """Record the broker's answer to the client's attach, which has just arrived."""
         self._received_at = self._agenda.now
         self.receive_answer()
 
     def clear(self) -> None:
-        """Drop all unsent data, and references to its writer: the run is over."""
+        """Drop all unsent data at the end of the run, and with it the references to its writer."""
         self._waiting.clear()
 
     def _travel(self) -> int:
-        """Return the arrival time of data sent now; data arrives in order."""
+        """Return the instant at which data sent now arrives, not before earlier data."""
         now = self._agenda.now
-        # TCP keeps the order, also when the latency falls between two writes.
+        # TCP keeps the order even if the latency decreases between two writes.
         self._arrives = max(self._arrives, now + round(self._latency.at(now)))
         return self._arrives
 
@@ -207,7 +214,7 @@ class Uplink:
         batch, self._waiting = self._waiting, []
         # Nagle's algorithm holds a small write back only while an earlier one is not acknowledged.
         self._is_in_flight = self._answer_time > 0
-        # The system itself sends on what waited for an acknowledgement; the client need not wake up for that.
+        # The client's system itself sends the data that waited for an acknowledgement, without the client.
         came = self._agenda.now + (0 if is_pushed else self._wire)
         arrives = max(self._arrives, came) if is_pushed else self._travel()
         self._agenda.enter(arrives, SETTLE, lambda: self._arrive(batch, came))
@@ -223,20 +230,21 @@ class Uplink:
         if not expects_answer:
             self._acknowledge()
             return
-        # A timer is never taken back: one that is no longer the newest expires without effect.
+        # A timer is never cancelled: if it is not the newest one, it expires without effect.
         self._serial += 1
         serial = self._serial
-        # The system counts from when it came, not from when the broker found the time to read it.
+        # The delay begins when the data arrives at the system, not when the broker reads it.
         due = max(agenda.now, came + round(self._delay.at(agenda.now)))
         if self._tick:
             early = -due % self._tick
-            # Of timers that expire together the newest is first: a system's list of them grows at its head.
+            # Of timers that expire at the same tick, the newest runs first: the system's list grows at its
+            # head.
             due += early + early * READ // self._tick
         agenda.enter(due, SETTLE, lambda: self._expire(serial))
 
     def _read(self, batch: list[Action]) -> None:
-        """Run the actions that the broker reads at once: it makes output after the last."""
-        # The common case, for which the stack of contexts would be the larger part of the work.
+        """Run the actions of data that the broker reads together, before it produces output."""
+        # The common case: here the stack of contexts would take more time than the action.
         if len(batch) == 1:
             batch[0]()
             return

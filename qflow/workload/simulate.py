@@ -1,8 +1,8 @@
-"""Simulate a workload: its clients and the engine, in virtual time; what happened is a Run.
+"""Simulation of a workload: its clients act on the engine in virtual time, and the result is a :class:`Run`.
 
-The stage (:mod:`qflow.workload.stage`) is a broker with the workload's queues and an agenda.  Each client
-enters its next action there; the agenda carries actions out in order of time, and lets the broker's own
-timers act between them.  Nothing else moves time, so a run is over as soon as it is computed.
+The stage (:mod:`qflow.workload.stage`) is a broker with the workload's queues, and an agenda.  Each client
+enters its next action in the agenda, which runs the actions in order of time, and between them the broker's
+timers.  Virtual time advances only from one action or timer to the next, never with real time.
 """
 
 from __future__ import annotations
@@ -21,34 +21,35 @@ from qflow.workload.model import Producer, Workload
 from qflow.workload.stage import GRACE, Stage, pause_collector
 
 CLIENT_EVENTS: dict[str, str] = {
-    "client.block": "a producer has a message due and its window is full; session: the producer; due: since "
-    "when, in microseconds, which a log does not say",
+    "client.block": "a producer has a message due and its window is full; session: the producer; due: the "
+    "message's due time in microseconds, which a log does not record",
     "client.unblock": "its window has room again; session: the producer",
-    "client.transfer": "a producer with a network sends; the broker meets it later (message.transfer)",
+    "client.transfer": "a producer with a network sends; the broker gets it later (message.transfer)",
     "client.complete": "a producer with a network learns that a transfer is complete",
-    "client.accept": "a consumer with a network accepts; the broker meets it later (message.accept)",
+    "client.accept": "a consumer with a network accepts; the broker gets it later (message.accept)",
     "client.release": "a consumer with a network releases",
     "client.reject": "a consumer with a network rejects",
     "client.deliver": "a message reaches a consumer with a network",
     "client.differs": "a replayed log has an act of clients unknown to the engine; detail: logged, engine",
 }
-"""Kinds of event that only clients can report: the broker does not know a window (CAP-01)."""
+"""The kinds of event that only clients can report, as the broker does not know their windows (CAP-01)."""
 
 
 _PART = 5 * SECOND
-"""The events of this many microseconds of virtual time are in memory, in a run that does not keep them."""
+"""Microseconds of virtual time after which a run in parts passes on its events and drops them from memory."""
 
 _SLICE = SECOND // 10
-"""Microseconds of virtual time between two looks at whether a run is to stop; longer in very long runs."""
+"""Microseconds of virtual time between two checks for Ctrl-C; longer in very long runs."""
 
 _MOST_SLICES = 100_000
-"""How many such looks there are at most."""
+"""The largest number of checks for Ctrl-C in a run."""
 
 MOST_MESSAGES = 1_000_000
-"""How many messages may be expected of a run without a limit; ten events each, they take some gigabytes."""
+"""The largest expected number of messages in a run without a limit; with ten events each, they take some
+gigabytes."""
 
 MOST_ACTS = 5 * MOST_MESSAGES
-"""The most sends and settlements of a run: a released message may come again and again."""
+"""The largest number of sends and settlements in a run, as a released message may be delivered repeatedly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,14 @@ class Run(Tabular):
     """One run of a workload, simulated or replayed.
 
     Parameters:
-        workload: The simulated workload.
-        events: All that happened, commands and effects and the rows of :data:`CLIENT_EVENTS`, in order.
+        workload: The workload that was run.
+        events: All events of the broker, and those of :data:`CLIENT_EVENTS`, in order.
         end: The instant at which the run ended, in microseconds.
-        errors: Client name to the error that ended its session, for every producer on it; others went on.
-        time_base: The time of which its measures are, in microseconds: messages fall due until then; if
-            their number is limited, until the last is sent or the last producer dies.  0 for all of the run.
+        errors: The errors that ended clients' sessions, by client name; all producers on such a session are
+            listed.
+        time_base: The end, in microseconds, of the time to which the measures refer: the time in which
+            messages fall due, or for a limited number of messages the time until the last is sent or the
+            last producer's session has ended.  0 means the whole run.
 
     >>> run = Run(Workload("w", 1, {"q": {}}), [Event(0, "queue_created", queue="q")], end=11_000_000)
     >>> run.columns()["kind"]
@@ -88,26 +91,30 @@ class Run(Tabular):
 
 
 def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
-    """Run a workload and collect everything that happens.
+    """Run a workload in virtual time and collect all events.
 
-    Messages fall due until ``duration``; like the recorded clients, a producer that was blocked
-    catches up after that, and consumers continue, for ten more seconds.  The same workload gives the
-    same events, byte for byte, in any process on any machine.  Python's garbage collector pauses meanwhile,
-    as a run leaves nothing for it, and continues afterwards if it was on.
+    Messages fall due until ``duration``; for ten more seconds, as with the recorded clients, a producer that
+    was blocked catches up and consumers continue.  The same workload gives the same events, byte for byte, in
+    any process on any machine.  Python's garbage collector is switched off during the run, which leaves it
+    nothing to collect, and switched on afterwards if it was on before.
 
     Parameters:
-        message_limit: The total of messages to send; consumers continue for ten more seconds.
+        workload: The workload to run.
+        message_limit: The number of messages that all producers together send; consumers continue for ten
+            more seconds after the last.  None for no limit.
 
     Returns:
-        The run.  A producer whose session a full queue ends (506, LP-05) is in ``errors``; others continue.
+        The run.  A producer whose session was ended by a full queue (506, LP-05) is listed in ``errors``;
+        other clients continue.
 
     Raises:
-        AmqpException: The broker's own refusal, when a queue's arguments make no sense (FC-05).
-        WorkloadError: If the limit is not a whole number from 1, or if there is none and more than
-            :data:`MOST_MESSAGES` are to be expected, or more than :data:`MOST_ACTS` of what clients do turn
-            out to be: everything that happens is kept in memory.
+        AmqpException: If the broker refuses the arguments of a queue (FC-05).
+        WorkloadError: If ``message_limit`` is not a whole number from 1; or if the run would not fit in
+            memory, because without a limit more than :data:`MOST_MESSAGES` messages are expected, or because
+            clients have sent and settled more than :data:`MOST_ACTS`.
 
-    Without a consumer a producer stops with its whole window held: depth is stop plus capacity.
+    Without a consumer, a producer stops when its whole window is held: the depth is the stop threshold plus
+    the capacity.
 
     >>> from qflow.workload import Producer
     >>> workload = Workload(
@@ -129,11 +136,11 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
 
 
 def simulate_in_parts(workload: Workload, take: Callable[[EventTable], object]) -> Run:
-    """Run a workload, and pass its events to a function part by part instead of storing them."""
+    """Run a workload, and pass its events to `take` in parts instead of collecting them in the run."""
     with pause_collector():
         stage = set_up(workload)
-        # In parts of virtual time, so that only one part's events are in memory.
-        # One step beyond the end, so that the last part reaches it.
+        # Only the events of one part of virtual time are in memory. The range exceeds the end by one part, so
+        # that the last part reaches the end.
         for until in range(0, stage.agenda.end + _PART, _PART):
             stage.run(min(until, stage.agenda.end))
             take(stage.events)
@@ -142,12 +149,12 @@ def simulate_in_parts(workload: Workload, take: Callable[[EventTable], object]) 
 
 
 def finish(stage: Stage, workload: Workload) -> Run:
-    """Return the run of a stage, which cannot be used afterwards."""
+    """Return the finished run of a stage; the stage cannot be used afterwards."""
     return Run(workload, stage.events, stage.agenda.end, stage.finish(workload), stage.time_base)
 
 
 def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
-    """Return the stage of a run with every client in place, before the first action."""
+    """Return a stage with all clients of a workload, ready for the first action."""
     duration = round(workload.duration * SECOND)
     stage = Stage(workload, duration + GRACE, message_limit)
     for consumer in workload.consumers:
@@ -165,8 +172,8 @@ def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
 
 
 def _set_up_to_keep(workload: Workload, message_limit: int | None = None) -> Stage:
-    """Return the stage of a run that keeps its events in memory; refuse one with too many."""
-    # Recorded messages are as many as they are, and in memory already.
+    """Return a stage whose run keeps all events in memory; raise WorkloadError if too many are expected."""
+    # The number of recorded messages is known, and they are in memory already.
     drawn = [producer for producer in workload.producers if producer.arrival != "recorded"]
     expected = sum(expected_messages(producer, workload.duration) for producer in drawn)
     if message_limit is None and expected > MOST_MESSAGES:
@@ -182,16 +189,16 @@ def _set_up_to_keep(workload: Workload, message_limit: int | None = None) -> Sta
 
 
 def most_acts(workload: Workload) -> int:
-    """Return the limit on the messages that a run's clients send and settle."""
+    """Return the largest number of messages that the clients of a run may send and settle."""
     recorded = sum(len(producer.recorded) for producer in workload.producers)
-    # A recorded workload may be longer than a drawn one: its length is a fact, not an expectation.
+    # A recorded workload may be longer than one with random draws, as its length is known, not expected.
     return MOST_ACTS * max(1, recorded // MOST_MESSAGES)
 
 
 def expected_messages(producer: Producer, duration: float) -> float:
-    """Return the mean number of messages that fall due at a producer within ``duration`` seconds."""
+    """Return the expected number of messages that fall due at a producer within ``duration`` seconds."""
     on, off = producer.burst or (duration, 0)
-    # The last spell may be cut off by the end.
+    # The end may cut off the last burst.
     spells, rest = divmod(duration, on + off)
     return producer.rate * (spells * on + min(rest, on))
 
@@ -199,7 +206,7 @@ def expected_messages(producer: Producer, duration: float) -> float:
 def simulate_in_slices(
     workload: Workload, on_slice: Callable[[int, int], object], grace: int = GRACE
 ) -> tuple[Run, bool]:
-    """Run a workload as :func:`qflow.workload.simulate` does, and stop cleanly at Ctrl-C."""
+    """Run a workload as simulate does, or until Ctrl-C; return the run, and whether it is complete."""
     with pause_collector():
         stage = _set_up_to_keep(workload)
         stage.agenda.end += grace - GRACE
@@ -213,7 +220,7 @@ def simulate_in_slices(
                 on_slice(done, count)
             return finish(stage, workload), True
         except KeyboardInterrupt:
-            # Back to the end of the last whole slice, as the interrupted one may lack events.
+            # Events of the interrupted slice are dropped, as it may lack some.
             del stage.events[count:]
             stage.agenda.end = done
             return finish(stage, workload), False
