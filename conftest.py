@@ -1,4 +1,4 @@
-"""What every test in the repository shares, the chapters run by nbval included."""
+"""Settings shared by all tests of the repository, including the chapters, which nbval runs as tests."""
 
 import gc
 import os
@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-# Kernels and servers that tests start shall see the qflow under test, installed or not.
+# Kernels and servers that tests start must import the qflow under test, whether it is installed or not.
 _ROOT = str(Path(__file__).resolve().parent)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
-# A compiled module is imported for the source beside it, whose examples are run.
+# With a compiled engine, pytest collects the examples of a source file but imports the compiled module.
 os.environ["PY_IGNORE_IMPORTMISMATCH"] = "1"
 os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
-# Nor do tests count as the progress of whoever runs them.
+# Tests must not be recorded as the learner's progress of the person who runs them.
 os.environ["QFLOW_PROGRESS"] = ""
-# Spark's 10,000 classes are not verified as they are loaded: it takes three seconds of each start of Java.
+# Java does not verify Spark's 10,000 classes as it loads them, which would take three seconds at each start.
 os.environ["SPARK_SUBMIT_OPTS"] = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 
-# Found by its entry point where this checkout is installed; elsewhere its source is on the path alone.
+# pytest finds the plugin by its entry point only if qflow is installed; here it may be on the path alone.
 pytest_plugins = ["qflow.launch.pytest_notebooks"]
 
 _SHARED = {
@@ -29,19 +29,22 @@ _SHARED = {
     "a Spark session": "tests/spark/test_spark_*.py",
     "a Chromium": "tests/labs/test_[ms]*.py",
 }
-"""What only one worker has, and the files whose tests use it; their cells and tests run in their order."""
+"""Costly resources that a single worker shall have, each with the pattern of the test files that use it."""
 _LONG = [*_SHARED.values(), "notebooks/13-*", "tests/spark/*"]
 _LONG += ["tests/prediction/*", "tests/live/*", "notebooks/*", "tests/labs/*"]
-"""What is begun first, in this order: a long file that is begun last has one worker alone at work."""
+"""Patterns of the tests to start first, in this order: a long file started last would keep one worker."""
 
 _LIVE = ("qflow/live/", "tests/live/", "notebooks/15-")
 _WHOLE_FLEET = "notebooks/13-"
-"""It takes Spark through half a million events, for 100 s; tests/spark does so with a few seconds of them."""
+"""The chapter that runs Spark over half a million events, for 100 s; tests/spark uses far fewer events."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Look for garbage seldom: 6 % off all tests; and not while they are collected: a third off of that."""
+    """Collect garbage rarely, and not at all during the collection of tests.
+
+    The first saves 6 % of the time of all tests, the second a third of the time of the collection.
+    """
     gc.disable()
     outcome = yield
     gc.freeze()
@@ -51,7 +54,7 @@ def pytest_collection():
 
 
 def pytest_itemcollected(item):
-    """Mark what needs the extra live, for where it is run by itself, and the chapter that takes longest."""
+    """Mark the tests that need the extra "live", so that they can run separately, and the longest chapter."""
     if item.nodeid.startswith(_LIVE):
         item.add_marker("live")
     if item.nodeid.startswith(_WHOLE_FLEET):
@@ -59,7 +62,7 @@ def pytest_itemcollected(item):
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with what takes long; xdist keeps the order, by its option no-loadscope-reorder."""
+    """Move long tests to the front; xdist keeps the order, because of its option --no-loadscope-reorder."""
 
     def place(item):
         return next((number for number, long in enumerate(_LONG) if fnmatch(item.nodeid, f"{long}::*")), 99)
@@ -68,23 +71,24 @@ def pytest_collection_modifyitems(items):
 
 
 if find_spec("proton") is None:
-    # Their examples need the extra "live"; the tests of them are skipped one by one, and say so.
+    # These files import the extra "live"; the tests in tests/live are skipped one by one, with the reason.
     collect_ignore_glob = ["qflow/live/*", "tests/live/[!t]*.py"]
     collect_ignore_glob += ["notebooks/15-your-own-clients.ipynb"]
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers():
-    """Start one worker more than there are cores: one often waits for a browser, a kernel or Spark."""
+    """Start one worker more than there are cores, as a worker often waits for a browser, kernel or Spark."""
     return (yield) + ("PYTEST_XDIST_AUTO_NUM_WORKERS" not in os.environ)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Give each worker whole files, and to one of them all files that share something costly."""
+    """Give each worker whole files, and all files that share a costly resource to the same worker."""
     from xdist.scheduler import LoadFileScheduling
 
-    # Groups of xdist's own do nothing under pytest 9.2 (its issue 1386): it writes them where no id is read.
+    # xdist's own groups (the mark xdist_group) have no effect under pytest 9.2 (xdist's issue 1386): it
+    # writes them where it does not read them.
     class Together(LoadFileScheduling):
         def _split_scope(self, nodeid):
             file = super()._split_scope(nodeid)

@@ -1,18 +1,19 @@
-"""The build hook: compiles the engine with mypyc when a wheel is built, if this machine can.
+"""The build hook: compiles the engine with mypyc when a wheel is built, if this machine can compile.
 
-The same source runs either way. Without a C compiler the wheel is pure Python, which is slower and otherwise
-the same; an editable install always is. The environment variable ``QFLOW_COMPILE`` decides otherwise: ``0``
-never compiles, ``1`` fails rather than fall back.
+The same source runs compiled and interpreted, with the same results. Without a C compiler the wheel is pure
+Python, which is only slower; an editable install is always pure Python. The environment variable
+``QFLOW_COMPILE`` overrides this: with ``0`` nothing is compiled, and with ``1`` the build fails if it cannot
+compile.
 
-:func:`documented` rewrites the C that mypyc has generated, by regular expressions. mypyc leaves
-docstrings out, and with them ``help()``, the tips of JupyterLab and what :mod:`doctest` finds; it has no
-option for them, no plug-in and no template. A docstring that is set at import would need a Python object
-beside each function, and a method of a compiled class does not let itself be set at all: its text is in a
-C table that the interpreter reads. So the texts are put into that table. What breaks it is a mypyc that
-writes the table in another way: then the patterns find nothing,
-``tests/kit/test_compiled_documentation.py`` fails, and nothing else does, as only texts are replaced.
-Therefore the build asks for one minor version of mypy (``pyproject.toml``), and a new one is let in when
-that test has passed on it.
+:func:`documented` rewrites the C code that mypyc has generated, by regular expressions. mypyc drops
+docstrings, and with them ``help()``, the tooltips of JupyterLab and the examples that :mod:`doctest` finds;
+it has no option, plug-in or template to keep them. Setting docstrings at import would need a Python object
+beside each function, and is impossible for a method of a compiled class: its docstring is in a C table that
+the interpreter reads. So the docstrings are written into that table. A version of mypyc that writes the table
+differently would break this: the patterns would match nothing, and
+``tests/kit/test_compiled_documentation.py`` would fail, but nothing else, as only texts are replaced.
+Therefore ``pyproject.toml`` requires one minor version of mypy for the build, and a new version is allowed
+once it has passed that test.
 """
 
 from __future__ import annotations
@@ -42,30 +43,32 @@ INTERPRETED = {
     "statistics": "its records are copied by the names of their fields, which the compiler takes no part in",
     "snapshot": "it has the compiler's own mark, and reads and sets the fields of objects of any class",
 }
-"""Modules of the engine that are left to the interpreter, and why; packages' ``__init__`` are, too."""
+"""Modules of the engine that are not compiled, and why; ``__init__`` modules are not compiled, either."""
 
 WORKLOAD_LOOP = ("agenda", "arrivals", "clients", "measured", "stage")
 
 BESIDE_IT = ("labs/fold",)
-"""What reads every event of a run, as the labs do before a picture is drawn."""
+"""Modules outside the engine that process every event of a run, as the labs do before drawing a picture."""
 
 OPTIMISED = {
     **dict.fromkeys(("errors", "history", "link_nodes", "links", "management"), "-O0"),
     **dict.fromkeys(("selector", "settings", "signature"), "-O0"),
     "fold": "-O1",
 }
-"""Modules that the C compiler optimises less than the others, by how much: it needs a third of the time then.
-The first run at a declare, a query or a refusal, for a link, a selector or a variant that only history knows,
-so that most messages do not meet them; the last is as fast but for one or two per cent."""
+"""The optimisation level of modules that the C compiler optimises less, which takes a third of the time.
+
+Those with -O0 run only for declarations, queries, refusals, links, selectors or historic variants of the
+broker, and so for few messages; the one with -O1 is only one or two per cent slower.
+"""
 
 
 class ReadmeHook(MetadataHookInterface):
-    """Gives the README's relative links and pictures the repository's address, for an index that shows it."""
+    """Makes the README's relative links absolute, for package indexes, which show it as the description."""
 
     PLUGIN_NAME = "custom"
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Set the description."""
+        """Set the package's description to the README with absolute links to the repository."""
         base = metadata["urls"]["Repository"]
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         text = re.sub(r"(!\[[^]]*\]\()(?![a-z]+:|#)", rf"\1{base}/raw/main/", text)
@@ -74,12 +77,18 @@ class ReadmeHook(MetadataHookInterface):
 
 
 class CompileHook(BuildHookInterface):
-    """Adds to a wheel the compiled modules, beside their sources, and the function pages."""
+    """Adds the compiled modules, beside their sources, and the function pages to a wheel."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the function pages and compile, unless this is an editable install or the switch says no."""
+        """Write the function pages and compile the modules, for a wheel that is not an editable install.
+
+        Nothing is compiled if ``QFLOW_COMPILE`` is ``0``.
+
+        Raises:
+            RuntimeError: if ``QFLOW_COMPILE`` is ``1``, and the modules cannot be compiled.
+        """
         choice = os.environ.get(SWITCH, "")
         if self.target_name != "wheel" or version == "editable":
             return
@@ -101,13 +110,13 @@ class CompileHook(BuildHookInterface):
         )
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Clear away what was only needed for the wheel."""
+        """Remove the temporary folder of the build."""
         folder = getattr(self, "_folder", None)
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _write_function_pages(self, build_data: dict[str, Any]) -> None:
-        """Add the pages that Git does not keep; they are read off the source, so nothing else is needed."""
+        """Add the function pages, which Git does not keep; making them needs the source alone."""
         sys.path.insert(0, self.root)
         from qflow.launch.function_pages import write_pages
 
@@ -126,7 +135,7 @@ class CompileHook(BuildHookInterface):
 
 
 def what_is_missing() -> str:
-    """Say what this machine lacks for compiling, or nothing."""
+    """Return a description of what this machine lacks for compiling, or "" if it lacks nothing."""
     compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     if os.name != "nt" and shutil.which(compiler.split()[0]) is None:
         return f"there is no C compiler ({compiler.split()[0]}) here"
@@ -142,7 +151,7 @@ def what_is_missing() -> str:
 
 
 def modules(root: Path) -> Iterator[str]:
-    """Yield the modules to compile, as paths from the top of the checkout."""
+    """Yield the paths of the modules to compile, relative to the top of the checkout."""
     for path in sorted((root / "qflow" / "broker").rglob("*.py")):
         if path.stem != "__init__" and path.stem not in INTERPRETED:
             yield path.relative_to(root).as_posix()
@@ -151,22 +160,23 @@ def modules(root: Path) -> Iterator[str]:
 
 
 def build_on_all_cores() -> type[Any]:
-    """Return setuptools' command, changed to compile the files of one extension at the same time.
+    """Return a variant of setuptools' command build_ext that compiles the files of an extension in parallel.
 
-    The command itself shares out extensions only, and nearly all of the engine's C belongs to one.
+    The original command compiles only whole extensions in parallel, and nearly all of the engine's C code
+    belongs to one extension.
     """
     from setuptools.command.build_ext import build_ext
 
     class BuildOnAllCores(build_ext):
         def build_extensions(self) -> None:
-            # The largest first, so that no core begins a large one when the others are done.
+            # Largest files first, so that no core starts a large file when the others are almost done.
             work = [(path, extension) for extension in self.extensions for path in extension.sources]
             work.sort(key=lambda each: -os.path.getsize(each[0]))
             with ThreadPoolExecutor(self.parallel) as pool:
                 compiled = list(pool.map(self.compile_file, *zip(*work, strict=True)))
             objects = {path: made for (path, _), made in zip(work, compiled, strict=True)}
             for extension in self.extensions:
-                # Sorted, as mypyc keeps a part of the list in a set.
+                # Sorted, as mypyc takes part of the list from a set, whose order varies.
                 extension.extra_objects = [objects[path] for path in sorted(extension.sources)]
                 extension.sources = []
             super().build_extensions()
@@ -177,7 +187,7 @@ def build_on_all_cores() -> type[Any]:
                 [path],
                 output_dir=self.build_temp,
                 include_dirs=extension.include_dirs,
-                # The last of two levels counts.
+                # If two optimisation levels are given, the compiler uses the last one.
                 extra_postargs=[*extension.extra_compile_args, *([level] if level else [])],
                 depends=extension.depends,
             )
@@ -192,16 +202,21 @@ _PLACES = re.compile(
     r"|(?P<property>NULL, NULL\},)$"
     r"|(?P<module>NULL, /\* docstring \*/)$"
 )
-"""Where the C has room for a docstring."""
+"""The places in the C code where a docstring can be written."""
 
 
 def documented(c: str, module: str, source: str) -> str:
-    """Return a module's C with the docstrings of its Python source, of which the compiler keeps nothing.
+    """Return the C code of a module with the docstrings of its Python source, which mypyc has dropped.
 
-    It keeps signatures, in the form that Python divides into a signature and a docstring.
+    Parameters:
+        c: the C code that mypyc has generated.
+        module: the name of the module, without its package.
+        source: the Python source of the module.
+
+    mypyc writes signatures into the C code, in the form from which Python separates signature and docstring.
     """
     texts = docstrings(source)
-    # A table of methods or properties, or a class; then the name of an entry.
+    # The beginning of a C table of methods or properties or of a class, and the name of an entry in it.
     table = re.compile(
         rf"static (?:struct )?\w+ (?:CPyType_)?{module}"
         r"(?:___(?P<owner>\w+)_(?:methods|getseters|template_)|module(?:_methods)?)\b"
@@ -226,7 +241,7 @@ def documented(c: str, module: str, source: str) -> str:
         elif found := entry.match(line):
             name = f"{owner}.{found[1]}".lstrip(".")
         lines[number] = _PLACES.sub(write, line)
-    # Python itself makes classes such as a named tuple, when the module is run.
+    # Classes such as named tuples are created by Python when the module runs; set their docstrings then.
     later = [_set_later(name, text) for name, text in texts.items() if name not in written]
     return _RUN.sub(lambda place: place[0] + "".join(later), "\n".join(lines))
 
@@ -234,7 +249,7 @@ def documented(c: str, module: str, source: str) -> str:
 _RUN = re.compile(
     r"    char result = CPyDef_\w+_____top_level__\(\);\n    if \(result == 2\)\n        goto fail;\n"
 )
-"""Where the C has run the module."""
+"""The place in the C code right after the module has run."""
 
 
 def _set_later(name: str, text: str) -> str:
@@ -265,7 +280,7 @@ def docstrings(source: str) -> dict[str, str]:
 
 
 def c_string(signature: str, text: str) -> str:
-    """Return a string of C: a signature as it is in C already, and a text."""
+    """Return a C string literal of a signature, which is already escaped for C, followed by a text."""
     bare = "".join(
         chr(byte) if chr(byte) in string.printable and chr(byte) not in _ESCAPED else f"\\{byte:03o}"
         for byte in text.encode()
@@ -274,14 +289,19 @@ def c_string(signature: str, text: str) -> str:
 
 
 def compile_modules(root: Path, folder: Path) -> list[Path]:
-    """Compile into a folder and return the extension modules, below its ``out``."""
+    """Compile the modules of a checkout; return the paths of the extension modules.
+
+    Parameters:
+        root: the top of the checkout.
+        folder: a folder for temporary files; the extension modules are written below its ``out``.
+    """
     from mypyc.build import mypycify
     from setuptools import Distribution
 
     before = Path.cwd()
     os.chdir(root)
     try:
-        # What is wrong with the types of other rooms is no reason to go without a compiled engine.
+        # Type errors in other subpackages must not prevent a compiled engine.
         options = [
             "--ignore-missing-imports",
             "--follow-imports=silent",
@@ -292,7 +312,8 @@ def compile_modules(root: Path, folder: Path) -> list[Path]:
             [*options, *modules(root)],
             opt_level=os.environ.get("QFLOW_OPT_LEVEL", "2"),
             debug_level="0",
-            # A file of C for each module. One file of 25 MB keeps one core busy, for more CPU time in all.
+            # One C file for each module: a single file of 25 MB would keep only one core busy, and take more
+            # CPU time in total.
             multi_file=True,
             group_name=GROUP,
             target_dir=str(folder / "c"),
@@ -302,17 +323,17 @@ def compile_modules(root: Path, folder: Path) -> list[Path]:
             c = documented(generated.read_text(), path.stem, path.read_text(encoding="utf-8"))
             generated.write_text(c)
         for extension in extensions:
-            # A warning of some later compiler is no reason to go without.
+            # A new warning of a later C compiler must not make the build fail.
             flags = [flag for flag in extension.extra_compile_args if flag != "-Werror"]
             if os.name != "nt":
-                # The name of the temporary folder would differ from build to build, and the bytes with it.
+                # Keep the name of the temporary folder, which differs from build to build, out of the files.
                 flags.append(f"-ffile-prefix-map={folder}=.")
-                # Code outside does not call their functions by name, so the compiler may call them directly.
+                # No other code calls these functions by name, so the compiler may call them directly.
                 flags.append("-fvisibility=hidden")
-                # What it calls of Python's own library it may call without a detour, too.
+                # Calls of functions in Python's own library need not go through the linkage table, either.
                 flags.append("-fno-plt")
             extension.extra_compile_args = flags
-            # The header is written where the group's own extension lies, the modules' files are not.
+            # The header is in the folder of the group's own extension; the modules' C files are elsewhere.
             extension.include_dirs.append(str(folder / "c" / GROUP.partition(".")[0]))
         command = build_on_all_cores()(Distribution({"name": "qflow", "ext_modules": extensions}))
         command.build_lib, command.build_temp = str(folder / "out"), str(folder / "objects")
@@ -325,7 +346,7 @@ def compile_modules(root: Path, folder: Path) -> list[Path]:
 
 
 def main(arguments: list[str]) -> None:
-    """Put the compiled modules beside their sources, in this checkout, or take them away (``--remove``)."""
+    """Compile the modules of this checkout, beside their sources, or only remove them (``--remove``)."""
     root = Path(__file__).resolve().parent
     for path in (root / "qflow").rglob("*"):
         if path.suffix in (".so", ".pyd"):

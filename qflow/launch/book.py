@@ -1,10 +1,12 @@
-"""Book: the chapters, exercises and reference pages as plain pages, for readers without a kernel.
+"""Book: the chapters, exercises and reference pages as static HTML, for readers without a kernel.
 
-nbconvert turns notebooks and Markdown into HTML; the templates in ``page``, beside this module, are what is
-around the cells: the contents of the book, the sections of the page, the way on. A page's labs play what the
-notebook keeps of them (:mod:`qflow.labs.html_export`), and beside each is the way to the same chapter in
-JupyterLite; what it asks is asked in the page (:mod:`qflow.launch.book_questions`). The folders are those of
-the checkout, so that links between pages stay what they are, but for their ending. No other server is asked.
+nbconvert turns notebooks and Markdown into HTML. The templates in ``page``, beside this module, add what
+surrounds the cells: the table of contents of the book, the list of the page's sections, and links to the
+previous and next page. The labs of a page replay the runs that the notebook stored
+(:mod:`qflow.labs.html_export`), and each page links to the same chapter in JupyterLite. The questions of a
+chapter are asked in the page itself (:mod:`qflow.launch.book_questions`). Pages lie in the same folders as
+their sources in the checkout, so that links between them change only in their suffix. A page loads nothing
+from any other server.
 """
 
 from __future__ import annotations
@@ -67,14 +69,14 @@ _GROUPS = {
     "To look up": r"notebooks/reference/(?!functions-)[^/]*$",
     "Functions and classes": r"notebooks/reference/functions[-/]",
 }
-"""The contents of the book: the title of each group, and the beginning of its pages' paths."""
+"""The table of contents: the title of each group of pages, and the pattern with which their paths begin."""
 
 _READ = (".ipynb", ".md")
 # Only relative links without a scheme: those to other sites may end in .md as well.
 _LINK = re.compile(r'(href="(?![a-z]+:|#)[^"#?]*)\.(?:ipynb|md)(?=["#])')
 _TAG = re.compile(r"(<[^>]*>)")
 _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >])")
-"""The elements in which rule ids are not linked."""
+"""The opening or closing tag of an element in which rule ids are not linked."""
 _TEMPLATE = "book.html.j2"
 _PICTURE = f"{FOLDER}/notebooks/images/preview.png"
 _ALT = "A producer, a queue above its stop threshold, a consumer; 90 completions are held."
@@ -82,22 +84,22 @@ _ALT = "A producer, a queue above its stop threshold, a consumer; 90 completions
 OWN_SCRIPTS = re.compile(
     r'<script class="qf-scripts">.*?</script>|<script>globalThis\.qflowShow\?\.\(\);</script>', re.DOTALL
 )
-"""The scripts of a stored run, where a page has them itself."""
+"""The scripts stored with a run; they are removed from a page that loads the same scripts itself."""
 _CHART = re.compile(r'(src|srcset)="data:image/svg\+xml;base64,([^"]+)"')
 _RUN = re.compile(
     r"(<noscript>(?:(?!</noscript>).)*</noscript>|)\s*"
     r'<script [^>]*class="qf-run"[^>]*>(.*?)</script>',
     re.DOTALL,
 )
-"""The still of a stored run, and the run."""
+"""A stored run in a page: its still picture, if there is one, and the script element with its data."""
 _CELL, _NUMBERED = re.compile(r"<td[^>]*>[^<]*</td>"), re.compile(r"\w[\w-]*-\d[\d.]*")
-"""A cell of a table, and the name of a message in it: A-1, p-8..9."""
+"""A cell of a table, and the name of a message in a cell, such as A-1 or p-8..9."""
 _LIGHT, _DARK = "default", "github-dark"
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the book."""
+    """A page of the book: its source, its path in a checkout, its title, and a summary of its content."""
 
     source: Path
     path: str
@@ -106,40 +108,46 @@ class Page:
 
     @property
     def file(self) -> str:
-        """The page, relative to the book's folder."""
+        """The path of the HTML file, relative to the book's folder."""
         return re.sub(r"\.\w+$", ".html", self.path)
 
     @property
     def room(self) -> str:
-        """The room of qflow whose functions it describes; "" for other pages."""
+        """The subpackage of qflow whose functions the page describes, or "" for any other page."""
         found = re.match(r"notebooks/reference/functions[-/](\w+)", self.path)
         return found[1] if found else ""
 
     @property
     def live(self) -> str:
-        """Its notebook in JupyterLite, relative to the top of the site; "" if no browser can run it."""
+        """The address of the page's notebook in JupyterLite, relative to the top of the site.
+
+        It is "" for a page that is no notebook, and for one that no browser can run.
+        """
         if self.source.suffix != ".ipynb" or self.source.name.startswith(EXECUTED_ONLY):
             return ""
         return f"lab/index.html?path={self.path.removeprefix('notebooks/')}"
 
 
 def list_contents() -> Iterator[tuple[str, Path]]:
-    """Yield each file of chapters and exercises for readers, with its path in a checkout first."""
+    """Yield the path in a checkout, and the actual path, of each file of the chapters and exercises.
+
+    Files that are not for readers, such as text sources and solutions, are left out.
+    """
     for room in ("notebooks", "exercises"):
         yield from ((f"{room}/{name}", path) for name, path in list_files(kit_path(room)).items())
 
 
 def _list_pages() -> list[Page]:
-    """Return all pages of the site: notebooks, and texts in Markdown."""
+    """Return a page for each notebook and each Markdown text of the book."""
     return [_page(source, path) for path, source in list_contents() if source.suffix in _READ]
 
 
 def write_book(site: Path) -> list[Page]:
-    """Write all pages, with their pictures, into a site's folder; return the pages."""
+    """Write the whole book, with its pictures, scripts and search index, into a site; return its pages."""
     book = site / FOLDER
     pages = _list_pages()
     for path, source in list_contents():
-        # Pictures and data first: pages link to them by the paths of the repository.
+        # Files that are no pages, such as pictures and data, keep the paths by which pages link to them.
         if source.suffix not in _READ:
             (book / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, book / path)
@@ -168,7 +176,7 @@ def _write_style(site: Path) -> None:
     shown = {
         "page.css": page,
         "code.css": _colours(),
-        # The script of labs brings these styles itself.
+        # For pages whose labs are not loaded yet: the script of the labs contains these styles as well.
         "scene.css": read_styles("scene.css", "guess.css"),
         "ask.css": f"{read_styles('errata.css')}\n{ask}",
         "navigation.js": join_script("navigation.js", PAGE),
@@ -180,13 +188,13 @@ def _write_style(site: Path) -> None:
 
 
 class _Beside:
-    """What lies beside the pages and is fetched as a reader comes to it: charts, and the runs of labs."""
+    """The files of charts and stored runs beside the pages, which a page loads as a reader reaches them."""
 
     def __init__(self, book: Path) -> None:
         self._book = book
 
     def move(self, body: str, top: str) -> str:
-        """Write a page's charts and stored runs into files; return the page that names them."""
+        """Move a page's charts and stored runs into files; return the page with links to the files."""
         body = _CHART.sub(lambda found: self._chart(found[1], base64.b64decode(found[2]).decode(), top), body)
         return _RUN.sub(lambda found: self._run(found[1], found[2], top), body)
 
@@ -202,8 +210,8 @@ class _Beside:
         place = self._place("runs", run)
         write_packed(place, run)
         if "asks" not in json.loads(run):
-            # On paper, and until the run is there, the still stands in its place. Of a run that asks it is
-            # an answer.
+            # The still picture is shown on paper, and until the run is loaded. It stays hidden if the run
+            # asks a question, as it would show the answer.
             still = still.replace("noscript>", "div>").replace("<div>", '<div class="qf-still">', 1)
         source = f"{top}{FOLDER}/runs/{place.name}"
         return f'{still}<script type="application/json" class="qf-run" data-src="{source}"></script>'
@@ -214,7 +222,10 @@ class _Beside:
 
 
 def group_pages(pages: Sequence[Page], current: Page | None = None) -> dict[str, list[Page]]:
-    """Return the contents of the book; function pages only for the current page's room."""
+    """Return the pages of each group of the table of contents, by the group's title.
+
+    The pages of a subpackage's modules are included only if the current page belongs to that subpackage.
+    """
     room = current.room if current else ""
     listed = [page for page in pages if "/functions/" not in page.path or page.room == room]
     listed.sort(key=lambda page: (page.room, "/functions/" in page.path))
@@ -232,7 +243,7 @@ def _page(source: Path, path: str) -> Page:
 
 
 def _summarize(text: str) -> str:
-    """Return the first sentence or two of a page."""
+    """Return the opening question of a chapter, or the first paragraph of prose of any other page."""
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
     # A chapter begins with its question, which tells a reader more than its first sentence.
     asked = next((part for part in paragraphs if part.startswith("**A question to begin with.**")), "")
@@ -259,7 +270,7 @@ def _exporter() -> Any:
 def _draw_page(
     page: Page, pages: Sequence[Page], exporter: Any, shelf: _Beside
 ) -> tuple[str, list[PageSection]]:
-    """Return a page as HTML, and its sections."""
+    """Return the whole HTML text of a page, and the sections in it."""
     nbformat = importlib.import_module("nbformat")
     text = page.source.read_text(encoding="utf-8")
     if page.source.suffix == ".ipynb":
@@ -292,7 +303,7 @@ def _draw_page(
     body, _ = exporter.from_notebook_node(book, resources={"page": around})
     if page.live:
         body = OWN_SCRIPTS.sub("", body)
-    # A browser breaks a line after a hyphen.
+    # A browser may break a line after the hyphen in the name of a message.
     body = _CELL.sub(lambda cell: _NUMBERED.sub(r'<span class="whole">\g<0></span>', cell[0]), body)
     body = shelf.move(body, top)
     body = add_anchors(_LINK.sub(r"\1.html", body), rows=page.source.suffix == ".md")
@@ -302,7 +313,10 @@ def _draw_page(
 
 
 def preview(title: str, about: str, top: str, picture: str = _PICTURE, alt: str = _ALT) -> str:
-    """Return the tags for the preview of a link to a page; other sites need the picture's whole address."""
+    """Return the meta tags from which other sites make the preview of a link to a page.
+
+    The picture's address is absolute if the address of the site is known, as other sites need it.
+    """
     site = site_address().rpartition("/")[0]
     shown = {
         "og:title": title,
@@ -316,15 +330,15 @@ def preview(title: str, about: str, top: str, picture: str = _PICTURE, alt: str 
 
 
 def _link_rules(body: str, rules: str) -> str:
-    """Return a page in which each rule id links to that rule."""
+    """Return a page in which each rule id in running text links to that rule."""
     book, parts, inside = rule_book(), _TAG.split(body), 0
 
     def link(found: re.Match[str]) -> str:
         rule = found[0]
         return f'<a class="rule" href="{rules}#{rule.lower()}">{rule}</a>' if rule in book else rule
 
-    # Tags and texts by turns. A depth is enough, as elements of these names are closed in a page of
-    # nbconvert.
+    # The parts are alternately text and tag. Counting the open elements is enough, as nbconvert closes all
+    # elements of these names.
     for place, part in enumerate(parts):
         if tag := _APART.match(part):
             inside += -1 if tag[1] else 1
@@ -334,10 +348,10 @@ def _link_rules(body: str, rules: str) -> str:
 
 
 def _colours() -> str:
-    """Return the colours of code, light and dark."""
+    """Return the style sheet that colours code, for light and dark colour schemes."""
     formatter = importlib.import_module("pygments.formatters").HtmlFormatter
     light, dark = (formatter(style=style).get_style_defs(".highlight") for style in (_LIGHT, _DARK))
-    # The style's own violet is a little too pale on a card (4.46 to 1).
+    # The contrast of the light style's own violet on a card is a little too low (4.46 to 1).
     plain = ".highlight { background: var(--card); }"
     light += "\n.highlight .ow { color: #8a1ac8 }"
     return f"\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n{plain}\n"

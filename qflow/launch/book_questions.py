@@ -1,12 +1,13 @@
-"""Book questions: what chapters and exercises ask their readers, asked by a page that has no kernel.
+"""Book questions: the questions of chapters and exercises, in pages that have no kernel.
 
-A notebook asks with a widget, and a widget asks its kernel. In a page of the book each such output is
-replaced by a place that holds the question, and what is known of it when the site is built: what came, what
-is said of a guess, what the engine showed, the hints. That is packed, so that it is not met by accident
-before the reader has answered. ``page/ask.js`` draws the places. An exercise needs the engine itself: its
-code is checked by :func:`answer`, in the worker that the first page of the site has, too.
+A notebook asks a question with a widget, which needs a kernel. In a page of the book each such output is
+replaced by a *place*: an element with the question and everything that is known about it when the site is
+built, such as the outcome, the comment on each guess, the run of the engine, and the hints. These are
+compressed, so that nobody reads them by accident before answering. ``page/ask.js`` draws the places. An
+exercise needs the engine itself: :func:`answer` checks its code, in the same worker that runs Python for
+the first page of the site.
 
-The words are those of the notebooks: :mod:`qflow.teaching.predictions`, :mod:`qflow.teaching.errata`
+The wording is that of the notebooks: :mod:`qflow.teaching.predictions`, :mod:`qflow.teaching.errata`
 and :mod:`qflow.teaching.checking`.
 """
 
@@ -35,14 +36,22 @@ if TYPE_CHECKING:
 _COMPARED = re.compile(r"^(\w+) {2,}(.+?) {3}you made no guess$", re.MULTILINE)
 _GAME = re.compile(r'qf\.errata_game\("(\w+)"\)')
 _ALONE = ("comparison", "progress")
-"""Places shown without their cell's code, which would give the answers away or do nothing in a page."""
+"""Kinds of places whose cell's code is hidden: it would reveal the answers, or has no effect in a page."""
 _NO_ENGINE = ("13-fleet",)
-"""Exercises that need more than the engine: a library for graphs."""
+"""Exercises that a page cannot check, as they need a graph library besides the engine."""
 
 
 def ask_in_page(book: NotebookNode, path: str) -> bool:
-    """Insert places for questions into a notebook, given by its path; return whether there are any."""
-    from nbformat.v4 import new_output  # only a build has it
+    """Replace the questions of a notebook by places, in the notebook itself; return whether it has any.
+
+    Parameters:
+        book: the notebook, whose cells are changed.
+        path: the path of the notebook in a checkout, from which its chapter or exercise is known.
+
+    Returns:
+        whether a place was inserted, so that the page needs the script that draws places.
+    """
+    from nbformat.v4 import new_output  # installed only where a site is built
 
     room, _, name = path.removesuffix(".ipynb").partition("/")
     if room == "exercises":
@@ -57,11 +66,14 @@ def ask_in_page(book: NotebookNode, path: str) -> bool:
 
 
 _Place = tuple[Any, dict[str, Any]]
-"""A cell, and the questions below it."""
+"""A cell of a notebook, and the place to insert below it, as the data that ``page/ask.js`` draws."""
 
 
 def _place_predictions(book: NotebookNode, chapter: str) -> list[_Place]:
-    """Return the questions with fields, and the comparison, which includes the labs' questions."""
+    """Remove the prediction widgets and comparisons from a chapter's outputs; return places for them.
+
+    The place of a comparison includes the questions that labs ask, as the printed comparison does.
+    """
     try:
         known = questions(chapter)
     except RefusalError:
@@ -90,7 +102,7 @@ def _pose(question: ChapterQuestion) -> dict[str, Any]:
 
 
 def _answer(question: ChapterQuestion, printed: str) -> dict[str, Any]:
-    """Return the printed outcome of a comparison, and the comment on each guess."""
+    """Return the printed outcome of a question, its tolerance, and the comment on each kind of guess."""
     came = printed.strip()
     value = came if question.choices else float(came)
     said = question.sayings(int(value) if isinstance(value, float) and value.is_integer() else value)
@@ -108,10 +120,10 @@ def _place_games(book: NotebookNode) -> list[_Place]:
 
 
 def _place_exercises(book: NotebookNode, theme: str) -> list[_Place]:
-    """Return the boxes for code, and drop the cells that check it: on a page a button does."""
+    """Return a place for each exercise, and remove the cells that check it: in a page a button does that."""
     cells = {cell.id: cell for cell in book.cells}
     tasks = exercises(theme)
-    # Cells have the ids of their exercises.
+    # A cell has the name of its exercise as its id; the cell that checks it adds "-check".
     left_out = {f"{task.name}-check" for task in tasks}
     book["cells"] = [cell for cell in book.cells if cell.id not in left_out]
     setup = cells["setup"].source
@@ -134,18 +146,27 @@ def _pack(value: object) -> dict[str, str]:
 
 
 def _write_place(place: Mapping[str, Any]) -> str:
-    """Return the element in which a script draws; at first it holds the question alone."""
+    """Return the HTML element of a place: the text of the question, and the data for the script."""
     text = f'<p class="qf-place-text">{escape(place["question"])}</p>' if "question" in place else ""
     data = f'<script type="application/json">{script_json(place)}</script>'
     return f'<div class="qf-place">{text}{data}</div>'
 
 
 def answer(asked: str) -> str:
-    """Return, as JSON, the verdict on code for an exercise, or the picture of its first failed case."""
+    """Check a reader's code for an exercise; return the verdict as JSON.
+
+    Parameters:
+        asked: a JSON object with the ``id`` of the exercise, its ``setup`` code, the reader's ``code``, and
+            optionally ``shows``: if true, the answer holds the picture of the first failed case instead.
+
+    Returns:
+        a JSON object with ``lines`` to show, ``printed`` (what the code printed), and ``passed`` or
+        ``picture``. An error in the reader's code is a failed check, and raises nothing.
+    """
     given = json.loads(asked)
     _, theme, name = given["id"].split("/")
     exercise = next(task for task in exercises(theme) if task.name == name)
-    # A learner's print belongs below the code, not among the worker's answers.
+    # What a learner's code prints is shown below the code; it must not mix with the worker's own messages.
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         try:
             function = _run_code(exercise, given["setup"], given["code"])
@@ -157,7 +178,7 @@ def answer(asked: str) -> str:
 
 
 def _run_code(exercise: Exercise, setup: str, code: str) -> Answer:
-    """Run a learner's code; return the function it defines."""
+    """Run an exercise's setup and a learner's code; return the function that the code defines."""
     names: dict[str, Any] = {}
     try:
         exec(compile(setup, "setup", "exec"), names)
@@ -173,14 +194,14 @@ def _run_code(exercise: Exercise, setup: str, code: str) -> Answer:
 
 def _check(exercise: Exercise, function: Answer) -> dict[str, Any]:
     verdict = judge(exercise, function)
-    # The last line says what to type for a hint, where the page has a button.
+    # The last line of a failed verdict says what to type for a hint; the page has a button for that.
     lines = verdict.lines if verdict else verdict.lines[:-1]
     shows = exercise.lab == "run" and not verdict and not verdict.is_unwritten
     return {"passed": bool(verdict), "lines": lines, "hints": int(verdict.is_unwritten), "shows": shows}
 
 
 def _show_case(exercise: Exercise, function: Answer) -> dict[str, Any]:
-    """Return an element that plays the engine's run of the first failed case."""
+    """Return an HTML element that replays the engine's run of the first failed case."""
     case = judge(exercise, function).case
     if case is None:
         return {"lines": ["This answer is right in all cases."]}
@@ -193,7 +214,7 @@ def _show_case(exercise: Exercise, function: Answer) -> dict[str, Any]:
 
 
 def _describe_error(error: BaseException, file: str) -> str:
-    """Return the error of a learner's code on one line, with its line number."""
+    """Return a one-line description of an error in a learner's code, with the line number if it is known."""
     places = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     line = error.lineno if isinstance(error, SyntaxError) else places[-1] if places else None
     said = error.msg if isinstance(error, SyntaxError) else write_briefly(error, str)

@@ -1,11 +1,12 @@
-"""Cargo: the packages that a site or a workshop room needs from outside, fetched once and kept.
+"""Cargo: the external packages that a site or a workshop folder needs, downloaded once and cached.
 
-All that asks the network is here. A second build finds the cargo where the first one left it, and needs no
+All code that uses the network is in this module. A second build finds the cargo in the cache and needs no
 network. Part of it is Pyodide, the Python that runs inside a browser. Pyodide's own package holds the
-interpreter and no libraries: what the notebook kernel imports is added from ordinary wheels, and the lock
-file that Pyodide checks them against is written anew for exactly these. So a page asks only its own server.
+interpreter and no libraries: the libraries that the notebook kernel imports are added from ordinary wheels,
+and the lock file by which Pyodide finds and verifies libraries is rewritten for exactly these wheels. So a
+page loads everything from its own server.
 
-What is built is put into folders that the kit marks as its own; see :func:`claim`.
+Builds are written only into folders that the kit marks as its own; see :func:`claim`.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from typing import Any
 from qflow.kit import DISTRIBUTION, RefusalError, nearest_checkout, origin_folder
 
 VERSION = "314.0.6"
-"""The release that the JupyterLite kernel of :data:`qflow.launch.site.TOOLS` is made for."""
+"""The release of Pyodide that the JupyterLite kernel of :data:`qflow.launch.site.TOOLS` is made for."""
 
 _PYTHON = "3.14"
-"""The version of Python that it is."""
+"""The version of Python in that release of Pyodide."""
 
 _CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 
 FETCHED = ("pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
-"""The files that a page's Python fetches, and that its progress counts."""
+"""The files of Pyodide that a page downloads, and whose bytes its progress bar counts."""
 
 _LIBRARIES = (
     "asttokens", "decorator", "executing", "ipython", "jedi", "matplotlib-inline", "micropip", "narwhals",
@@ -47,15 +48,15 @@ _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
 
 
 def _slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, Any]:
-    """Return a lock file reduced to the present wheels, each with its own digest."""
+    """Return a Pyodide lock file reduced to the given wheels, with the digest of each wheel."""
     # Pyodide builds its libraries itself, so the digests of its lock are not those of the published wheels.
-    # networkx names numpy and matplotlib; without them its graph algorithms work.
+    # networkx depends on numpy and matplotlib, but the graph algorithms that qflow uses work without them.
     packages = {}
     for name, wheel in sorted(wheels.items()):
         entry = dict(lock["packages"][name])
         entry["file_name"] = wheel.name
         entry["sha256"] = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        # The lock spells one name in two ways.
+        # The lock file writes the same name with - in one place and with _ in another.
         depends = [other.replace("_", "-") for other in entry["depends"]]
         entry["depends"] = [other for other in depends if other not in _HEAVY]
         packages[name] = entry
@@ -63,7 +64,7 @@ def _slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str,
 
 
 def copy_interpreter(package: Path, wheels: Path, target: Path) -> None:
-    """Copy the interpreter and its libraries to the place where the site's kernel looks for them."""
+    """Copy Pyodide's interpreter, the wheels of its libraries, and a lock file for these into a folder."""
     target.mkdir(parents=True, exist_ok=True)
     lock = json.loads(_require_file(package / "pyodide-lock.json").read_text(encoding="utf-8"))
     for name in _CORE:
@@ -90,7 +91,7 @@ def _require_file(path: Path) -> Path:
 
 
 OWN = f"{DISTRIBUTION.replace('-', '_')}-*.whl"
-"""The name of qflow's own wheel."""
+"""The file name pattern of qflow's own wheel."""
 
 MARK = ".qflow-made"
 """The file that marks a folder as the kit's own; it names the folder's contents."""
@@ -99,18 +100,18 @@ _IN_THE_BROWSER = ("anywidget", "comm", "ipywidgets", "jupyterlab-widgets", "plo
 """Packages that notebooks on the site install into the kernel, beside qflow."""
 
 _IN_A_PAGE = ("anywidget", "comm", "ipywidgets", "psygnal", "traitlets", "typing-extensions")
-"""Of these and the libraries, what the labs of a page of the book import."""
+"""The packages, among these and the libraries of the kernel, that the labs in a page of the book import."""
 
 _LEFT_OUT = tuple(f"qflow/_kit/{folder}/" for folder in ("notebooks", "exercises", "data/recordings"))
-"""What of the wheel no page asks for: fourteen of its fifteen megabytes."""
+"""The folders of qflow's wheel that no page needs: fourteen of its fifteen megabytes."""
 
-# The words of pip and npm when they cannot reach the network.
+# Parts of the messages of pip and npm when they cannot reach the network.
 _NO_NETWORK = ("Failed to establish a new connection", "name resolution", "ENOTFOUND", "EAI_AGAIN", "Proxy")
 _ANY_MACHINE = ("--only-binary=:all:", "--implementation=py", "--abi=none", "--platform=any")
 
 
 def cargo_folder() -> Path:
-    """Return the cache folder: ``QFLOW_CARGO``, or one in the user's cache."""
+    """Return the folder that caches downloads: ``QFLOW_CARGO`` if it is set, or one in the user's cache."""
     chosen = os.environ.get("QFLOW_CARGO")
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -119,13 +120,13 @@ def cargo_folder() -> Path:
 
 
 def require_pip() -> None:
-    """Refuse an environment without pip, as uv makes it, before any download."""
+    """Refuse an environment without pip, such as one that uv created, before any download."""
     if find_spec("pip") is None:
         raise RefusalError("pip is needed for this, and is not installed here: python -m ensurepip")
 
 
 def find_package(keep: Path) -> Path:
-    """Return the folder of Pyodide's package; refuse if it is missing and cannot be fetched."""
+    """Return the folder for Pyodide's package in a cache folder; refuse if it is empty and npm is missing."""
     package = keep / f"pyodide-{VERSION}"
     if not (package / "pyodide-lock.json").exists() and shutil.which("npm") is None:
         raise RefusalError(
@@ -136,7 +137,12 @@ def find_package(keep: Path) -> Path:
 
 
 def fetch(keep: Path) -> tuple[Path, Path, Path]:
-    """Fetch the missing packages of a site into a folder; return the three folders in it."""
+    """Fetch the external packages of a site into a cache folder, unless they are there.
+
+    Returns:
+        the folders of Pyodide's package, of the kernel's libraries, and of the packages that notebooks
+        install.
+    """
     package = find_package(keep)
     if not (package / "pyodide-lock.json").exists():
         _unpack(_npm_pack(f"pyodide@{VERSION}", keep), package)
@@ -147,8 +153,10 @@ def fetch(keep: Path) -> tuple[Path, Path, Path]:
 
 
 def _fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
-    """Fetch wheels for a browser's Python into a folder, unless it holds exactly these; return it."""
-    # Their dependencies are not fetched.
+    """Fetch wheels for Pyodide into a folder, without their dependencies; return the folder.
+
+    Nothing is fetched if the same wheels were fetched into the folder before.
+    """
     done = folder / ".complete"
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
         return folder
@@ -160,7 +168,7 @@ def _fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
 
 
 def find_checkout() -> Path:
-    """Return the checkout from which qflow's own wheel is built."""
+    """Return the checkout from which qflow's own wheel is built; refuse if there is none."""
     root = nearest_checkout() or origin_folder()
     if root is None:
         raise RefusalError("qflow's wheel is built from its checkout; run this command in one.")
@@ -168,21 +176,24 @@ def find_checkout() -> Path:
 
 
 def build_wheel(folder: Path) -> None:
-    """Build qflow's wheel from its checkout into a folder, for any machine and for browsers."""
+    """Build qflow's wheel from its checkout into a folder, as pure Python for any machine and any browser."""
     root = find_checkout()
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(OWN):
         old.unlink()
-    # A compiled engine runs on machines like this one only; see hatch_build.py.
+    # A compiled engine would run only on machines like this one; see hatch_build.py.
     environment = {**os.environ, "QFLOW_COMPILE": "0"}
-    # With the builder at hand nothing has to be fetched for it.
+    # If hatchling is installed, pip need not download it for the build.
     options = ["--no-build-isolation"] if find_spec("hatchling") else []
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *options, "-w", str(folder)]
     run([*command, str(root)], environment=environment)
 
 
 def write_engine(wheel: Path, archive: Path) -> None:
-    """Write the parts of qflow's wheel that a page's Python needs: engine, rules, texts of exercises."""
+    """Write an archive of those parts of qflow's wheel that the Python of a page needs.
+
+    These are the engine, the rules and the texts of the exercises, without notebooks and recordings.
+    """
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as engine:
         for entry in whole.infolist():
             if not entry.filename.startswith(_LEFT_OUT):
@@ -190,26 +201,26 @@ def write_engine(wheel: Path, archive: Path) -> None:
 
 
 def write_widgets(site: Path, archive: Path) -> None:
-    """Write the libraries that a page's labs need beside the engine, from a site's wheels."""
+    """Write an archive of the libraries that the labs of a page need besides qflow, from a site's wheels."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as held:
         for name in _IN_A_PAGE:
             folder = site / ("static/pyodide" if name in _LIBRARIES else "pypi")
             with zipfile.ZipFile(_wheel_of(name, folder)) as whole:
                 for entry in whole.infolist():
-                    # Not what JupyterLab loads into its own page.
+                    # Leave out the scripts that only JupyterLab loads.
                     if ".data/" not in entry.filename and "extension/" not in entry.filename:
                         held.writestr(entry, whole.read(entry))
 
 
 def claim(folder: Path, what: str) -> None:
-    """Make a folder, and mark it as one that the kit may overwrite."""
+    """Create a folder for a kind of build, such as "site", and mark it as one that the kit may overwrite."""
     refuse_strangers(folder, what)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK).write_text(f"{what}\n", encoding="utf-8")
 
 
 def refuse_strangers(folder: Path, what: str) -> None:
-    """Refuse a folder that :func:`claim` would refuse, without changing anything."""
+    """Refuse a folder unless it is missing, empty, or marked by :func:`claim` for the same kind of build."""
     try:
         is_own = (folder / MARK).read_text(encoding="utf-8") == f"{what}\n"
     except OSError:
@@ -228,7 +239,11 @@ def megabytes(folder: Path) -> float:
 def run(
     command: Sequence[str], *, folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> None:
-    """Run another program to completion."""
+    """Run another program to completion.
+
+    Raises:
+        RefusalError: if the program is not installed or fails; with the last line of its output.
+    """
     quiet: dict[str, Any] = {"capture_output": True, "text": True, "check": False}
     try:
         done = subprocess.run(command, cwd=folder, env=environment, **quiet)
@@ -245,7 +260,7 @@ def run(
 
 def _npm_pack(package: str, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    # On Windows npm is npm.cmd, which only its whole path starts.
+    # On Windows npm is npm.cmd, which can be started only by its full path.
     npm = str(shutil.which("npm"))
     run([npm, "pack", package, "--silent", "--pack-destination", str(folder)])
     return folder / f"{package.replace('@', '-')}.tgz"
@@ -254,7 +269,7 @@ def _npm_pack(package: str, folder: Path) -> Path:
 def _unpack(archive: Path, target: Path) -> None:
     with tarfile.open(archive) as tar:
         tar.extractall(target, filter="data")
-    # npm wraps everything in a folder "package".
+    # npm puts everything in a package into a folder named "package".
     for path in (target / "package").iterdir():
         path.rename(target / path.name)
     (target / "package").rmdir()

@@ -1,11 +1,11 @@
-"""Laying the chapters out in a learner's folder, and opening JupyterLab on them: ``qflow lab``.
+"""``qflow lab``: copy the chapters to a learner's folder, and open JupyterLab on them.
 
-The kit's own chapters hold the outputs of their cells, for readers without a kernel and for the tests, and
-with them the answers to what the chapters ask. They are not to be edited either, in a checkout or inside an
-installed package. So a learner works on copies without outputs, in a folder of the learner's, and a small
-register there remembers what was copied. A file that still is as it was copied may be brought up to date by a
-newer qflow; a file that was changed since belongs to the learner and stays. JupyterLab runs in this very
-process, so that stopping ``qflow lab`` stops all of it.
+The kit's own chapters contain the outputs of their cells, for readers without a kernel and for the tests, and
+with them the answers to their questions. Nor should they be edited, in a checkout or inside an installed
+package. So a learner works on copies without outputs, in a folder of the learner's own. A small register in
+that folder records a digest of each file as it was copied. If a file still has that digest, a newer qflow
+replaces it by the new version; a file that the learner has changed is never touched. JupyterLab runs in the
+same process, so that stopping ``qflow lab`` stops JupyterLab.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from qflow.writing import write_file
 
 _REGISTER = ".qflow-chapters.json"
 
-# What authors and tools keep beside the chapters, and learners have no use for; solutions are asked for by
-# `qflow exercises solutions`.
+# Files that authors and tools keep beside the chapters, and that learners do not need. The solutions are
+# copied only by `qflow exercises solutions`.
 _NOT_FOR_LEARNERS = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__", _REGISTER}
 
 
 @dataclass(frozen=True)
 class _CopyResult:
-    """The result of copying: the folder, and the files by outcome."""
+    """The result of copying the chapters: the folder, and the names of its files by outcome."""
 
     folder: Path
     added: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class _CopyResult:
     what: str = "chapters"
 
     def sentences(self) -> list[str]:
-        """Return a sentence for each kind of change."""
+        """Return a sentence about each kind of change that the copying made."""
         said = [f"The {self.what} are in {self.folder}."]
         if self.added:
             said = [f"Copied the {self.what} to {self.folder}: {format_names(self.added)}."]
@@ -62,7 +62,7 @@ class _CopyResult:
 
 
 def _copy_chapters(source: Path, folder: Path, *, what: str = "chapters") -> _CopyResult:
-    """Copy the chapters into a folder, without outputs; keep the learner's changes there."""
+    """Copy the chapters into a learner's folder, without outputs; leave files that the learner changed."""
     layout = _CopyResult(folder, what=what)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def _copy_chapters(source: Path, folder: Path, *, what: str = "chapters") -> _Co
 
 
 def _place(origin: Path, target: Path, name: str, copied: str | None, layout: _CopyResult) -> str:
-    """Write one file unless the learner changed it; return the digest of the kit's last version there."""
+    """Write one file unless the learner has changed it; return the digest to record in the register."""
     content = _strip_outputs(name, origin.read_bytes())
     new = _digest(name, content)
     if not target.exists():
@@ -101,7 +101,7 @@ def _place(origin: Path, target: Path, name: str, copied: str | None, layout: _C
 
 
 def _withdraw(target: Path, name: str, copied: str, layout: _CopyResult) -> None:
-    """Remove an unchanged file that the kit no longer has, such as a chapter's old number."""
+    """Remove a file that the kit no longer has, such as a renamed chapter, unless the learner changed it."""
     if not target.exists():
         return
     if _digest(name, target.read_bytes()) == copied:
@@ -112,7 +112,7 @@ def _withdraw(target: Path, name: str, copied: str, layout: _CopyResult) -> None
 
 
 def _strip_outputs(name: str, content: bytes) -> bytes:
-    """Return a learner's copy of a file: a notebook loses its outputs, which may hold answers."""
+    """Return the content of a learner's copy: a notebook without its outputs, which may contain answers."""
     if name.endswith((".ipynb", ".md")):
         content = inner_links(content.decode()).encode()
     notebook = _read_notebook(name, content)
@@ -125,7 +125,7 @@ def _strip_outputs(name: str, content: bytes) -> bytes:
 
 
 def _read_notebook(name: str, content: bytes) -> dict[str, Any] | None:
-    """Return a notebook, or None for any other file and for a damaged one."""
+    """Return a notebook, or None if the file is something else or damaged."""
     try:
         notebook: dict[str, Any] = json.loads(content) if name.endswith(".ipynb") else {}
         is_one = all({"cell_type", "source"} <= cell.keys() for cell in notebook["cells"])
@@ -136,7 +136,7 @@ def _read_notebook(name: str, content: bytes) -> dict[str, Any] | None:
 
 def inner_links(text: str) -> str:
     """Return a text with its links between chapters and exercises adapted to a learner's folder."""
-    # In a checkout the two folders are beside each other; elsewhere exercises lie in that of the chapters.
+    # In a checkout the two folders are siblings; in a learner's folder the exercises lie below the chapters.
     moved = (("](../exercises/", "](exercises/"), ("](../../exercises/", "](../exercises/"))
     for link, inner in (*moved, ("](../notebooks/", "](../")):
         text = text.replace(link, inner)
@@ -144,10 +144,10 @@ def inner_links(text: str) -> str:
 
 
 def list_files(source: Path) -> dict[str, Path]:
-    """Return the files of a folder of chapters or exercises for readers, by their names there."""
+    """Return the files for readers in a folder of chapters or exercises: their paths, by relative path."""
     paths = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
     names = [path.as_posix() for path in sorted(paths) if not _NOT_FOR_LEARNERS.intersection(path.parts)]
-    # A checkout lacks the pages that are made from the source; a wheel has them.
+    # The function pages are generated from the source: a wheel contains them, a checkout does not.
     return {name: source / name for name in names} | {
         f"reference/{name}": path for name, path in find_pages(source / "reference").items()
     }
@@ -162,8 +162,8 @@ def _read_register(folder: Path) -> dict[str, str]:
 
 
 def _digest(name: str, content: bytes) -> str:
-    # JupyterLab saves a chapter anew as soon as it is opened: other outputs, other metadata. What a learner
-    # wrote is in the cells.
+    # Only the cells' sources count, as they are what a learner writes. JupyterLab saves a chapter with other
+    # outputs and metadata as soon as it is opened.
     if notebook := _read_notebook(name, content):
         typed = [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
         content = json.dumps(typed).encode()
@@ -181,11 +181,24 @@ _NEEDED = {
     "networkx": "NetworkX",
 }
 SETTINGS = Path(__file__).resolve().parent / "jupyter"
-"""What JupyterLab is set to, in files of its own."""
+"""The folder of the configuration files for JupyterLab."""
 
 
 def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
-    """Open JupyterLab on the chapters, print its address, wait until it ends, and return 0."""
+    """Open JupyterLab on the chapters, print its address, and wait until it ends.
+
+    Parameters:
+        folder: the folder for the learner's copies of the chapters; a default folder if it is None.
+        browser: whether to open a browser window.
+        port: the TCP port to listen on; JupyterLab's own choice if it is None.
+        further: more command line arguments for JupyterLab, which take precedence.
+
+    Returns:
+        the exit status, 0.
+
+    Raises:
+        RefusalError: if a package is missing, or the folder cannot be used.
+    """
     require(_NEEDED, extra="lab")
     heed_interrupts()
     chapters, said = _find_chapters(folder)
@@ -195,7 +208,7 @@ def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequenc
     begin = _first_cell(chapters, server.default_url)
     addresses = "\n".join(line + begin for line in server.display_url.splitlines())
     print(addresses, *said, "Ctrl-C ends JupyterLab.", sep="\n", flush=True)
-    # Only now: in the addresses above, which end in a token, it would swallow that.
+    # Set only now: in the addresses above the token has to come before the fragment.
     server.default_url += begin
     with suppress(importlib.import_module("jupyter_core.application").NoStart):
         server.start()
@@ -221,7 +234,12 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def require(modules: dict[str, str], *, extra: str) -> None:
-    """Check that modules are installed; refuse with the cure otherwise."""
+    """Refuse, with the command that installs an extra, unless all given modules are installed.
+
+    Parameters:
+        modules: the names of the packages to print, by the name of the module to import.
+        extra: the extra of qflow that installs the packages.
+    """
     missing = [name for module, name in modules.items() if importlib.util.find_spec(module) is None]
     if missing:
         lacks = f"{format_names(missing)} {'is' if len(missing) == 1 else 'are'} not installed here"
@@ -229,7 +247,7 @@ def require(modules: dict[str, str], *, extra: str) -> None:
 
 
 def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:
-    """Update the learner's folder; return it, and sentences about the changes."""
+    """Copy or update the chapters in the learner's folder; return it, with sentences about the changes."""
     chapters = _learners_folder(folder)
     source = _kit_folder("notebooks")
     _first_chapter(source)
@@ -257,8 +275,11 @@ def _first_chapter(chapters: Path) -> str:
 
 
 def _first_cell(chapters: Path, address: str) -> str:
-    """Return the end of an address that selects a chapter's first cell of code; "" for any other address."""
-    # JupyterLab selects the title otherwise, and the first Shift+Enter would run that.
+    """Return the URL fragment that selects the first code cell of a chapter.
+
+    It is "" if the address is not that of a notebook in the folder.
+    """
+    # Otherwise JupyterLab selects the title, and the first Shift+Enter would run the title.
     chapter = chapters / address.rpartition("/lab/tree/")[2]
     if chapter.suffix != ".ipynb" or not chapter.is_file():
         return ""
@@ -271,7 +292,7 @@ def _first_cell(chapters: Path, address: str) -> str:
 def _lab_arguments(
     chapters: Path, *, browser: bool, port: int | None, further: Sequence[str] = ()
 ) -> list[str]:
-    """Return JupyterLab's arguments; the user's come last, so that they take precedence."""
+    """Return JupyterLab's command line arguments; the user's come last, so that they take precedence."""
     arguments = {
         f"--ServerApp.root_dir={chapters}": True,
         f"--LabApp.default_url=/lab/tree/{_first_chapter(chapters)}": True,
@@ -298,13 +319,13 @@ def _learners_folder(folder: str | None) -> Path:
 
 
 def _kit_folder(name: str) -> Path:
-    """Return a folder of the present checkout, or else of the installed kit."""
+    """Return a folder of the checkout that contains the working directory, or else of the installed kit."""
     checkout = nearest_checkout()
     own = checkout / name if checkout is not None else None
     return own if own is not None and own.is_dir() else kit_path(name)
 
 
 def _quieten_news() -> None:
-    # JupyterLab asks every newcomer whether to fetch news; the question would lie over the first picture.
+    # JupyterLab asks every new user whether to fetch news; the question would cover the first picture.
     paths = [str(SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))

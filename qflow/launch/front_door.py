@@ -1,10 +1,11 @@
-"""Front door: the page at the top of the site, a broker that moves, and the book below it.
+"""Front door: the first page of the site, an animated broker with the book's table of contents below it.
 
-A person who opens it sees back-pressure before any Python is there. The page holds the runs of a grid of
-stop thresholds, made when the site is built; the stop line is dragged from one to the next, and never between
-them: what is shown is always a run of the engine. Meanwhile the site's own Python is loaded in a worker; from
-then on :func:`answer` runs the engine in the reader's browser, for any value of any handle. A page that is
-opened from a folder, where browsers start no worker, says so and stays with the grid.
+A visitor sees back-pressure before any Python is loaded. The page contains the runs of the engine for a grid
+of stop thresholds, made when the site is built. Dragging the stop line moves it from one threshold of the
+grid to the next, never between them: what is shown is always a run of the engine. Meanwhile a worker loads
+the site's own Python. From then on :func:`answer` runs the engine in the reader's browser, for any value of
+any handle. If the page is opened from a folder, where browsers start no worker, it says so and offers only
+the grid.
 """
 
 from __future__ import annotations
@@ -38,23 +39,23 @@ from qflow.launch.cargo import FETCHED, OWN, write_engine, write_widgets
 from qflow.launch.moments import MOMENTS, link_card
 
 ENGINE = "engine.zip"
-"""The archive that the page's Python unpacks: the wheel, without chapters and recordings."""
+"""The archive that the page's Python unpacks: qflow's wheel without chapters and recordings."""
 
 WIDGETS = "widgets.zip"
-"""What the labs of a chapter need besides."""
+"""The archive of the libraries that the labs of a chapter need besides qflow."""
 
 _MESSAGES = 220
 SETTINGS = {"stop": 40, "resume": 10, "limit": 60, "capacity": 10, "prefetch": 4}
-"""Where the page begins: the stop threshold and the window stay within the limit, up to a stop of 50."""
+"""The page's initial settings. Stop threshold plus window stay within the limit for stops up to 50."""
 
 _CLIENTS = {"rate": 100.0, "service": 0.04}
-"""What no handle sets: a burst of messages, and a consumer that needs 40 ms for each."""
+"""The settings that have no handle: a burst of messages, and a consumer that needs 40 ms for each."""
 
 STOPS = tuple(range(10, 61, 2))
-"""The stop thresholds whose runs the page holds."""
+"""The stop thresholds whose runs the page contains."""
 
 _SLICE = 1_000
-"""The size in bytes of one block of a run's numbers."""
+"""The size in bytes of the blocks by which the numbers of the runs are interleaved."""
 
 _HANDLES = {
     "stop": (10, 60, 1),
@@ -63,7 +64,7 @@ _HANDLES = {
     "capacity": (1, 20, 1),
     "prefetch": (1, 8, 1),
 }
-"""What can be dragged once Python is there: least, most and step."""
+"""The settings that can be dragged once Python is loaded, each with its minimum, maximum and step."""
 
 _LINKED = (
     "qflow: a message broker you can hold in your hand",
@@ -78,7 +79,7 @@ _WAYS = {
     "clients": "notebooks/reference/clients.html",
     "others": "notebooks/reference/other-brokers.html",
 }
-"""Where the first screen leads to."""
+"""The pages that the first screen links to."""
 
 _LISTS = {
     "paths": "Ways through it",
@@ -89,17 +90,25 @@ _LISTS = {
 """The groups of pages that are listed below the chapters."""
 
 _OWN_TO_EACH = ("topology", "count", "lasting", "numbers", "digest", "start", "turns", "deaths", "lanes")
-"""The parts of the browser's data that differ from run to run; the rest is in the page once."""
+"""The parts of a run's data that differ from run to run; all other parts are in the page once."""
 
 
 def _draw_run(settings: Mapping[str, float]) -> Picture:
-    """Return the picture of a run with these settings, by default those of :data:`SETTINGS`."""
+    """Return the picture of a run; settings that are not given are those of :data:`SETTINGS`."""
     chosen: dict[str, Any] = {**SETTINGS, **_CLIENTS, **settings}
     return flow_run(messages=_MESSAGES, **chosen)
 
 
 def answer(settings: str) -> str:
-    """Return the picture for settings or a token as JSON, or the broker's refusal."""
+    """Run the engine for the page; return the picture of the run as JSON.
+
+    Parameters:
+        settings: a JSON object, either of settings, or with the ``token`` of a shared run.
+
+    Returns:
+        a JSON object with the picture and its claims; or with a ``refusal``, if the broker refuses the
+        settings or the token cannot be read.
+    """
     try:
         asked = json.loads(settings)
         if "token" in asked:
@@ -107,13 +116,17 @@ def answer(settings: str) -> str:
             place = {"time": token.time, "back": token.back}
             return json.dumps({"pictures": picture_data(shown), "claims": shown.claims, "place": place})
         picture = _draw_run(asked)
-    except Exception as error:  # a reader who only dragged a line is never shown a traceback
+    except Exception as error:  # a reader who only dragged a line must not be shown a traceback
         return json.dumps({"refusal": refusal_text(error)})
     return json.dumps(_pack_run(picture))
 
 
 def _grid() -> dict[str, Any]:
-    """Return the runs in the page: their common part, and the rest of each run by its stop threshold."""
+    """Return the runs that the page contains.
+
+    The result holds their common part, the rest of each run by its stop threshold, and the numbers of all
+    runs in one compressed text.
+    """
     drawn = [_draw_run({"stop": stop}) for stop in STOPS]
     runs = {str(stop): _pack_run(picture) for stop, picture in zip(STOPS, drawn, strict=True)}
     numbers = [zlib.decompress(picture.frames.pack()) for picture in drawn]
@@ -125,14 +138,15 @@ def _grid() -> dict[str, Any]:
         for key, value in shared.items():
             if picture.pop(key) != value:
                 raise AssertionError(f"{key} differs from run to run")
-    # A slice of each run after the other: what is alike is near, and packs into less than half.
+    # The runs are interleaved by slices: similar bytes are then close together, and compress to less than
+    # half the size.
     places = range(0, max(map(len, numbers)), _SLICE)
     slices = (its[at : at + _SLICE].ljust(_SLICE, b"\0") for at in places for its in numbers)
     return {"shared": shared, "runs": runs, "numbers": pack_text(b"".join(slices))}
 
 
 def write_front_door(site: Path, pages: Sequence[Page]) -> None:
-    """Write the page at the top of a site, over JupyterLite's own; it links to the book's pages."""
+    """Write the first page of a site, which links to the book's pages, over the one that JupyterLite made."""
     held = _grid()
     numbers = held.pop("numbers")
     begun = _draw_run({})
@@ -163,14 +177,18 @@ def write_front_door(site: Path, pages: Sequence[Page]) -> None:
 
 
 def write_worker(site: Path) -> Path:
-    """Write the script of the worker that runs Python, with its archives from a site's wheels; return it."""
+    """Write the script and the archives of the worker that runs Python in pages; return the script's path.
+
+    Raises:
+        RefusalError: if the site's folder ``pypi`` has no wheel of qflow.
+    """
     wheels = sorted((site / "pypi").glob(OWN))
     if not wheels:
         raise RefusalError(f"There is no wheel {OWN} in {site / 'pypi'}.")
     book = site / FOLDER
     write_engine(wheels[-1], book / ENGINE)
     write_widgets(site, book / WIDGETS)
-    # Pyodide's main script is not counted: a module is not fetched as the others are.
+    # Pyodide's main script is not counted, as a module is loaded without a way to report progress.
     engine = [site / "static" / "pyodide" / name for name in FETCHED] + [book / ENGINE]
     version = sha256(b"".join(path.read_bytes() for path in (*engine, book / WIDGETS))).hexdigest()[:12]
     sizes = {"bytes": sum(path.stat().st_size for path in engine), "widgets": (book / WIDGETS).stat().st_size}
@@ -184,7 +202,7 @@ def _pack_run(picture: Picture) -> dict[str, Any]:
 
 
 def _list_links(pages: Sequence[Page]) -> dict[str, str]:
-    """Return the lists of links to the book."""
+    """Return the HTML of the links to the book's pages, by the placeholder in the first page."""
     found = group_pages(pages)
     link = '<a class="title" href="{}">{}</a>'
     links = {page: link.format(f"{FOLDER}/{page.file}", escape(page.title)) for page in pages}

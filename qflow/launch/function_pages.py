@@ -1,12 +1,13 @@
-"""Function pages: every public function and class, room by room, with its docstring and its example.
+"""Function pages: reference pages of every public function and class, with docstring and example.
 
-They are made when somebody is about to read them: by ``qflow lab`` for the learner's folder, by
-``qflow site`` for the book, and by ``hatch_build.py`` for a wheel. Git does not keep them, so they cannot
-go stale. They are read off the source, without importing it: a wheel is built where neither plotly nor
-Spark is installed, and a compiled function has lost its annotations.
+There is a page for each subpackage of qflow and one for each of its public modules. They are generated when
+they are needed: by ``qflow lab`` for the learner's folder, by ``qflow site`` for the book, and by
+``hatch_build.py`` for a wheel. They are not kept in Git, so they cannot become outdated. The source is parsed
+and not imported: a wheel is built where neither plotly nor Spark is installed, and compiled functions have no
+annotations.
 
-The overview, ``functions.md``, is written by hand. Its links lead to the source of each room in the
-repository, and to the pages of that room once these are made.
+The overview, ``functions.md``, is written by hand. In the repository its links lead to the source of each
+subpackage; in the generated pages they lead to the page of that subpackage.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _OVERVIEW = "functions.md"
 _TO_SOURCE = re.compile(r"\]\(\.\./\.\./qflow/(\w+)\)")
 _WIDTH = 78
-"""The longest line with all parameters, in characters."""
+"""The most characters of a signature that is written on one line."""
 
 _SECTION = re.compile(r"(Attributes|Fields|Parameters|Raises|Returns|Yields):")
 _ENTRY = re.compile(r" {4}(\S.*?)(?:: (.*))?")
@@ -42,14 +43,19 @@ class _Module:
         return f"functions/{self.name.removeprefix('qflow.')}.md"
 
     def members(self) -> list[_Member]:
-        """Return the public functions and classes that have a docstring, by name."""
-        # Of several with one name, such as overloads, the last is what a caller gets.
+        """Return the public functions and classes that have a docstring, sorted by name."""
+        # Of several definitions with one name, such as overloads, the last one is in effect.
         last = {node.name: node for node in self.tree.body if isinstance(node, _Member)}
         return [last[name] for name in sorted(last) if name[0] != "_" and ast.get_docstring(last[name])]
 
 
 def write_pages(overview: str, folder: Path) -> None:
-    """Write the pages of functions, and their overview, into a folder of reference pages."""
+    """Write the function pages and their overview into a folder of reference pages.
+
+    Parameters:
+        overview: the text of ``functions.md``; pages are written for the subpackages that it links to.
+        folder: the folder to write into; it is created if it is missing.
+    """
     rooms = _TO_SOURCE.findall(overview)
     pages = {_OVERVIEW: _TO_SOURCE.sub(r"](functions-\1.md)", overview)}
     for room in rooms:
@@ -70,7 +76,15 @@ def _built(overview: Path) -> TemporaryDirectory[str]:
 
 
 def find_pages(reference: Path) -> dict[str, Path]:
-    """Return the function pages missing from a folder of reference pages, by their names there."""
+    """Return generated function pages for a folder of reference pages.
+
+    Parameters:
+        reference: the folder, whose ``functions.md`` is read.
+
+    Returns:
+        the paths of the generated pages, by their path relative to the folder; an empty dict if the folder
+        contains the function pages, as in an installed wheel.
+    """
     overview = reference / _OVERVIEW
     if not overview.is_file() or not _TO_SOURCE.search(overview.read_text(encoding="utf-8")):
         return {}
@@ -84,7 +98,7 @@ def _parse(path: Path) -> ast.Module:
 
 
 def _read_modules(room: str) -> list[_Module]:
-    """Return a room's package, then its public modules by name."""
+    """Return a subpackage, followed by those of its public modules that have members, sorted by name."""
     found = []
     for path in sorted((_PACKAGE / room).rglob("*.py")):
         parts = path.relative_to(_PACKAGE).with_suffix("").parts
@@ -97,7 +111,7 @@ def _read_modules(room: str) -> list[_Module]:
 
 
 def _room_page(package: _Module, modules: list[_Module]) -> str:
-    """Return the page of a room: its modules with their functions and classes."""
+    """Return the text of a subpackage's page: its modules with their functions and classes."""
     lines = [f"# {package.name}", "", *markdown(ast.get_docstring(package.tree))]
     for module in modules:
         lines += ["", f"## [{module.name}]({module.page})", "", _first_paragraph(module.tree), ""]
@@ -109,7 +123,7 @@ def _room_page(package: _Module, modules: list[_Module]) -> str:
 
 
 def _module_page(module: _Module, room: str) -> str:
-    """Return the page of a module: its theory, then each of its functions and classes."""
+    """Return the text of a module's page: the module's docstring, then each of its functions and classes."""
     up = f"Part of [qflow.{room}](../functions-{room}.md)."
     lines = [f"# {module.name}", "", up, "", *markdown(ast.get_docstring(module.tree))]
     for one in module.members():
@@ -125,7 +139,7 @@ def _first_paragraph(node: ast.Module | _Member) -> str:
 
 
 def _declaration(one: _Member, module: _Module) -> list[str]:
-    """Return the signature, on one line or a line for each parameter."""
+    """Return the lines of a signature: one line, or a line for each parameter if that would be too long."""
     parameters = _class_parameters(one, module) if isinstance(one, ast.ClassDef) else _parameters(one)
     line = f"{one.name}({', '.join(parameters)})"
     return [line] if len(line) <= _WIDTH else [f"{one.name}(", *(f"    {each}," for each in parameters), ")"]
@@ -144,12 +158,12 @@ def _methods(owner: ast.ClassDef) -> list[str]:
 
 
 def _decorators(node: _Member) -> set[str]:
-    """Return the last words of a definition's decorators: ``dataclass``, ``setter``."""
+    """Return the names of a definition's decorators, without modules, such as ``dataclass`` or ``setter``."""
     return {ast.unparse(one).partition("(")[0].rpartition(".")[2] for one in node.decorator_list}
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """Return the parameters with their types; defaults would double their length."""
+    """Return the parameters with their types, but without defaults, which would double their length."""
     given = node.args
     positional = [one for one in (*given.posonlyargs, *given.args) if one.arg not in ("self", "cls")]
     star = [_format(given.vararg, "*")] if given.vararg else ["*"] if given.kwonlyargs else []
@@ -163,7 +177,7 @@ def _format(parameter: ast.arg, stars: str = "") -> str:
 
 
 def _class_parameters(owner: ast.ClassDef, module: _Module) -> list[str]:
-    """Return the fields of a record, or the parameters of a class's own or inherited constructor."""
+    """Return the fields of a dataclass or named tuple, or the parameters of a class's constructor."""
     if "dataclass" in _decorators(owner) or any(ast.unparse(base) == "NamedTuple" for base in owner.bases):
         return list(_fields(owner, module).values())
     for node in owner.body:
@@ -186,7 +200,7 @@ def _fields(owner: ast.ClassDef, module: _Module) -> dict[str, str]:
 
 
 def _bases(owner: ast.ClassDef, module: _Module) -> Iterator[ast.ClassDef]:
-    """Yield the base classes that belong to qflow."""
+    """Yield those base classes of a class that are defined in qflow."""
     for name in (ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in owner.bases):
         near = [node for node in module.tree.body if isinstance(node, ast.ClassDef) and node.name == name]
         yield from near or _classes().get(name, [])
@@ -194,7 +208,7 @@ def _bases(owner: ast.ClassDef, module: _Module) -> Iterator[ast.ClassDef]:
 
 @cache
 def _classes() -> dict[str, list[ast.ClassDef]]:
-    """Return every class of the package by its name, for finding an imported base."""
+    """Return the first definition of every class in qflow, in a list, by the name of the class."""
     found: dict[str, list[ast.ClassDef]] = {}
     for path in sorted(_PACKAGE.rglob("*.py")):
         for node in _parse(path).body:
@@ -204,7 +218,10 @@ def _classes() -> dict[str, list[ast.ClassDef]]:
 
 
 def markdown(text: str | None) -> list[str]:
-    """Convert a docstring to Markdown: sections as bold lines, entries as a list, examples as code."""
+    """Return the lines of a docstring as Markdown.
+
+    Titles of sections become bold lines, their entries a list, and examples blocks of code.
+    """
     lines: list[str] = []
     section, is_code = "", False
     for line in (text or "").splitlines():

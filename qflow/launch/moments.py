@@ -1,8 +1,9 @@
-"""Moments: three pages of a minute each, to be sent as a link: a guess, a death to solve, a cliff to walk.
+"""Moments: three pages that take a minute each, to be shared as links.
 
-Each asks its question with one picture that can be dragged at once, without Python: the engine makes the runs
-that it needs when the site is built. What the real broker did comes from the kit's recordings. Nothing else
-is counted: a site without a server knows no guesses of other readers, so it shows none.
+They are a depth to guess, a dead producer to explain, and a map on which one cell decides whether a producer
+dies. Each asks its question with one picture that can be dragged at once, without Python: the engine makes
+the necessary runs when the site is built. What the real broker did is taken from the kit's recordings. No
+other figures are shown: a site without a server does not know the guesses of other readers.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from qflow.logs import ClientLog
 from qflow.teaching.predictions import ChapterQuestion
 
 CHAPTER = "notebooks/04-capacity.html"
-"""The page of the chapter that the moments are about; it leads to them."""
+"""The page of the chapter that the moments are about; it links to them."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A page of one moment: its name, and the title, question and picture of a link to it."""
+    """One of the three pages: its name, its title and question, and the text of its preview picture."""
 
     name: str
     title: str
@@ -41,7 +42,7 @@ class Moment:
 
     @property
     def picture(self) -> str:
-        """The picture of its preview, in the book's folder."""
+        """The path of the preview picture, relative to the book's folder."""
         return f"notebooks/images/moment-{self.name}.png"
 
 
@@ -68,10 +69,10 @@ MOMENTS = (
         "A map of stop thresholds and windows with a line across it, and beside it a tank.",
     ),
 )
-"""The three moments, in the order of the first page."""
+"""The three moments, in the order in which the first page of the site lists them."""
 
 _SUSPECTS: dict[str, tuple[int, ...]] = {"stop": tuple(range(40, 61, 2)), "capacity": tuple(range(1, 13))}
-"""Values whose runs the second page holds; for others it fetches Python."""
+"""The values of the two settings whose runs the second page contains; for other values it loads Python."""
 
 _CASE: dict[str, Any] = {"stop": 54, "resume": 10, "limit": 60, "capacity": 10, "prefetch": 4}
 _CLIENTS = {"rate": 100.0, "service": 0.04}
@@ -80,7 +81,7 @@ _CELLS = 16
 _MAP_MESSAGES = 300
 
 _SAID = '<div class="moment-said{}" role="status"></div>'
-"""The place for the verdict on a picture: above it if it is dragged."""
+"""The element for the verdict; the gap takes the class that puts it above the picture."""
 
 _BECAUSE = {
     "100": "the stop threshold itself is not above it, and turns nothing on",
@@ -93,7 +94,7 @@ _BECAUSE = {
 
 
 def write_moments(site: Path) -> None:
-    """Write the three pages at the top of a site."""
+    """Write the three pages into the top folder of a site, and links to them into their chapter's page."""
     for moment, (body, held) in zip(MOMENTS, (_guess(), _who(), _cliff()), strict=True):
         text = (PAGE / "moment.html").read_text(encoding="utf-8")
         others = "".join(link_card(other, "") for other in MOMENTS if other is not moment)
@@ -121,7 +122,7 @@ def write_moments(site: Path) -> None:
 
 
 def link_card(moment: Moment, top: str) -> str:
-    """Return a card that leads to a moment, with its picture."""
+    """Return the HTML of a card with a moment's picture that links to the moment's page."""
     picture = f'<img src="{top}{FOLDER}/{moment.picture}" alt="" loading="lazy" width="600" height="315">'
     words = f"<b>{escape(moment.title)}</b><span>{escape(moment.question)}</span>"
     return f'<a class="moment-card" href="{top}{moment.name}.html">{picture}{words}</a>'
@@ -131,7 +132,7 @@ _STILL = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
 
 
 def _still(moment: Moment) -> str:
-    """Return what stands where a page runs no script: the picture of its preview, and a sentence."""
+    """Return the content for a browser without JavaScript: the preview picture, and a sentence."""
     picture = f'<img src="{FOLDER}/{moment.picture}" alt="{escape(moment.alt)}" width="600" height="315">'
     said = "Without JavaScript nothing can be dragged here; the chapter shows the runs."
     return f"<noscript><p>{said}</p>{picture}</noscript>"
@@ -143,13 +144,13 @@ def _guess() -> tuple[str, dict[str, Any]]:
         "deepest", "How deep does the queue get? Drag the mark, and let go.", mark="deepest", because=_BECAUSE
     )
     fragment = OWN_SCRIPTS.sub("", to_fragment(picture, asks=Asking(picture, [question]).to_store()))
-    # The still of a run shows how deep it gets, which a preview of this page would tell as well.
+    # Remove the still picture of the run: it shows how deep the queue gets, which is the answer.
     fragment = _STILL.sub("", fragment)
     return f"{fragment}{_SAID.format('')}", {"real": _recorded_depth()}
 
 
 def _recorded_depth() -> dict[str, Any]:
-    """Return the greatest depth in the real broker's own reports, for two such producers."""
+    """Return the greatest queue depth that the real broker reported with two such producers."""
     folder = kit_path("data") / "recordings" / "workloads"
     heard = ClientLog.load(folder / "capacity-165.csv.gz").statistics("q")
     return {"deepest": max(report.msgDepth for report in heard), "reports": len(heard)}
@@ -172,7 +173,7 @@ def _who() -> tuple[str, dict[str, Any]]:
 
 
 def _cliff() -> tuple[str, dict[str, Any]]:
-    # As the lab's own map, without the widgets, which a site is built without.
+    # Computed as for the map of the lab, but without its widgets, as a site is built without ipywidgets.
     begins = begin("capacity_lab", CAPACITY.describe, CAPACITY.knobs, {})
     most = {knob.setting: knob.high for knob in fit_levels(CAPACITY.knobs, begins)}
     plan = plan_map(CAPACITY.describe, begins, "stop", "capacity_1", _CELLS, _MAP_MESSAGES, most)

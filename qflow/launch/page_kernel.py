@@ -1,10 +1,11 @@
-"""Page kernel: the Python behind the labs of one page of the book, in that page's worker.
+"""Page kernel: the substitute for a notebook kernel that runs the labs of a page, in the page's worker.
 
-A page holds the code of the cells that made its labs (:mod:`qflow.launch.page_labs`). At the first touch of
-one, the worker runs that cell and those that it needs, as a notebook would, in one namespace for the page.
-The widgets are those of a notebook, too: ipywidgets sends their state through comms, and here a comm hands
-its messages to the page, where ``page/kernel.js`` draws them. IPython itself would take longer to load than
-the engine, so a few lines stand in for the names that ipywidgets imports.
+A page contains the code of the cells that made its labs (:mod:`qflow.launch.page_labs`). When the reader
+first touches a lab, the worker runs its cell and the cells that it needs, as a notebook would, in one
+namespace for the page. The widgets are the same as in a notebook. ipywidgets sends their state through comms,
+which are two-way message channels between a kernel and its front end; here a comm passes its messages to the
+page, where ``page/kernel.js`` draws them. IPython itself would take longer to load than the engine, so a few
+lines replace the names that ipywidgets imports from it.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 _Post = Callable[[str, Sequence[object]], object]
-"""Sends a message to the page: JSON, and the buffers that belong to it."""
+"""A function that sends a message to the page: a JSON text, and the buffers of bytes that belong to it."""
 
 
 class _PageKernel:
-    """The namespace of a page, and the widgets shown by its cells."""
+    """The kernel of one page: the namespace in which its cells run, and the widgets that they show."""
 
     def __init__(self, post: _Post) -> None:
         self._post = post
@@ -33,7 +34,7 @@ class _PageKernel:
         self._stand_in()
 
     def answer(self, asked: Mapping[str, Any], buffers: Sequence[Any] = ()) -> dict[str, Any]:
-        """Run cells, or pass a message from the page to a widget's comm."""
+        """Run the cells of a request and return the widgets shown, or pass a message to a widget's comm."""
         if "cells" in asked:
             return {"shown": self._run(asked["cells"])}
         manager = importlib.import_module("comm").get_comm_manager()
@@ -42,9 +43,9 @@ class _PageKernel:
         return {}
 
     def _run(self, cells: Sequence[Mapping[str, str]]) -> list[str]:
-        """Run the cells that have not run yet; return the widgets of the last one, by their ids."""
+        """Run those cells that have not run yet; return the model ids of the widgets of the last one."""
         for cell in cells:
-            # A cell that is shown runs again at most because a page was asked twice: its widgets stay.
+            # A cell that has run is requested again only if the page sent a request twice: keep its widgets.
             if cell["id"] in self._ran:
                 continue
             self._shown = []
@@ -59,11 +60,11 @@ class _PageKernel:
         return self._shown
 
     def _show(self, *shown: Any) -> None:
-        """Record the widgets that a cell shows; the page has its other outputs already."""
+        """Record the widgets among the values that a cell shows; the page contains all its other outputs."""
         for value in shown:
             draw = getattr(value, "_repr_mimebundle_", None)
             bundle = draw(include=None, exclude=None) if draw else {}
-            # An anywidget returns its metadata as well.
+            # An anywidget returns a pair of data and metadata.
             view = (bundle[0] if isinstance(bundle, tuple) else bundle or {}).get(
                 "application/vnd.jupyter.widget-view+json"
             )
@@ -71,8 +72,8 @@ class _PageKernel:
                 self._shown.append(view["model_id"])
 
     def _stand_in(self) -> None:
-        """Replace IPython's modules, and a kernel's comms by ones that post."""
-        # A comm tells its shell's listeners, here none, that a message is worked on.
+        """Install substitutes for IPython's modules, and comms that post their messages to the page."""
+        # A comm notifies the event listeners of its shell of each message; here there are none.
         shell = SimpleNamespace(kernel=self, events=SimpleNamespace(trigger=lambda _: None))
         never = type("InteractiveShell", (), {"initialized": staticmethod(lambda: False)})
         modules: dict[str, dict[str, object]] = {
@@ -103,18 +104,31 @@ _kernels: list[_PageKernel] = []
 
 
 def connect(post: _Post) -> None:
-    """Start a page's kernel; `post` sends its messages."""
+    """Start the kernel of a page.
+
+    Parameters:
+        post: a function that sends a message to the page, given its JSON text and its buffers.
+    """
     _kernels.append(_PageKernel(post))
-    # What every lab imports is loaded while the reader still looks for what to drag.
+    # Load the imports of every lab now, while the reader is still looking for something to drag.
     importlib.import_module("qflow.labs.experiments")
 
 
 async def answer(asked: str, buffers: Sequence[Any] = ()) -> str:
-    """Return, as JSON, the answer of the page's kernel, or the error of a cell that cannot run."""
+    """Let the page's kernel process a request; return the answer as JSON.
+
+    Parameters:
+        asked: a JSON object, either with ``cells`` to run, or with a message for a ``comm``.
+        buffers: the buffers of bytes that belong to the message.
+
+    Returns:
+        a JSON object: ``shown``, the model ids of the widgets that the cells show; or ``error``, if a cell
+        raised an exception; or nothing, for a message.
+    """
     try:
         found = _kernels[-1].answer(json.loads(asked), buffers)
-    except Exception as error:  # whoever reads a page is shown a sentence, and the film goes on
+    except Exception as error:  # the reader is shown a sentence, and the page keeps replaying the stored run
         return json.dumps({"error": f"{type(error).__name__}: {error}"})
-    # A run that takes long goes on in a task: let it set out before the page hears that this was heard.
+    # A long run continues in an asyncio task: let it start before the page gets this answer.
     await asyncio.sleep(0)
     return json.dumps(found)

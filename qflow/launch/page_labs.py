@@ -1,10 +1,10 @@
-"""Page labs: the part of a chapter's code that a page of the book keeps to make its labs live.
+"""Page labs: the code of a chapter that a page of the book contains, so that its labs can be operated.
 
-The labs of a page play what the notebook stored. At a touch the page's Python
-(:mod:`qflow.launch.page_kernel`) makes the same lab again: it runs the lab's cell, and of the cells before it
-those that define a name it uses. The others it does not run, as a chapter's simulations would take a browser
-minutes. Sentences whose numbers are handles come alive with the lab that they belong to. A page keeps each of
-these cells once.
+The labs of a page first replay the run that the notebook stored. When the reader touches one, the page's
+Python (:mod:`qflow.launch.page_kernel`) creates the same lab again: it runs the lab's cell, after those of
+the earlier cells that define a name it uses, directly or indirectly. It runs no others, as a chapter's
+simulations would take minutes in a browser. Sentences whose numbers can be dragged become active together
+with the lab that they belong to. A page contains the source of each of these cells once.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 RECORDINGS = "recordings"
-"""The folder of the recordings that cells read, beside the pages' scripts."""
+"""The folder of the book with the recordings that cells read."""
 
 _LAB = re.compile(r"qflow-stored|\.(?:\w+_lab|map|challenge)\(")
 _PROSE = ".prose("
 _GRAPHS = "state_space_lab("
-"""What needs a library for graphs."""
+"""The call that needs a graph library, networkx."""
 
 _OPENS = re.compile(r"recorded_lab|trace_lab")
 _KERNELS_DATA = "qflow/_kit/data/recordings/workloads"
-"""Where the page's Python has the kit's recordings of workloads."""
+"""The folder in which the page's Python looks for the kit's recordings of workloads."""
 
 _RUN_ALL = re.compile(r"\s*Run\s+the\s+cells\s+from\s+top\s+to\s+bottom\s+with\s+Shift\+Enter\.")
 _PRESS = re.compile(r"Run\s+the\s+cell\s+below\s+with\s+Shift\+Enter[^:]*:\s*(\w)")
 
 
 def recorded_folder() -> Path:
-    """Return the kit's folder of recordings."""
-    # Not a constant: out of a zip on a cluster the kit has no data, and must be imported all the same.
+    """Return the kit's folder of recorded workloads."""
+    # Not a constant, as this module must be importable where the kit has no data: from a zip on a cluster.
     return kit_path("data") / "recordings" / "workloads"
 
 
 def without_keys(text: str) -> str:
-    """Return a notebook's text without the keys that run its cells, which a page lacks.
+    """Return a notebook's text without the advice to press Shift+Enter, which does nothing in a page.
 
     >>> without_keys("*20 minutes. Run the cells from top to bottom with Shift+Enter.*")
     '*20 minutes.*'
@@ -55,9 +55,12 @@ def without_keys(text: str) -> str:
 
 
 def live_cells(book: NotebookNode) -> dict[str, Any]:
-    """Return the cells that a page can run, by id; none without labs."""
-    # Each with its source, the cells that it needs, what it is ("lab", "prose", or "" for code that others
-    # need), the files that it reads by where the page's Python finds them, and libraries beside the engine's.
+    """Return the cells that a page has to run for its labs, by cell id; an empty dict if it has no labs.
+
+    Each cell is a dict: ``source``; ``kind``, which is "lab", "prose" (text with numbers to drag) or "" (code
+    that others need); ``needs``, the ids of the cells to run before it; ``files``, the recordings that it
+    reads, by their path in the page's Python; and ``libraries`` that it imports besides those of every lab.
+    """
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     names = [_names(cell.source) for cell in code]
     kinds = [_kind(cell) for cell in code]
@@ -67,7 +70,8 @@ def live_cells(book: NotebookNode) -> dict[str, Any]:
             continue
         needs = _needs(place, names)
         for at in (*needs, place):
-            # The cell that imports the kit may read files, too, which a page need not fetch for a lab.
+            # The import is added here, as the cell that imports the kit may also read files, which the page
+            # would have to fetch.
             kit = "import qflow as qf\n" if "qf" in names[at][1] else ""
             source = kit + code[at].source
             cell = {"source": source, "kind": kinds[at], "needs": [], "files": {}, "libraries": []}
@@ -87,7 +91,7 @@ def _kind(cell: Mapping[str, Any]) -> str:
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
-    """Return the names that a cell defines at its top level, and the names that it uses from other cells."""
+    """Return the names that a cell's code defines, and the other names that it uses."""
     defined: set[str] = set()
     used: set[str] = set()
     for node in ast.walk(ast.parse(source)):
@@ -101,7 +105,7 @@ def _names(source: str) -> tuple[set[str], set[str]]:
 
 
 def _needs(place: int, names: list[tuple[set[str], set[str]]]) -> list[int]:
-    """Return the indices of the latest earlier cells that define a cell's names."""
+    """Return the indices of the earlier cells that a cell needs for its names, directly or indirectly."""
     found: set[int] = set()
     for name in names[place][1] - {"qf"}:
         maker = next((at for at in range(place - 1, -1, -1) if name in names[at][0]), None)
@@ -111,7 +115,7 @@ def _needs(place: int, names: list[tuple[set[str], set[str]]]) -> list[int]:
 
 
 def _files(source: str) -> dict[str, str]:
-    """Return the recordings opened by a cell."""
+    """Return the recordings that a cell opens: their paths in the book, by the path in the page's Python."""
     if not _OPENS.search(source):
         return {}
     named = {name.partition(".")[0] for name in re.findall(r'"([\w.-]+)"', source)} or {"slow-consumer"}

@@ -1,13 +1,13 @@
-"""Sections: the parts of a page that can be linked, listed beside it, and searched.
+"""Sections: the parts of a page that can be linked to, listed beside it, and searched.
 
-A section is a heading with what stands below it, or a row of a table. Nobody answers a search on a site
-without a server, and from a folder browsers fetch nothing. They load scripts there: so the words of all
-sections are one, packed, which a page loads when its search is first used. What is found is a place in a
-text, shown with what stands around it; an index of words would have to be loaded besides.
+A section is a heading with the text below it, or a row of a table. The site has no server that could answer
+a search, and a page opened from a folder cannot fetch files; it can only load scripts. So the text of all
+sections is in one compressed script, which a page loads when its search is first used. A result is a position
+in this text, shown with the words around it; an index of words would be a second file to load.
 
-The pages are read by regular expressions: all of them come from one writer, nbconvert, which nests neither
-headings nor rows. BeautifulSoup was tried. It finds the same sections of all pages, but for a blank in three
-rows, and takes 26 times as long (a minute of each build), as it makes an object of every mark of every stored
+Pages are parsed by regular expressions. All of them are written by nbconvert, which nests neither headings
+nor rows. BeautifulSoup was tried: it finds the same sections in all pages, but for a blank in three rows,
+and takes 26 times as long (a minute of each build), as it makes an object for every element of every stored
 picture. A heading with an attribute, or a table inside a row, would not be found here.
 """
 
@@ -35,14 +35,14 @@ _UNREAD = re.compile(r'<(script|style|svg|nav)\b.*?</\1>|<a class="anchor".*?</a
 _WITHIN_A_WORD = re.compile(r"</?(?:a|b|code|em|i|span|strong)\b[^>]*>")
 _TAG = re.compile(r"<[^>]*>")
 _ROW_LEVEL = "7"
-"""Below the level of every heading."""
+"""The level of sections that are table rows, deeper than that of every heading."""
 
 _SECTIONS = (
     '<nav class="sections" aria-label="On this page"><details><summary>On this page</summary>'
     "<ol>{}</ol></details></nav>"
 )
 _FEW = 40
-"""The number of headings up to which a list of sections includes the third level."""
+"""The most headings of levels 2 and 3 for which the list of sections includes level 3."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PageSection:
 
 
 def anchor(heading: str) -> str:
-    """Return the anchor of a heading, as in links of Markdown.
+    """Return the anchor that a heading has in links, by GitHub's rules for Markdown.
 
     >>> anchor("FC-14"), anchor("Under other brakes"), anchor("proton_blocking_cured.py")
     ('fc-14', 'under-other-brakes', 'proton_blocking_curedpy')
@@ -65,12 +65,12 @@ def anchor(heading: str) -> str:
 
 
 def add_anchors(body: str, *, rows: bool) -> str:
-    """Return a page with an anchor at each heading, and optionally at each table row."""
+    """Return a page's HTML with an anchor at each heading, and at each table row if `rows` is true."""
     seen: Counter[str] = Counter()
     rules = rule_book()
 
     def name_of(inner: str, before: str, after: str) -> str:
-        # As GitHub names them: links in the texts have to work in both places.
+        # Anchors are named as on GitHub, as the links in the texts have to work there, too.
         name = before + anchor(_words(inner))
         seen[name] += 1
         return f"{name}{after}{seen[name] - 1}" if seen[name] > 1 else name
@@ -79,7 +79,7 @@ def add_anchors(body: str, *, rows: bool) -> str:
         level, inner = heading.groups()
         name = name_of(inner, "", "-")
         link = f'<a class="anchor" href="#{name}" aria-label="Link to this heading">#</a>'
-        # A rule is linked to as it is written, too.
+        # The heading of a rule gets a second anchor with the rule's id in capitals, such as FC-14.
         link += f'<a id="{name.upper()}"></a>' if name.upper() in rules else ""
         return f'<h{level} id="{name}">{inner} {link}</h{level}>'
 
@@ -90,8 +90,8 @@ def add_anchors(body: str, *, rows: bool) -> str:
 
 
 def read_sections(body: str) -> list[PageSection]:
-    """Return the sections of a page whose headings, and rows of tables, have anchors."""
-    # A search must not find scripts, drawings or the anchors' own signs.
+    """Return the sections of a page: each heading and each table row that has an anchor."""
+    # A search must not find text in scripts and drawings, or the # of an anchor.
     body = _UNREAD.sub(" ", body)
     parts = _HEADING.split(_ROW.sub(" ", body))[1:]
     below = list(zip(*[iter(parts)] * 4, strict=True))
@@ -103,7 +103,7 @@ def read_sections(body: str) -> list[PageSection]:
 
 
 def link_sections(its: Sequence[PageSection]) -> str:
-    """Return links to the sections of a page, as deep as they remain few."""
+    """Return the list of links to a page's sections of level 2, and of level 3 if they are not too many."""
     deepest = 3 if sum(section.level in (2, 3) for section in its) <= _FEW else 2
     links = "".join(
         f'<li class="level-{section.level}"><a href="#{section.anchor}">{escape(section.heading)}</a></li>'
@@ -114,20 +114,20 @@ def link_sections(its: Sequence[PageSection]) -> str:
 
 
 def write_index(place: Path, found: Mapping[str, tuple[str, Sequence[PageSection]]]) -> None:
-    """Write what the search loads: its synonyms and, page by page, all sections."""
+    """Write the file that the search loads: the synonyms, and the sections of each page."""
     rows = [[file, title, [astuple(section)[:3] for section in its]] for file, (title, its) in found.items()]
     write_packed(place, json.dumps({"synonyms": synonyms(), "pages": rows}, ensure_ascii=False))
 
 
 def write_rules(place: Path) -> None:
-    """Write title, sentence and certainty of each rule, for the cards of its links."""
+    """Write the title, sentence and certainty of each rule, for the cards that links to rules show."""
     rules = {rule: [held.title, held.sentence, held.certainty] for rule, held in rule_book().items()}
     write_packed(place, json.dumps(rules, ensure_ascii=False))
 
 
 def write_packed(place: Path, text: str) -> None:
-    """Write what pages load once they need it: as deflated bytes, and as a script with the same as text."""
-    # From a folder a browser runs a script, and fetches nothing; from a server the bytes are a quarter less.
+    """Write data that pages load on demand, as compressed bytes and as a script that contains the bytes."""
+    # A page opened from a folder can load scripts only; from a server, the bytes are a quarter smaller.
     place.with_suffix(".z").write_bytes(zlib.compress(text.encode(), 9))
     place.with_suffix(".js").write_text(f'qflowPacked = "{pack_text(text.encode())}";\n', encoding="utf-8")
 

@@ -1,7 +1,7 @@
-"""A shell that completes ``qflow``'s commands, options, choices and files: ``qflow completion bash``.
+"""``qflow completion SHELL``: a script with which a shell completes commands, options, choices and files.
 
-The library shtab writes a script from the parsers. Once the shell has read it, Tab asks nobody: no Python is
-started. A new qflow with new options needs the script anew.
+The library shtab writes the script from the argument parsers. Once a shell has read it, completion needs no
+Python process. After an update of qflow with new options, the script has to be written again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from qflow.launch.chapters import require
 _SHELLS = ("bash", "zsh", "fish")
 _FOLDER_WORDS = ("FOLDER", "DIR")
 _FILE_WORDS = (".", "FILE", "LOG", "OUT", "TRACE")
-"""Words in the names of arguments that are files; another sign is an ending, as in WORKLOAD.json."""
+"""Parts of the metavars of arguments that are files; the dot stands for a suffix, as in WORKLOAD.json."""
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
@@ -42,7 +42,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _mark_files(parser: argparse.ArgumentParser, shtab: Any) -> None:
-    """Mark the options whose values are files or folders; argparse shows only their names."""
+    """Mark the arguments whose values are files or folders, which is known from their metavars alone."""
     for action in parser._actions:
         if isinstance(action.metavar, str) and not action.choices:
             if action.metavar in _FOLDER_WORDS:

@@ -1,9 +1,9 @@
-"""``qflow site``: the chapters and labs as a site that any web server can hold, with no Python behind it.
+"""``qflow site``: the chapters and labs as a static site, which any web server can serve without Python.
 
-In front is a page of our own, a broker that moves (:mod:`qflow.launch.front_door`), then the chapters to read
-(:mod:`qflow.launch.book`); these can be opened from a folder. One click from each, JupyterLite draws
-JupyterLab, and Pyodide runs the very same engine inside the reader's browser. What cannot run there (Spark
-needs Java, real clients need a port) is shown as it was executed.
+The first page shows an animated broker (:mod:`qflow.launch.front_door`); behind it are the chapters as pages
+to read (:mod:`qflow.launch.book`). Both also work when opened from a folder. Each chapter links to
+JupyterLite, a JupyterLab in the browser, where Pyodide runs the same engine. A chapter that cannot run there,
+as Spark needs Java and real clients need a port, is shown with the outputs of an earlier execution.
 """
 
 from __future__ import annotations
@@ -47,14 +47,18 @@ _CONFIGURATION = {
     "jupyter-config-data": {
         "appName": "qflow",
         "exposeAppInBrowser": True,
-        # Without this, a missing package would be fetched from outside: the site works without a network.
+        # Otherwise Pyodide would fetch missing packages from PyPI; the site must work without a network.
         "litePluginSettings": {"@jupyterlite/pyodide-kernel-extension:kernel": {"disablePyPIFallback": True}},
     },
 }
 
 
 def build(folder: Path) -> Path:
-    """Build the site into a folder, replacing an earlier site there; return the folder."""
+    """Build the site into a folder, replacing an earlier site there; return the folder.
+
+    Raises:
+        RefusalError: if a tool is missing, the folder holds something else, or a package cannot be fetched.
+    """
     check_ready(folder)
     report_step("Pyodide and its libraries")
     package, libraries, widgets = cargo.fetch(cargo.cargo_folder())
@@ -84,7 +88,11 @@ def build(folder: Path) -> Path:
 
 
 def check_ready(folder: Path) -> None:
-    """Refuse a build that cannot succeed, before any change or download."""
+    """Refuse a build that cannot succeed, before any change or download.
+
+    Raises:
+        RefusalError: if a package, pip, npm or the checkout is missing, or the folder holds something else.
+    """
     require(TOOLS, extra="site")
     cargo.find_checkout()
     cargo.require_pip()
@@ -93,13 +101,13 @@ def check_ready(folder: Path) -> None:
 
 
 def _write_contents(folder: Path) -> None:
-    """Copy the chapters and exercises, adapted to the browser."""
+    """Copy the chapters and exercises into a folder, with their notebooks adapted to JupyterLite."""
     nbformat = importlib.import_module("nbformat")
     for path, source in list_contents():
         target = folder / path.removeprefix("notebooks/")
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".ipynb":
-            # A file keeps texts as lists of lines. A server joins them on the way out; here is none.
+            # A notebook file stores texts as lists of lines. A Jupyter server would join them; here is none.
             book = nbformat.read(source, as_version=4)
             _write_json(target, _adapt_notebook(book, runs=not source.name.startswith(EXECUTED_ONLY)))
         else:
@@ -107,26 +115,26 @@ def _write_contents(folder: Path) -> None:
 
 
 def _adapt_notebook(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
-    """Return a notebook with a first cell that installs qflow, or one that explains that it cannot run."""
+    """Return a notebook with a new cell that installs qflow, or says that the notebook cannot run here."""
     executed = any(cell.get("outputs") for cell in book["cells"])
     text = _INSTALL if runs else _SHOWN if executed else _NOT_HERE
     cell: dict[str, Any] = {"cell_type": "markdown", "id": "site", "metadata": {}, "source": text}
     if runs:
         cell |= {"cell_type": "code", "execution_count": None, "outputs": []}
     cells = [{**each, "source": inner_links(each["source"])} for each in book["cells"]]
-    # The title stays first: readers look for it.
+    # The new cell comes after the title, which readers look for at the top.
     place = 1 if cells and cells[0]["cell_type"] == "markdown" else 0
     return {**book, "cells": [*cells[:place], cell, *cells[place:]]}
 
 
 def report_step(what: str) -> None:
-    """Print the current step on standard error; some take a minute."""
+    """Print the current step on standard error, as some steps take a minute."""
     print(f"{what} …", file=sys.stderr, flush=True)
 
 
 def _replace(built: Path, folder: Path) -> None:
     cargo.claim(folder, "site")
-    # The earlier site stays until the new one is whole: a build that fails leaves it untouched.
+    # Called when the new site is complete: a build that fails leaves the earlier site untouched.
     (folder / cargo.MARK).replace(built / cargo.MARK)
     shutil.rmtree(folder)
     shutil.move(built, folder)

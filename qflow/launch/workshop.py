@@ -1,7 +1,7 @@
-"""``qflow workshop``: a folder for a room without network.
+"""``qflow workshop``: a folder with everything for a workshop in a room without a network.
 
-Everything is in it: wheels, chapters, the site, a page for the teacher, and one script that installs, checks
-and starts qflow on each laptop.
+It holds wheels, chapters, the site, a page for the teacher, and one script that installs, checks and starts
+qflow on each laptop.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _SYSTEMS: dict[str, tuple[str, ...]] = {
     "macos-arm": ("macosx_14_0_arm64", "macosx_12_0_arm64", "macosx_11_0_arm64"),
     "macos-intel": ("macosx_13_0_x86_64", "macosx_11_0_x86_64", "macosx_10_12_x86_64"),
 }
-"""The kinds of laptop, and what pip calls them; ``here`` is a machine like this one."""
+"""The platform tags that pip knows for each kind of laptop; ``here`` is a machine like this one."""
 
 _EXTRAS = ("spark", "live")
-"""What chapters 13 and 15 need besides."""
+"""The extras of qflow that chapters 13 (Spark) and 15 (real clients) need in addition."""
 
 _HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 _SYSTEM: str = start.system_name()  # type: ignore[no-untyped-call]
@@ -48,11 +48,23 @@ def prepare(
     extras: Sequence[str] = (),
     with_site: bool = True,
 ) -> Path:
-    """Fill a folder for a workshop, and return it."""
+    """Fill a folder for a workshop, and return it.
+
+    Parameters:
+        folder: the folder to fill; it may hold an earlier workshop, but nothing else.
+        systems: the kinds of laptop to fetch wheels for, such as "windows", or "here".
+        pythons: the versions of Python on the laptops, such as "3.12"; by default that of this Python.
+        extras: "spark", "live" or both, for chapters 13 and 15.
+        with_site: whether to build the site into the folder, too.
+
+    Raises:
+        RefusalError: if the folder holds something else, a package cannot be fetched or built, or this
+            machine lacks a tool for it.
+    """
     pythons = pythons or (_HERE,)
     kinds = [(system, python) for system in systems for python in pythons]
     if extras and ("here", _HERE) not in kinds:
-        # Spark and Proton come as sources; the wheel of Spark built here serves all other laptops.
+        # Spark and Proton are published as sources only. The wheel of Spark built here fits all laptops.
         kinds.insert(0, ("here", _HERE))
     if "live" in extras and len(kinds) > 1:
         raise RefusalError(
@@ -67,7 +79,7 @@ def prepare(
     cargo.require_pip()
     if with_site:
         site.check_ready(folder / "site")
-    # First, so that the next try takes the folder for its own if the network ends this one.
+    # Mark the folder first, so that another attempt may reuse it if the network fails during this one.
     cargo.claim(folder, "workshop")
     for name in ("start.py", "teacher.html"):
         (folder / name).write_bytes(files("qflow.launch").joinpath("room", name).read_bytes())
@@ -88,17 +100,21 @@ def prepare(
 
 
 def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) -> None:
-    """Fetch the wheels of qflow's extras for a kind of laptop."""
+    """Fetch the wheels that qflow and its extras need on a kind of laptop with a version of Python.
+
+    Raises:
+        RefusalError: if the kind of laptop is unknown, or pip fails.
+    """
     if system not in _SYSTEMS:
-        raise RefusalError(f"There are wheels for {', '.join(_SYSTEMS)}; got {system!r}.")
-    # For the oldest patch of a version, as pip's choice for 3.11.7 may refuse the 3.11.2 of Debian.
+        raise RefusalError(f"The kind of laptop must be one of {', '.join(_SYSTEMS)}; got {system!r}.")
+    # For the first patch release of a version: what pip chooses for 3.11.7 may not fit Debian's 3.11.2.
     kind = [f"--platform={name}" for name in _SYSTEMS[system]] + [f"--python-version={python}.0"]
     download = ["download", "--dest", str(wheels), "--only-binary=:all:", *kind]
     is_here = (system, python) == ("here", _HERE)
     _ask_pip(wheels, download, () if is_here else extras)
     if is_here and extras:
-        # What comes as a source is built now: the laptops have no network, and perhaps no compiler. pip
-        # builds for this very Python only, so it is held to the versions that fit the oldest.
+        # Build source packages now, as the laptops have no network, and perhaps no compiler. pip builds for
+        # this exact Python, so it is constrained to the versions that fit the first patch release.
         held = wheels / "held.txt"
         held.write_text("\n".join(_versions(wheels)), encoding="utf-8")
         _ask_pip(wheels, ["wheel", "--wheel-dir", str(wheels), "--constraint", str(held)], extras)
@@ -106,7 +122,7 @@ def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) ->
 
 
 def _ask_pip(wheels: Path, asks: Sequence[str], extras: Sequence[str]) -> None:
-    """Let pip fetch or build qflow's extras; first from the folder alone, without the network."""
+    """Let pip fetch or build what qflow's extras need, from the folder alone if it holds everything."""
     (own,) = wheels.glob(cargo.OWN)
     wanted = f"{DISTRIBUTION}[{','.join(('lab', *extras))}] @ {own.as_uri()}"
     command = [sys.executable, "-m", "pip", *asks, "--quiet", "--find-links", str(wheels)]

@@ -1,4 +1,4 @@
-"""What maintainers run, as ``python -m qflow.maintain COMMAND`` in a checkout; none of it is in the wheel."""
+"""The maintainers' commands, ``python -m qflow.maintain COMMAND`` in a checkout; the wheel lacks them."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ from qflow.launch.doctor import CHROMIUMS
 
 
 def checkout() -> Path:
-    """Return the top of the checkout; refuse elsewhere."""
+    """Return the top folder of the checkout that this module is in; refuse if it is not in a checkout."""
     root = checkout_root()
     if root is None:
         raise RefusalError("What maintainers run needs a checkout of qflow; run this command in one.")
@@ -17,10 +17,10 @@ def checkout() -> Path:
 
 
 def find_chromium() -> str:
-    """Find a Chromium or Chrome that starts, for Playwright to drive."""
+    """Return the path of a Chromium or Chrome that starts, for Playwright; refuse if there is none."""
     failing = []
     for path in filter(None, map(shutil.which, CHROMIUMS)):
-        # On some systems the command is there but only prints how to install the browser.
+        # On some systems the command exists but only prints how to install the browser.
         asked = subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False)
         if asked.returncode == 0:
             return path

@@ -1,7 +1,7 @@
-"""``python -m qflow.maintain``: builds notebooks and pages from sources, and compares them.
+"""``python -m qflow.maintain``: builds notebooks and pages from their sources, and checks them.
 
-``build`` writes, ``check`` compares, and ends with status 1 if anything differs.  The README's moving picture
-is only written.
+``build`` writes them. ``check`` compares them with a fresh build, and ends with status 1 if anything differs.
+The README's moving picture can only be written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The moving picture of the README: a lab's own scene, played in a browser and kept as a GIF.
+"""The moving picture of the README: the scene of a lab, played in a browser and recorded as a GIF.
 
-Beside it is a picture of one instant, which other sites show with a link to the kit's own. Build both again
-when the scene looks different.
+A second file, ``preview.png``, shows one instant of the same run; other sites show it as the preview of a
+link to the kit's site. Build both again when the appearance of the scene changes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from qflow.labs.picture import Picture
 from qflow.maintain import find_chromium
 
 _WIDTH = 1000
-"""Pixels of the scene in the browser; the GIF has these too."""
+"""The width of the scene in the browser, and of the GIF, in pixels."""
 _STILLS = 96
 _PAUSE = 90
-"""Milliseconds between two stills."""
+"""Milliseconds that each still is shown."""
 _LINGER = 1000
-"""Milliseconds a still stays that shows a turn ON or OFF, and the last one."""
+"""Milliseconds that the last still, and each at which flow control turns ON or OFF, is shown."""
 _PREVIEW = {"width": 1200, "height": 630}
-"""The size in pixels that other sites show of a link."""
+"""The size in pixels of the preview that other sites show of a link."""
 _TITLE = "qflow: a message broker you can hold in your hand"
 _SEEK = """([slider, step]) => {
     slider.value = step;
@@ -36,7 +36,10 @@ _SEEK = """([slider, step]) => {
 
 
 def _stills(picture: Picture) -> list[tuple[int, int]]:
-    """Return the steps to show, evenly in time up to the last turn, with the milliseconds of each."""
+    """Return the steps of the run to show, each with the milliseconds for which it is shown.
+
+    They are evenly spaced in time, up to a little after the last time that flow control turns ON or OFF.
+    """
     frames = picture.frames
     turns = [turn.time for turn in frames.transitions]
     end = frames.at(frames.count - 1)["time"]
@@ -51,7 +54,11 @@ def _stills(picture: Picture) -> list[tuple[int, int]]:
 
 
 def write(path: Path) -> Path:
-    """Draw the scene in a headless browser at each step, and write both pictures."""
+    """Draw the scene in a headless browser at each step; write the GIF, and ``preview.png`` beside it.
+
+    Returns:
+        the path of the GIF.
+    """
     picture, images = flow_run(), []
     shown = _stills(picture)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -61,7 +68,7 @@ def write(path: Path) -> Path:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=flags)
         page = browser.new_page(viewport={"width": _WIDTH + 60, "height": 1100})
         page.goto(page_file.as_uri())
-        # In a picture there is nothing to press.
+        # Hide the controls, as a picture has nothing to press.
         page.add_style_tag(content=".qf-transport, .qf-keys { display: none !important; }")
         scene = page.locator(".qflow-scene")
         slider = page.locator(".qflow-scene input[type=range]").element_handle()
@@ -73,7 +80,7 @@ def write(path: Path) -> Path:
         preview = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
         preview.quantize(64, dither=0).save(path.with_name("preview.png"), optimize=True)
         browser.close()
-    # One palette for all: a palette of its own for each would flicker.
+    # All stills share one palette; with a palette for each, the colours would flicker.
     palette = images[len(images) // 2].quantize(64)
     first, *rest = (image.quantize(palette=palette, dither=0) for image in images)
     stays = [stay for _, stay in shown]

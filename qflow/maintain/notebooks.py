@@ -1,22 +1,21 @@
-"""Building chapters and exercises from their text sources, and checking that they still agree.
+"""Building chapters and exercises from their text sources, and checking that both still agree.
 
 A source is a text file of cells (jupytext's percent format) in ``notebooks/sources`` or
-``exercises/sources``. Text is what people review and edit; the notebook built from it, executed, is what
-learners open and what the notebook tests run again. It is executed with nothing of the author's own settings
-in it, and tidied: a notebook as Jupyter leaves it holds model ids, memory addresses, times and folders, which
-differ from run to run and would drown every true change. So the same source and engine always give the same
-bytes.
+``exercises/sources``. People review and edit the text. The notebook is built from it and executed; learners
+open it, and the notebook tests run it again. It is executed without the author's own settings, and tidied: a
+notebook as Jupyter saves it contains model ids, memory addresses, times and folders, which differ from run to
+run and would hide the real changes in a diff. So the same source and engine always give the same bytes.
 
-Of exercises, one source gives two notebooks, so that task and solution cannot drift apart. The source is the
-solution. In it, the lines that a learner has to find are between two markers::
+A source of exercises gives two notebooks, the task and the solution, so that these cannot drift apart. The
+source is the solution. In it, the lines that a learner has to write are between two markers::
 
     def on_and_off(limit, stop, resume):
         # BEGIN SOLUTION
         return stop + 1, resume - 1
         # END SOLUTION
 
-From it come the solution, which is executed, and the task, in which these lines are replaced and cells tagged
-``solution`` are missing. Cells tagged ``task`` are missing from the solution.
+The solution is executed, and lacks the markers and the cells tagged ``task``. In the task, which is not
+executed, a placeholder replaces these lines, and the cells tagged ``solution`` are missing.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-# What a tool adds to a cell's metadata when it runs, saves or converts the cell.
+# Keys that tools add to a cell's metadata when they run, save or convert it.
 _TOOL_METADATA = (
     "execution",
     "id",
@@ -63,7 +62,7 @@ _TOOL_METADATA = (
 
 
 def _tidy(notebook: Any) -> Any:
-    """Remove from a notebook, in place, everything but its source and the engine's outputs; return it."""
+    """Remove from a notebook, in place, all that differs from run to run or stems from tools; return it."""
     notebook.metadata.clear()
     notebook.metadata.update(_METADATA)
     for cell in notebook.cells:
@@ -83,7 +82,10 @@ def _tidy(notebook: Any) -> Any:
 
 @cache
 def _sanitizing(are_stored: bool) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return nbval's rules, or those of stored runs, which are for comparing: a page is drawn from these."""
+    """Return the pairs of pattern and replacement in nbval's file, either for stored runs or all others.
+
+    The replacements for stored runs serve comparisons only: a page is drawn from a stored run.
+    """
     rules = configparser.RawConfigParser()
     rules.read(SANITIZING, encoding="utf-8")
     return tuple(
@@ -94,7 +96,7 @@ def _sanitizing(are_stored: bool) -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def _tidy_text(text: str) -> str:
-    """Return a cell's output with addresses, random ids and this machine's folders replaced."""
+    """Return the text of an output with memory addresses, random ids and this machine's folders replaced."""
     for folder, name in _folders():
         text = text.replace(folder, name)
     for pattern, new in _sanitizing(are_stored=False):
@@ -104,7 +106,7 @@ def _tidy_text(text: str) -> str:
 
 def _tidy_output(output: Any) -> Any:
     if output.output_type == "stream":
-        # How long a cell worked says nothing to who reads it.
+        # The progress line of a slow cell is of no use to readers.
         if output.name == "stderr" and _PROGRESS.fullmatch(output.text):
             return None
         output.text = _tidy_text(output.text)
@@ -123,7 +125,7 @@ def _tidy_output(output: Any) -> Any:
 
 
 def _keep_scripts_once(notebook: Any) -> None:
-    """Remove repeated scripts of stored runs: the first copy draws all runs of a page."""
+    """Keep only the first copy of the scripts that draw stored runs; it draws all runs of a notebook."""
     pattern, none = _sanitizing(are_stored=True)[-1]
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     kept = [output.data for output in outputs if pattern.search(output.get("data", {}).get("text/html", ""))]
@@ -132,22 +134,22 @@ def _keep_scripts_once(notebook: Any) -> None:
 
 
 def _folders() -> Iterable[tuple[str, str]]:
-    """List this machine's folders and the names they get, longest first so that inner folders win."""
+    """Return this machine's folders with the names that replace them, longest first, so inner ones win."""
     named = [(sys.prefix, "ENVIRONMENT"), (str(Path.home()), "~"), (tempfile.gettempdir(), "TEMP")]
     named.append((str(checkout()), "qflow-checkout"))
-    # A very short folder ("/" as the home of a service user) would hit ordinary text.
+    # The path of a very short folder ("/" as the home of a service user) would occur in ordinary text.
     return sorted(((f + os.sep, n + "/") for f, n in named if len(f) > 3), key=lambda pair: -len(pair[0]))
 
 
 _CELL_TIMEOUT = 600
-"""Seconds."""
+"""The most seconds that a cell may run."""
 
 
 def _execute(notebook: Any, source: Path, folder: Path) -> str:
-    """Run a notebook's cells in a folder, in place; return the error, or an empty string."""
+    """Run a notebook's cells in a folder and store their outputs in it; return an error message, or ""."""
     client = importlib.import_module("nbclient")
     config = importlib.import_module("traitlets.config").Config()
-    # A kernel that talks in plain text says so on standard error, each time.
+    # Otherwise a kernel warns on standard error, at each start, that its connection is not encrypted.
     config.KernelManager.transport_encryption = "auto"
     try:
         with tempfile.TemporaryDirectory() as ipython:
@@ -161,7 +163,7 @@ def _execute(notebook: Any, source: Path, folder: Path) -> str:
                 resources={"metadata": {"path": str(folder)}},
             )
             with _ctrl_c_of(running):
-                # What cells print comes as their outputs; this would be the kernel's own talk about its end.
+                # Cells' standard error is among their outputs; the kernel's own would be noise at its end.
                 running.execute(env=_kernel_environment(ipython), stderr=subprocess.DEVNULL)
     except client.exceptions.CellExecutionError as failure:
         return f"{source}: a cell failed with {failure.ename}; nothing was written.\n{failure}"
@@ -174,14 +176,14 @@ def _execute(notebook: Any, source: Path, folder: Path) -> str:
 
 @contextmanager
 def _ctrl_c_of(running: Any) -> Iterator[None]:
-    """Raise KeyboardInterrupt on Ctrl-C, at which nbclient stops the kernel and fails with other errors."""
+    """Raise KeyboardInterrupt if Ctrl-C is pressed; nbclient stops the kernel and raises other errors."""
     try:
         yield
     except (Exception, asyncio.CancelledError):
         if not _is_stopped(running):
             raise
     if _is_stopped(running):
-        # Tasks of its own that fail meanwhile would be reported by asyncio.
+        # Otherwise asyncio would report the tasks of nbclient that fail meanwhile.
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         raise KeyboardInterrupt
 
@@ -191,24 +193,24 @@ def _is_stopped(running: Any) -> bool:
 
 
 def write(notebook: Any, target: Path) -> None:
-    """Write a tidied notebook; an interruption leaves no partial file."""
+    """Tidy a notebook and write it, in such a way that an interruption leaves no partial file."""
     write_file(target, _serialise(_tidy(notebook)))
 
 
 def _kernel_environment(ipython: str) -> dict[str, str]:
-    """Make the kernel's environment independent of the author's own settings."""
+    """Return the kernel's environment variables, without the author's settings of IPython and qflow."""
     return {
         **os.environ,
         "IPYTHONDIR": ipython,
         "PLOTLY_RENDERER": "plotly_mimetype",
-        # Building makes no learner's progress.
+        # Building a chapter is not recorded as a learner's progress.
         "QFLOW_PROGRESS": "",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(checkout()), os.environ.get("PYTHONPATH")])),
     }
 
 
 def _serialise(notebook: Any) -> str:
-    """Return a notebook's text, which ends in a line feed."""
+    """Return the JSON text of a notebook, which ends in a line feed."""
     text: str = importlib.import_module("nbformat").writes(notebook, version=4)
     return text if text.endswith("\n") else f"{text}\n"
 
@@ -239,11 +241,11 @@ class Chapter:
         return self.source.parent.parent / f"{self.name}.ipynb"
 
     def notebooks(self) -> list[tuple[Path, Any, bool]]:
-        """Return the path and the cells of each notebook to build, and whether to execute it."""
+        """Return the path and the content of each notebook to build, and whether to execute it."""
         return [(self.built, read_source(self.source), True)]
 
     def build(self) -> str:
-        """Execute the source and write its notebooks; return the error, or an empty string."""
+        """Execute the source and write its notebooks; return an error message, or ""."""
         made = self.notebooks()
         for path, notebook, is_run in made:
             path.parent.mkdir(exist_ok=True)
@@ -254,19 +256,19 @@ class Chapter:
         return ""
 
     def drift(self) -> list[str]:
-        """Return a sentence and its cure for each notebook that differs from the source."""
+        """Return a sentence for each notebook that differs from the source: the difference and its cure."""
         action = f"{self.kind} build {self.name}"
         return [problem for made in self.notebooks() for problem in _drift(action, *made)]
 
 
 class _ExerciseBook(Chapter):
-    """A source of exercises: the task, which a learner opens, and the solution, executed."""
+    """A source of exercises, from which two notebooks are built: the task and the executed solution."""
 
     kind = "exercises"
     word = "exercise"
 
     def notebooks(self) -> list[tuple[Path, Any, bool]]:
-        """Return the task, not executed, and the solution."""
+        """Return the task, which is not executed, and the solution, which is."""
         solution = self.built.parent / "solutions" / self.built.name
         return [(self.built, _task_of(self), False), (solution, _solution_of(self), True)]
 
@@ -275,7 +277,19 @@ _KINDS = {kind.kind: kind for kind in (Chapter, _ExerciseBook)}
 
 
 def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
-    """Execute sources and write the notebooks with outputs; return 1 if a cell failed."""
+    """Execute sources and write the notebooks with their outputs.
+
+    Parameters:
+        names: the chapters or exercises to build; all if it is empty.
+        folder: the folder that contains ``sources``; by default the checkout's.
+        kind: "notebooks" or "exercises".
+
+    Returns:
+        the exit status: 1 if a cell failed, else 0. A notebook with a failed cell is not written.
+
+    Raises:
+        RefusalError: if there is no source with such a name, or a tool is not installed.
+    """
     require(_TOOLS, extra="test")
     status = 0
     for book in select(names, folder, kind):
@@ -286,7 +300,14 @@ def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
 
 
 def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
-    """Check that notebooks match their sources, executed and tidied; nbval checks their outputs."""
+    """Check that notebooks match their sources, were executed, and are tidy; nbval checks their outputs.
+
+    The parameters are those of :func:`build`. If no names are given, a notebook without a source is reported,
+    too.
+
+    Returns:
+        the exit status: 1 if there is a problem, else 0.
+    """
     require(_TOOLS, extra="test")
     books = select(names, folder, kind)
     problems = [problem for book in books for problem in book.drift()]
@@ -300,7 +321,13 @@ def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
 
 
 def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "notebooks") -> list[Chapter]:
-    """Return the notebooks with these names, with or without folder and suffix, in order; all by default."""
+    """Return the chapters or exercises with the given names, in their order; all if no names are given.
+
+    A name may have a folder and a suffix, so that the path of a notebook or source works as well.
+
+    Raises:
+        RefusalError: if there is no source at all, or none with one of the names.
+    """
     make = _KINDS[kind]
     top = Path(folder).resolve() if folder is not None else checkout() / kind
     books = {path.stem: make(path) for path in sorted((top / "sources").glob("[0-9][0-9]-*.py"))}
@@ -315,7 +342,13 @@ def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "no
 
 
 def read_source(source: Path) -> Any:
-    """Read a text source as a notebook; a cell's id is given, or derived from its content."""
+    """Return a text source as a tidied notebook.
+
+    The id of a cell is the one in its metadata, or else derived from its content.
+
+    Raises:
+        RefusalError: if a cell id is not valid, or is used twice.
+    """
     notebook = importlib.import_module("jupytext").read(source, fmt="py:percent")
     seen: Counter[str] = Counter()
     taken: set[str] = set()
@@ -333,12 +366,12 @@ def read_source(source: Path) -> Any:
 
 
 def _solution_of(book: Chapter) -> Any:
-    """Return the solution of a source: without outputs, markers and cells meant for the task."""
+    """Return the solution in a source of exercises, not executed: without markers and the task's cells."""
     return _rewrite(book, "task", _MARKERS, "")
 
 
 def _task_of(book: Chapter) -> Any:
-    """Return the task of a source: with a placeholder for the solution, without the solution's cells."""
+    """Return the task in a source of exercises: with placeholders, and without the solution's cells."""
     placeholder = rf"\g<indent>{_PLACEHOLDER}\n\g<indent>raise NotImplementedError"
     return _rewrite(book, "solution", _SOLUTION, placeholder)
 
@@ -353,7 +386,7 @@ def _rewrite(book: Chapter, left_out: str, pattern: re.Pattern[str], new: str) -
 
 
 def _drift(action: str, path: Path, wanted: Any, is_run: bool) -> Iterator[str]:
-    """Yield a sentence with its cure if a notebook differs from its source."""
+    """Yield a sentence with the difference and its cure if a notebook differs from what would be built."""
     cure = f"build it again with: python -m qflow.maintain {action}"
     if not path.exists():
         yield f"{path} is missing; {cure}"
@@ -376,7 +409,7 @@ def _drift(action: str, path: Path, wanted: Any, is_run: bool) -> Iterator[str]:
 
 
 def first_difference(source: Any, built: Any) -> str:
-    """Describe the first difference between a built notebook and its source; "" if they agree."""
+    """Return a description of the first difference between a built notebook and its source, or ""."""
     for number, (ours, theirs) in enumerate(zip(source.cells, built.cells, strict=False), start=1):
         for part in ("cell_type", "source", "id", "metadata"):
             if ours.get(part) != theirs.get(part):

@@ -1,8 +1,9 @@
-"""Pages that are made from code, rules, tests and tables: the reference and the glossary.
+"""The reference pages and the glossary, which are generated from code, rules, tests and tables.
 
-A page that repeats what the code says goes stale unless it is made from it. These are; a test compares them.
-What is written by hand of a page is a text in ``pages``, beside this module, with gaps for what is made.
-The pages of functions are not among them: :mod:`qflow.launch.function_pages` makes these for who opens them.
+A page that repeats what the code says becomes outdated unless it is generated from the code. A test compares
+these pages with a fresh build. The hand-written text of each page is a file in ``pages``, beside this module,
+with named gaps for the generated parts. The function pages are not made here, but on demand by
+:mod:`qflow.launch.function_pages`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from qflow.trace.explain.chain import AREAS
 
 
 def _fill(page: str, **gaps: Iterable[str]) -> str:
-    """Return a page with lines inserted at its gaps."""
+    """Return the text of a page, with the given lines inserted at its gaps."""
     filled = {name: "\n".join(lines).strip("\n") for name, lines in gaps.items()}
     return (_TEXTS / f"{page}.md").read_text("utf-8").format(**filled)
 
@@ -43,11 +44,15 @@ _TABLES = (
     "order-of-events", "qpid-config-options", "broker-options", "error-codes", "golden-scenarios",
     "contradictions",
 )  # fmt: skip
-"""The text below the rules."""
+"""The tables below the rules on the page of the rule book, by their names in the kit's data."""
 
 
 def pages(kind: str = "reference") -> dict[str, Callable[[], str]]:
-    """Return the builders of the pages of a kind, by path in a checkout."""
+    """Return the functions that build the pages of a kind, by the path of the page in a checkout.
+
+    Parameters:
+        kind: "reference" or "glossary".
+    """
     if kind == "glossary":
         return {_GLOSSARY: _glossary_page}
     made = {
@@ -62,7 +67,7 @@ def pages(kind: str = "reference") -> dict[str, Callable[[], str]]:
 
 
 def _rules_page() -> str:
-    """Return the rule book: each rule with its source, its certainty, its tests and its chapters."""
+    """Return the page of the rule book: each rule with its source, certainty, tests and chapters."""
     root = checkout()
     tests, chapters = cited_rules(root / "tests"), cited_in_chapters(root / "notebooks" / "sources")
     lines, area = [], ""
@@ -85,7 +90,7 @@ def _rules_page() -> str:
 
 
 def _declare_arguments() -> list[list[str]]:
-    """Return the table of arguments that the engine reads, with their rules; the first row is its head."""
+    """Return the table of the queue arguments that the engine reads, with their rules, below a header row."""
     kinds = {key: kind.__name__.removeprefix("to_").strip("_") for key, (_, kind) in KEYS.items()}
     kinds |= dict.fromkeys(LEGACY_LVQ_ARGUMENTS, "any")
     rows = [["argument", "type", "rules"]]
@@ -98,13 +103,13 @@ def _declare_arguments() -> list[list[str]]:
 
 
 def _left_out_page() -> str:
-    """Return the omissions of the model, with the reasons in the engine's refusals."""
+    """Return the page of what the model leaves out, with the reasons that the engine's refusals give."""
     head, *rows = rule_table("left-out")
     return _fill("left-out", table=_table(head, rows))
 
 
 def _broker_failures_page() -> str:
-    """Return the failures of the real broker, each with its shortest commands."""
+    """Return the page of the real broker's failures, each with the shortest commands that cause it."""
     _, *rows = rule_table("broker-failures")
     lines = []
     for what, how, commands, here, source in rows:
@@ -119,7 +124,7 @@ def _broker_failures_page() -> str:
 
 
 def _trace_page() -> str:
-    """Return the schema of traces: columns and kinds of rows."""
+    """Return the page of the trace format: its columns and its kinds of rows."""
     from qflow.trace.schema import COLUMNS, FORMAT, KINDS
 
     columns = [(f"`{one.name}`", one.type, one.meaning) for one in COLUMNS]
@@ -133,7 +138,7 @@ def _trace_page() -> str:
 
 
 def _workload_page() -> str:
-    """Return the format of a workload file: the attributes of its parts, as their classes describe them."""
+    """Return the page of the workload file format: the docstrings of the classes of its parts."""
     from qflow.workload import Consumer, Network, Producer, Workload
 
     parts = []
@@ -143,7 +148,7 @@ def _workload_page() -> str:
 
 
 def _clients_page() -> str:
-    """Return the table of clients, with cures and the programs that show them."""
+    """Return the page of client libraries: their behaviour, cures for it, and programs with these cures."""
     clients, cures, programs = known_clients(), [], []
     head = ("library", "pattern", "AMQP", "stops", "on the queue", "stored at 30", "judgement")
     rows = [
@@ -165,14 +170,19 @@ def _clients_page() -> str:
 
 
 def _find_changes(kind: str, root: Path) -> dict[str, str]:
-    """Return the new text of each outdated page by its path."""
+    """Return the new text of each outdated or missing page of a kind, by its path in the checkout."""
     wanted = {name: page() for name, page in pages(kind).items()}
     there = {name: (root / name).read_text("utf-8") for name in wanted if (root / name).exists()}
     return {name: text for name, text in wanted.items() if there.get(name) != text}
 
 
 def build(kind: str = "reference", top: Path | None = None) -> list[str]:
-    """Write the outdated pages; return their paths."""
+    """Write those pages of a kind that are outdated or missing; return their paths.
+
+    Parameters:
+        kind: "reference" or "glossary".
+        top: the top folder of the checkout to write into; by default the one that this module is in.
+    """
     root = top or checkout()
     changes = _find_changes(kind, root)
     for name, text in changes.items():
@@ -182,7 +192,7 @@ def build(kind: str = "reference", top: Path | None = None) -> list[str]:
 
 
 def stale(kind: str = "reference") -> list[str]:
-    """Return the paths of the outdated pages."""
+    """Return the paths of those pages of a kind, "reference" or "glossary", that are outdated or missing."""
     return list(_find_changes(kind, checkout()))
 
 
@@ -197,7 +207,7 @@ _KINDS = {
 
 
 def _glossary_page() -> str:
-    """Return the glossary, a table for each kind of terms."""
+    """Return the page of the glossary, with a table for each kind of terms."""
     lines = []
     for kind, title in _KINDS.items():
         found = sorted((one for one in terms() if one.kind == kind), key=lambda one: one.term.casefold())
@@ -225,6 +235,6 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _link_rules(text: str, own: str = "", page: str = "") -> str:
-    """Return text with its signs escaped for Markdown, and a link at each id of another rule."""
+    """Return a text escaped for Markdown, in which each rule id except `own` links to that rule."""
     plain = re.sub(r"[\\`*<\[\]]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
     return RULE.sub(lambda id: id[0] if id[0] == own else f"[{id[0]}]({page}#{id[0].lower()})", plain)

@@ -241,10 +241,10 @@ class TestGo:
 
 
 BAD = {
-    "no JSON": (b"who=ada", "A report is JSON, got b'who=ada'"),
-    "not a number": (json.dumps(report(1, guesses=[guess(float("nan"))])).encode(), "A report is JSON"),
-    "too deep": (b"[" * 15_000, "A report is JSON"),
-    "bytes of no text": (b"\xff\xfe\x00", "A report is JSON"),
+    "no JSON": (b"who=ada", "A report must be JSON; got b'who=ada'"),
+    "not a number": (json.dumps(report(1, guesses=[guess(float("nan"))])).encode(), "A report must be JSON"),
+    "too deep": (b"[" * 15_000, "A report must be JSON"),
+    "bytes of no text": (b"\xff\xfe\x00", "A report must be JSON"),
     "nothing": (b"", "1 to 20000 bytes, got 0"),
     "too long": (json.dumps(report(1, name="x" * 30_000)).encode(), "1 to 20000 bytes, got 30"),
     "a list": ([], r"\$: \[\] is not of type 'object'"),
@@ -275,7 +275,7 @@ class TestBadInput:
 
     def test_a_page_of_another_server(self, server):
         status, answer = ask(server, "POST", "/class/said", report(1), Origin="http://evil.example")
-        assert (status, answer) == (400, {"error": "A report comes from a page of this server."})
+        assert (status, answer) == (400, {"error": "A report must come from a page of this server."})
 
     @pytest.mark.parametrize("order", [{"go": -1}, {"go": True}, {"go": "0"}, {"held": 1}, [0]])
     def test_an_order_that_is_none(self, server, order):

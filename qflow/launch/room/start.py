@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Start qflow on a laptop in a room without network, from the folder of this file.
+"""Start qflow on a laptop in a classroom without a network, from the folder that holds this file.
 
-python start.py             install qflow into this folder (once), look the laptop over, open the chapters
-python start.py --check     the same, but open nothing: for the days before
+python start.py             install qflow into this folder (once), check the laptop, open the chapters
+python start.py --check     install and check, but open nothing: for the days before the workshop
 """
-# Any Python can read this file, so that an old one gets a sentence and not a traceback.
+# The syntax is that of old Pythons, so that a Python too old for qflow prints a sentence and no traceback.
 
 import io
 import json
@@ -31,7 +31,7 @@ def main(arguments):
     python = os.path.join(
         _HERE, "environment", *(["Scripts", "python.exe"] if os.name == "nt" else ["bin", "python"])
     )
-    # Written last, so that an installation that was interrupted is begun anew.
+    # This marker file is written last, so that an interrupted installation starts again from the beginning.
     done = os.path.join(_HERE, "environment", "complete")
     if not os.path.exists(done) and not _install(python, done, made["with"]):
         return 1
@@ -47,7 +47,7 @@ def main(arguments):
 
 
 def system_name():
-    """Return the kind of this laptop, in the terms of ``qflow workshop --for``."""
+    """Return the operating system of this laptop, as ``qflow workshop --for`` spells it."""
     system = platform.system().lower()
     if system == "darwin":
         return "macos-arm" if platform.machine() == "arm64" else "macos-intel"
@@ -55,7 +55,11 @@ def system_name():
 
 
 def _compare(made):
-    """Return advice if this folder was made for other laptops or Pythons, else None."""
+    """Return advice if this folder supports neither this system nor this Python version, else None.
+
+    ``made`` is the content of made-for.json: under "for", the pairs of system and Python version that the
+    wheels of this folder fit.
+    """
     system, python = system_name(), "%d.%d" % sys.version_info[:2]
     pythons = [its_python for its_system, its_python in made["for"] if its_system == system]
     if python in pythons:
