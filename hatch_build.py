@@ -87,7 +87,7 @@ class CompileHook(BuildHookInterface):
         Nothing is compiled if ``QFLOW_COMPILE`` is ``0``.
 
         Raises:
-            RuntimeError: if ``QFLOW_COMPILE`` is ``1``, and the modules cannot be compiled.
+            RuntimeError: If ``QFLOW_COMPILE`` is ``1``, and the modules cannot be compiled.
         """
         choice = os.environ.get(SWITCH, "")
         if self.target_name != "wheel" or version == "editable":
@@ -209,9 +209,9 @@ def documented(c: str, module: str, source: str) -> str:
     """Return the C code of a module with the docstrings of its Python source, which mypyc has dropped.
 
     Parameters:
-        c: the C code that mypyc has generated.
-        module: the name of the module, without its package.
-        source: the Python source of the module.
+        c: The C code that mypyc has generated.
+        module: The name of the module, without its package.
+        source: The Python source of the module.
 
     mypyc writes signatures into the C code, in the form from which Python separates signature and docstring.
     """
@@ -292,8 +292,8 @@ def compile_modules(root: Path, folder: Path) -> list[Path]:
     """Compile the modules of a checkout; return the paths of the extension modules.
 
     Parameters:
-        root: the top of the checkout.
-        folder: a folder for temporary files; the extension modules are written below its ``out``.
+        root: The top of the checkout.
+        folder: A folder for temporary files; the extension modules are written below its ``out``.
     """
     from mypyc.build import mypycify
     from setuptools import Distribution

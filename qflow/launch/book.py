@@ -119,20 +119,14 @@ class Page:
 
     @property
     def live(self) -> str:
-        """The address of the page's notebook in JupyterLite, relative to the top of the site.
-
-        It is "" for a page that is no notebook, and for one that no browser can run.
-        """
+        """The address of the notebook in JupyterLite, or "" for a page that no browser can run."""
         if self.source.suffix != ".ipynb" or self.source.name.startswith(EXECUTED_ONLY):
             return ""
         return f"lab/index.html?path={self.path.removeprefix('notebooks/')}"
 
 
 def list_contents() -> Iterator[tuple[str, Path]]:
-    """Yield the path in a checkout, and the actual path, of each file of the chapters and exercises.
-
-    Files that are not for readers, such as text sources and solutions, are left out.
-    """
+    """Yield each file of chapters and exercises for readers: its path in a checkout, and its actual path."""
     for room in ("notebooks", "exercises"):
         yield from ((f"{room}/{name}", path) for name, path in list_files(kit_path(room)).items())
 
@@ -222,10 +216,7 @@ class _Beside:
 
 
 def group_pages(pages: Sequence[Page], current: Page | None = None) -> dict[str, list[Page]]:
-    """Return the pages of each group of the table of contents, by the group's title.
-
-    The pages of a subpackage's modules are included only if the current page belongs to that subpackage.
-    """
+    """Return the pages in each group of the contents, with module pages of the current subpackage only."""
     room = current.room if current else ""
     listed = [page for page in pages if "/functions/" not in page.path or page.room == room]
     listed.sort(key=lambda page: (page.room, "/functions/" in page.path))
@@ -313,10 +304,8 @@ def _draw_page(
 
 
 def preview(title: str, about: str, top: str, picture: str = _PICTURE, alt: str = _ALT) -> str:
-    """Return the meta tags from which other sites make the preview of a link to a page.
-
-    The picture's address is absolute if the address of the site is known, as other sites need it.
-    """
+    """Return the meta tags from which other sites make the preview of a link to a page."""
+    # The picture's address is absolute if the address of the site is known, as other sites need it.
     site = site_address().rpartition("/")[0]
     shown = {
         "og:title": title,

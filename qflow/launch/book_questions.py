@@ -42,15 +42,7 @@ _NO_ENGINE = ("13-fleet",)
 
 
 def ask_in_page(book: NotebookNode, path: str) -> bool:
-    """Replace the questions of a notebook by places, in the notebook itself; return whether it has any.
-
-    Parameters:
-        book: the notebook, whose cells are changed.
-        path: the path of the notebook in a checkout, from which its chapter or exercise is known.
-
-    Returns:
-        whether a place was inserted, so that the page needs the script that draws places.
-    """
+    """Replace the questions of a notebook by places, in the notebook itself; return whether it has any."""
     from nbformat.v4 import new_output  # installed only where a site is built
 
     room, _, name = path.removesuffix(".ipynb").partition("/")
@@ -70,10 +62,8 @@ _Place = tuple[Any, dict[str, Any]]
 
 
 def _place_predictions(book: NotebookNode, chapter: str) -> list[_Place]:
-    """Remove the prediction widgets and comparisons from a chapter's outputs; return places for them.
-
-    The place of a comparison includes the questions that labs ask, as the printed comparison does.
-    """
+    """Remove the prediction widgets and comparisons from a chapter's outputs; return places for them."""
+    # The place of a comparison includes the questions that labs ask, as the printed comparison does.
     try:
         known = questions(chapter)
     except RefusalError:
@@ -153,16 +143,9 @@ def _write_place(place: Mapping[str, Any]) -> str:
 
 
 def answer(asked: str) -> str:
-    """Check a reader's code for an exercise; return the verdict as JSON.
-
-    Parameters:
-        asked: a JSON object with the ``id`` of the exercise, its ``setup`` code, the reader's ``code``, and
-            optionally ``shows``: if true, the answer holds the picture of the first failed case instead.
-
-    Returns:
-        a JSON object with ``lines`` to show, ``printed`` (what the code printed), and ``passed`` or
-        ``picture``. An error in the reader's code is a failed check, and raises nothing.
-    """
+    """Check a reader's code for an exercise, given as JSON; return the lines to show as JSON."""
+    # The request has the ``id`` of the exercise, its ``setup`` code and the reader's ``code``. If ``shows``
+    # is true, the answer has the picture of the first failed case instead of the verdict.
     given = json.loads(asked)
     _, theme, name = given["id"].split("/")
     exercise = next(task for task in exercises(theme) if task.name == name)

@@ -140,7 +140,7 @@ def fetch(keep: Path) -> tuple[Path, Path, Path]:
     """Fetch the external packages of a site into a cache folder, unless they are there.
 
     Returns:
-        the folders of Pyodide's package, of the kernel's libraries, and of the packages that notebooks
+        The folders of Pyodide's package, of the kernel's libraries, and of the packages that notebooks
         install.
     """
     package = find_package(keep)
@@ -153,10 +153,7 @@ def fetch(keep: Path) -> tuple[Path, Path, Path]:
 
 
 def _fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
-    """Fetch wheels for Pyodide into a folder, without their dependencies; return the folder.
-
-    Nothing is fetched if the same wheels were fetched into the folder before.
-    """
+    """Fetch wheels for Pyodide, without dependencies, into a folder unless it has them; return the folder."""
     done = folder / ".complete"
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
         return folder
@@ -168,7 +165,7 @@ def _fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
 
 
 def find_checkout() -> Path:
-    """Return the checkout from which qflow's own wheel is built; refuse if there is none."""
+    """Return the checkout from which qflow's own wheel is built; refuse outside a checkout."""
     root = nearest_checkout() or origin_folder()
     if root is None:
         raise RefusalError("qflow's wheel is built from its checkout; run this command in one.")
@@ -190,10 +187,7 @@ def build_wheel(folder: Path) -> None:
 
 
 def write_engine(wheel: Path, archive: Path) -> None:
-    """Write an archive of those parts of qflow's wheel that the Python of a page needs.
-
-    These are the engine, the rules and the texts of the exercises, without notebooks and recordings.
-    """
+    """Write an archive of qflow's wheel without notebooks and recordings, for the Python of a page."""
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as engine:
         for entry in whole.infolist():
             if not entry.filename.startswith(_LEFT_OUT):
@@ -239,11 +233,7 @@ def megabytes(folder: Path) -> float:
 def run(
     command: Sequence[str], *, folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> None:
-    """Run another program to completion.
-
-    Raises:
-        RefusalError: if the program is not installed or fails; with the last line of its output.
-    """
+    """Run another program to completion; refuse with the last line of its output if it fails."""
     quiet: dict[str, Any] = {"capture_output": True, "text": True, "check": False}
     try:
         done = subprocess.run(command, cwd=folder, env=environment, **quiet)

@@ -185,20 +185,7 @@ SETTINGS = Path(__file__).resolve().parent / "jupyter"
 
 
 def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
-    """Open JupyterLab on the chapters, print its address, and wait until it ends.
-
-    Parameters:
-        folder: the folder for the learner's copies of the chapters; a default folder if it is None.
-        browser: whether to open a browser window.
-        port: the TCP port to listen on; JupyterLab's own choice if it is None.
-        further: more command line arguments for JupyterLab, which take precedence.
-
-    Returns:
-        the exit status, 0.
-
-    Raises:
-        RefusalError: if a package is missing, or the folder cannot be used.
-    """
+    """Open JupyterLab on the chapters, print its address, wait until it ends, and return exit status 0."""
     require(_NEEDED, extra="lab")
     heed_interrupts()
     chapters, said = _find_chapters(folder)
@@ -234,12 +221,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def require(modules: dict[str, str], *, extra: str) -> None:
-    """Refuse, with the command that installs an extra, unless all given modules are installed.
-
-    Parameters:
-        modules: the names of the packages to print, by the name of the module to import.
-        extra: the extra of qflow that installs the packages.
-    """
+    """Refuse, with the command that installs an extra, unless all of its given modules are installed."""
     missing = [name for module, name in modules.items() if importlib.util.find_spec(module) is None]
     if missing:
         lacks = f"{format_names(missing)} {'is' if len(missing) == 1 else 'are'} not installed here"
@@ -275,10 +257,7 @@ def _first_chapter(chapters: Path) -> str:
 
 
 def _first_cell(chapters: Path, address: str) -> str:
-    """Return the URL fragment that selects the first code cell of a chapter.
-
-    It is "" if the address is not that of a notebook in the folder.
-    """
+    """Return the URL fragment that selects the first code cell of a chapter, or "" for any other address."""
     # Otherwise JupyterLab selects the title, and the first Shift+Enter would run the title.
     chapter = chapters / address.rpartition("/lab/tree/")[2]
     if chapter.suffix != ".ipynb" or not chapter.is_file():

@@ -113,11 +113,7 @@ class _Classroom:
         self._is_held = False
 
     def receive(self, report: Any, address: str = "") -> dict[str, Any]:
-        """Process a browser's report, and return the answer to it.
-
-        The answer holds the number of the browser's seat, whether the class is held, the page's open
-        questions, and the other learners' guesses that this browser may see.
-        """
+        """Process a browser's report; return its seat, the questions' state, and the visible guesses."""
         _check(report, self._report)
         page = report["page"]
         with self._lock:
@@ -158,7 +154,7 @@ class _Classroom:
         return self._seats[who]
 
     def _free(self, candidates: list[str], refusal: str) -> None:
-        """Free the seat of the candidate with the oldest report; refuse the new browser if there is none."""
+        """Free the seat of the candidate with the oldest report; refuse if the candidates are empty."""
         if not candidates:
             raise RefusalError(refusal)
         del self._seats[min(candidates, key=lambda other: self._seats[other].when)]
@@ -225,7 +221,7 @@ _CROWD = (
 
 
 def _place(there: dict[Any, Any], key: object, new: dict[str, Any]) -> dict[str, Any]:
-    """Return the entry of a key, after adding the new one if there is none; refuse if the table is full."""
+    """Return the entry of a key, and add the new one if it is missing; refuse if the table is full."""
     if key not in there and len(there) == _MOST:
         raise RefusalError(_FULL)
     placed: dict[str, Any] = there.setdefault(key, new)

@@ -41,11 +41,7 @@ _WIDGETS = {
 
 
 class _Diagnosis(NamedTuple):
-    """The result of one check.
-
-    The verdict is "good", "advice" (a problem despite which the kit works) or "bad" (one that has to be
-    cured first).
-    """
+    """The result of a check: the verdict is "good", "advice" (the kit works nevertheless) or "bad"."""
 
     subject: str
     verdict: str

@@ -100,15 +100,7 @@ def _draw_run(settings: Mapping[str, float]) -> Picture:
 
 
 def answer(settings: str) -> str:
-    """Run the engine for the page; return the picture of the run as JSON.
-
-    Parameters:
-        settings: a JSON object, either of settings, or with the ``token`` of a shared run.
-
-    Returns:
-        a JSON object with the picture and its claims; or with a ``refusal``, if the broker refuses the
-        settings or the token cannot be read.
-    """
+    """Run the engine for settings, or for a shared run's token; return the picture or a refusal as JSON."""
     try:
         asked = json.loads(settings)
         if "token" in asked:
@@ -122,11 +114,7 @@ def answer(settings: str) -> str:
 
 
 def _grid() -> dict[str, Any]:
-    """Return the runs that the page contains.
-
-    The result holds their common part, the rest of each run by its stop threshold, and the numbers of all
-    runs in one compressed text.
-    """
+    """Return the runs for the page: their common part, the rest of each run, and all numbers, compressed."""
     drawn = [_draw_run({"stop": stop}) for stop in STOPS]
     runs = {str(stop): _pack_run(picture) for stop, picture in zip(STOPS, drawn, strict=True)}
     numbers = [zlib.decompress(picture.frames.pack()) for picture in drawn]
@@ -177,11 +165,7 @@ def write_front_door(site: Path, pages: Sequence[Page]) -> None:
 
 
 def write_worker(site: Path) -> Path:
-    """Write the script and the archives of the worker that runs Python in pages; return the script's path.
-
-    Raises:
-        RefusalError: if the site's folder ``pypi`` has no wheel of qflow.
-    """
+    """Write the script and the archives of the worker that runs Python in pages; return the script's path."""
     wheels = sorted((site / "pypi").glob(OWN))
     if not wheels:
         raise RefusalError(f"There is no wheel {OWN} in {site / 'pypi'}.")
@@ -202,7 +186,7 @@ def _pack_run(picture: Picture) -> dict[str, Any]:
 
 
 def _list_links(pages: Sequence[Page]) -> dict[str, str]:
-    """Return the HTML of the links to the book's pages, by the placeholder in the first page."""
+    """Return the links to the book's pages as HTML, keyed by the placeholder in the first page."""
     found = group_pages(pages)
     link = '<a class="title" href="{}">{}</a>'
     links = {page: link.format(f"{FOLDER}/{page.file}", escape(page.title)) for page in pages}

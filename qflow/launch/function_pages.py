@@ -50,12 +50,7 @@ class _Module:
 
 
 def write_pages(overview: str, folder: Path) -> None:
-    """Write the function pages and their overview into a folder of reference pages.
-
-    Parameters:
-        overview: the text of ``functions.md``; pages are written for the subpackages that it links to.
-        folder: the folder to write into; it is created if it is missing.
-    """
+    """Write the function pages, and the overview with links to them, into a folder of reference pages."""
     rooms = _TO_SOURCE.findall(overview)
     pages = {_OVERVIEW: _TO_SOURCE.sub(r"](functions-\1.md)", overview)}
     for room in rooms:
@@ -76,15 +71,7 @@ def _built(overview: Path) -> TemporaryDirectory[str]:
 
 
 def find_pages(reference: Path) -> dict[str, Path]:
-    """Return generated function pages for a folder of reference pages.
-
-    Parameters:
-        reference: the folder, whose ``functions.md`` is read.
-
-    Returns:
-        the paths of the generated pages, by their path relative to the folder; an empty dict if the folder
-        contains the function pages, as in an installed wheel.
-    """
+    """Return generated function pages for a folder of reference pages, or an empty dict if it has them."""
     overview = reference / _OVERVIEW
     if not overview.is_file() or not _TO_SOURCE.search(overview.read_text(encoding="utf-8")):
         return {}
@@ -208,7 +195,7 @@ def _bases(owner: ast.ClassDef, module: _Module) -> Iterator[ast.ClassDef]:
 
 @cache
 def _classes() -> dict[str, list[ast.ClassDef]]:
-    """Return the first definition of every class in qflow, in a list, by the name of the class."""
+    """Return the first definition of each class name in qflow, as a list with this one class."""
     found: dict[str, list[ast.ClassDef]] = {}
     for path in sorted(_PACKAGE.rglob("*.py")):
         for node in _parse(path).body:
@@ -218,10 +205,7 @@ def _classes() -> dict[str, list[ast.ClassDef]]:
 
 
 def markdown(text: str | None) -> list[str]:
-    """Return the lines of a docstring as Markdown.
-
-    Titles of sections become bold lines, their entries a list, and examples blocks of code.
-    """
+    """Return a docstring as lines of Markdown: bold section titles, lists of entries, examples as code."""
     lines: list[str] = []
     section, is_code = "", False
     for line in (text or "").splitlines():

@@ -104,27 +104,15 @@ _kernels: list[_PageKernel] = []
 
 
 def connect(post: _Post) -> None:
-    """Start the kernel of a page.
-
-    Parameters:
-        post: a function that sends a message to the page, given its JSON text and its buffers.
-    """
+    """Start the kernel of a page; it sends its messages with `post`."""
     _kernels.append(_PageKernel(post))
     # Load the imports of every lab now, while the reader is still looking for something to drag.
     importlib.import_module("qflow.labs.experiments")
 
 
 async def answer(asked: str, buffers: Sequence[Any] = ()) -> str:
-    """Let the page's kernel process a request; return the answer as JSON.
-
-    Parameters:
-        asked: a JSON object, either with ``cells`` to run, or with a message for a ``comm``.
-        buffers: the buffers of bytes that belong to the message.
-
-    Returns:
-        a JSON object: ``shown``, the model ids of the widgets that the cells show; or ``error``, if a cell
-        raised an exception; or nothing, for a message.
-    """
+    """Let the page's kernel run cells or take a message; return the ids of the shown widgets, or an error."""
+    # Request and answer are JSON.
     try:
         found = _kernels[-1].answer(json.loads(asked), buffers)
     except Exception as error:  # the reader is shown a sentence, and the page keeps replaying the stored run

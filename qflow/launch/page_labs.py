@@ -55,12 +55,11 @@ def without_keys(text: str) -> str:
 
 
 def live_cells(book: NotebookNode) -> dict[str, Any]:
-    """Return the cells that a page has to run for its labs, by cell id; an empty dict if it has no labs.
-
-    Each cell is a dict: ``source``; ``kind``, which is "lab", "prose" (text with numbers to drag) or "" (code
-    that others need); ``needs``, the ids of the cells to run before it; ``files``, the recordings that it
-    reads, by their path in the page's Python; and ``libraries`` that it imports besides those of every lab.
-    """
+    """Return the cells that a page has to run for its labs, keyed by id, or an empty dict without labs."""
+    # Each cell is a dict: ``source``; ``kind``, which is "lab", "prose" (text with numbers to drag) or ""
+    # (code that others need); ``needs``, the ids of the cells to run before it; ``files``, the recordings
+    # that it reads, by their path in the page's Python; and ``libraries`` that it imports besides those of
+    # every lab.
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     names = [_names(cell.source) for cell in code]
     kinds = [_kind(cell) for cell in code]
@@ -115,7 +114,7 @@ def _needs(place: int, names: list[tuple[set[str], set[str]]]) -> list[int]:
 
 
 def _files(source: str) -> dict[str, str]:
-    """Return the recordings that a cell opens: their paths in the book, by the path in the page's Python."""
+    """Return the recordings that a cell opens: paths in the book, keyed by paths in the page's Python."""
     if not _OPENS.search(source):
         return {}
     named = {name.partition(".")[0] for name in re.findall(r'"([\w.-]+)"', source)} or {"slow-consumer"}

@@ -54,11 +54,7 @@ _CONFIGURATION = {
 
 
 def build(folder: Path) -> Path:
-    """Build the site into a folder, replacing an earlier site there; return the folder.
-
-    Raises:
-        RefusalError: if a tool is missing, the folder holds something else, or a package cannot be fetched.
-    """
+    """Build the site into a folder, replacing an earlier site there; return the folder."""
     check_ready(folder)
     report_step("Pyodide and its libraries")
     package, libraries, widgets = cargo.fetch(cargo.cargo_folder())
@@ -88,11 +84,7 @@ def build(folder: Path) -> Path:
 
 
 def check_ready(folder: Path) -> None:
-    """Refuse a build that cannot succeed, before any change or download.
-
-    Raises:
-        RefusalError: if a package, pip, npm or the checkout is missing, or the folder holds something else.
-    """
+    """Refuse a build that cannot succeed, before any change or download."""
     require(TOOLS, extra="site")
     cargo.find_checkout()
     cargo.require_pip()

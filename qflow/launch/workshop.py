@@ -48,19 +48,7 @@ def prepare(
     extras: Sequence[str] = (),
     with_site: bool = True,
 ) -> Path:
-    """Fill a folder for a workshop, and return it.
-
-    Parameters:
-        folder: the folder to fill; it may hold an earlier workshop, but nothing else.
-        systems: the kinds of laptop to fetch wheels for, such as "windows", or "here".
-        pythons: the versions of Python on the laptops, such as "3.12"; by default that of this Python.
-        extras: "spark", "live" or both, for chapters 13 and 15.
-        with_site: whether to build the site into the folder, too.
-
-    Raises:
-        RefusalError: if the folder holds something else, a package cannot be fetched or built, or this
-            machine lacks a tool for it.
-    """
+    """Fill a folder with all that a workshop needs, for the given kinds of laptop and versions of Python."""
     pythons = pythons or (_HERE,)
     kinds = [(system, python) for system in systems for python in pythons]
     if extras and ("here", _HERE) not in kinds:
@@ -100,11 +88,7 @@ def prepare(
 
 
 def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) -> None:
-    """Fetch the wheels that qflow and its extras need on a kind of laptop with a version of Python.
-
-    Raises:
-        RefusalError: if the kind of laptop is unknown, or pip fails.
-    """
+    """Fetch the wheels that qflow and its extras need on a kind of laptop with a version of Python."""
     if system not in _SYSTEMS:
         raise RefusalError(f"The kind of laptop must be one of {', '.join(_SYSTEMS)}; got {system!r}.")
     # For the first patch release of a version: what pip chooses for 3.11.7 may not fit Debian's 3.11.2.

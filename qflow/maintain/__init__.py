@@ -17,7 +17,7 @@ def checkout() -> Path:
 
 
 def find_chromium() -> str:
-    """Return the path of a Chromium or Chrome that starts, for Playwright; refuse if there is none."""
+    """Return the path of a Chromium or Chrome that starts, for Playwright; refuse if no such one is found."""
     failing = []
     for path in filter(None, map(shutil.which, CHROMIUMS)):
         # On some systems the command exists but only prints how to install the browser.

@@ -36,10 +36,8 @@ _SEEK = """([slider, step]) => {
 
 
 def _stills(picture: Picture) -> list[tuple[int, int]]:
-    """Return the steps of the run to show, each with the milliseconds for which it is shown.
-
-    They are evenly spaced in time, up to a little after the last time that flow control turns ON or OFF.
-    """
+    """Return the steps to show, evenly spaced in time, each with the milliseconds for which it is shown."""
+    # They end a little after the last time that flow control turns ON or OFF.
     frames = picture.frames
     turns = [turn.time for turn in frames.transitions]
     end = frames.at(frames.count - 1)["time"]
@@ -54,11 +52,7 @@ def _stills(picture: Picture) -> list[tuple[int, int]]:
 
 
 def write(path: Path) -> Path:
-    """Draw the scene in a headless browser at each step; write the GIF, and ``preview.png`` beside it.
-
-    Returns:
-        the path of the GIF.
-    """
+    """Draw the scene in a headless browser at each step; write the GIF, and ``preview.png`` beside it."""
     picture, images = flow_run(), []
     shown = _stills(picture)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:

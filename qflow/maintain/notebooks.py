@@ -82,10 +82,8 @@ def _tidy(notebook: Any) -> Any:
 
 @cache
 def _sanitizing(are_stored: bool) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return the pairs of pattern and replacement in nbval's file, either for stored runs or all others.
-
-    The replacements for stored runs serve comparisons only: a page is drawn from a stored run.
-    """
+    """Return the patterns and replacements in nbval's file, for stored runs or for all other outputs."""
+    # Those for stored runs serve comparisons only: a page is drawn from a stored run.
     rules = configparser.RawConfigParser()
     rules.read(SANITIZING, encoding="utf-8")
     return tuple(
@@ -280,15 +278,15 @@ def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
     """Execute sources and write the notebooks with their outputs.
 
     Parameters:
-        names: the chapters or exercises to build; all if it is empty.
-        folder: the folder that contains ``sources``; by default the checkout's.
+        names: The chapters or exercises to build; all if it is empty.
+        folder: The folder that contains ``sources``; by default the checkout's.
         kind: "notebooks" or "exercises".
 
     Returns:
-        the exit status: 1 if a cell failed, else 0. A notebook with a failed cell is not written.
+        The exit status: 1 if a cell failed, else 0. A notebook with a failed cell is not written.
 
     Raises:
-        RefusalError: if there is no source with such a name, or a tool is not installed.
+        RefusalError: If there is no source with such a name, or a tool is not installed.
     """
     require(_TOOLS, extra="test")
     status = 0
@@ -306,7 +304,7 @@ def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
     too.
 
     Returns:
-        the exit status: 1 if there is a problem, else 0.
+        The exit status: 1 if there is a problem, else 0.
     """
     require(_TOOLS, extra="test")
     books = select(names, folder, kind)
@@ -321,13 +319,8 @@ def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
 
 
 def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "notebooks") -> list[Chapter]:
-    """Return the chapters or exercises with the given names, in their order; all if no names are given.
-
-    A name may have a folder and a suffix, so that the path of a notebook or source works as well.
-
-    Raises:
-        RefusalError: if there is no source at all, or none with one of the names.
-    """
+    """Return the chapters or exercises with the given names, in their order; all if no names are given."""
+    # A name may have a folder and a suffix, so that the path of a notebook or source works as well.
     make = _KINDS[kind]
     top = Path(folder).resolve() if folder is not None else checkout() / kind
     books = {path.stem: make(path) for path in sorted((top / "sources").glob("[0-9][0-9]-*.py"))}
@@ -342,13 +335,8 @@ def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "no
 
 
 def read_source(source: Path) -> Any:
-    """Return a text source as a tidied notebook.
-
-    The id of a cell is the one in its metadata, or else derived from its content.
-
-    Raises:
-        RefusalError: if a cell id is not valid, or is used twice.
-    """
+    """Return a text source as a tidied notebook; refuse cell ids that are invalid or used twice."""
+    # The id of a cell is the one in its metadata, or else derived from its content.
     notebook = importlib.import_module("jupytext").read(source, fmt="py:percent")
     seen: Counter[str] = Counter()
     taken: set[str] = set()
@@ -386,7 +374,7 @@ def _rewrite(book: Chapter, left_out: str, pattern: re.Pattern[str], new: str) -
 
 
 def _drift(action: str, path: Path, wanted: Any, is_run: bool) -> Iterator[str]:
-    """Yield a sentence with the difference and its cure if a notebook differs from what would be built."""
+    """Yield a sentence with the difference and its cure if a notebook differs from a fresh build."""
     cure = f"build it again with: python -m qflow.maintain {action}"
     if not path.exists():
         yield f"{path} is missing; {cure}"

@@ -48,11 +48,7 @@ _TABLES = (
 
 
 def pages(kind: str = "reference") -> dict[str, Callable[[], str]]:
-    """Return the functions that build the pages of a kind, by the path of the page in a checkout.
-
-    Parameters:
-        kind: "reference" or "glossary".
-    """
+    """Return the functions that build the pages of a kind, "reference" or "glossary", keyed by path."""
     if kind == "glossary":
         return {_GLOSSARY: _glossary_page}
     made = {
@@ -103,7 +99,7 @@ def _declare_arguments() -> list[list[str]]:
 
 
 def _left_out_page() -> str:
-    """Return the page of what the model leaves out, with the reasons that the engine's refusals give."""
+    """Return the page of the model's omissions, with the reasons that the engine's refusals give."""
     head, *rows = rule_table("left-out")
     return _fill("left-out", table=_table(head, rows))
 
@@ -170,19 +166,14 @@ def _clients_page() -> str:
 
 
 def _find_changes(kind: str, root: Path) -> dict[str, str]:
-    """Return the new text of each outdated or missing page of a kind, by its path in the checkout."""
+    """Return the new text of each outdated or missing page of a kind, keyed by its path in the checkout."""
     wanted = {name: page() for name, page in pages(kind).items()}
     there = {name: (root / name).read_text("utf-8") for name in wanted if (root / name).exists()}
     return {name: text for name, text in wanted.items() if there.get(name) != text}
 
 
 def build(kind: str = "reference", top: Path | None = None) -> list[str]:
-    """Write those pages of a kind that are outdated or missing; return their paths.
-
-    Parameters:
-        kind: "reference" or "glossary".
-        top: the top folder of the checkout to write into; by default the one that this module is in.
-    """
+    """Write the outdated or missing pages of a kind, "reference" or "glossary"; return their paths."""
     root = top or checkout()
     changes = _find_changes(kind, root)
     for name, text in changes.items():

@@ -55,11 +55,8 @@ def system_name():
 
 
 def _compare(made):
-    """Return advice if this folder supports neither this system nor this Python version, else None.
-
-    ``made`` is the content of made-for.json: under "for", the pairs of system and Python version that the
-    wheels of this folder fit.
-    """
+    """Return advice if this folder supports neither this system nor this Python version, else None."""
+    # made["for"] lists the pairs of system and Python version that the wheels of this folder fit.
     system, python = system_name(), "%d.%d" % sys.version_info[:2]
     pythons = [its_python for its_system, its_python in made["for"] if its_system == system]
     if python in pythons:
