@@ -137,12 +137,9 @@ def find_package(keep: Path) -> Path:
 
 
 def fetch(keep: Path) -> tuple[Path, Path, Path]:
-    """Fetch the external packages of a site into a cache folder, unless they are there.
-
-    Returns:
-        The folders of Pyodide's package, of the kernel's libraries, and of the packages that notebooks
-        install.
-    """
+    """Fetch the missing external packages of a site into a cache folder; return the three folders."""
+    # The folders are those of Pyodide's package, the kernel's libraries, and the packages that notebooks
+    # install.
     package = find_package(keep)
     if not (package / "pyodide-lock.json").exists():
         _unpack(_npm_pack(f"pyodide@{VERSION}", keep), package)

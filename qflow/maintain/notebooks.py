@@ -275,19 +275,7 @@ _KINDS = {kind.kind: kind for kind in (Chapter, _ExerciseBook)}
 
 
 def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
-    """Execute sources and write the notebooks with their outputs.
-
-    Parameters:
-        names: The chapters or exercises to build; all if it is empty.
-        folder: The folder that contains ``sources``; by default the checkout's.
-        kind: "notebooks" or "exercises".
-
-    Returns:
-        The exit status: 1 if a cell failed, else 0. A notebook with a failed cell is not written.
-
-    Raises:
-        RefusalError: If there is no source with such a name, or a tool is not installed.
-    """
+    """Execute sources and write the notebooks with outputs; return the exit status, 1 for a failed cell."""
     require(_TOOLS, extra="test")
     status = 0
     for book in select(names, folder, kind):
