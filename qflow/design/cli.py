@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add ``design`` to the commands of a parser, without loading the engine."""
+    """Add ``design`` to a parser's commands, without importing the engine."""
     parser = rooms.add_parser(
         "design",
         description="Find thresholds and capacities with which no queue can overflow, by the bound stop + "
@@ -86,7 +86,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Print a recommendation."""
+    """Print a recommendation; return 1 if a goal is missed."""
     from qflow.design.frontier import choices
     from qflow.design.recommend import recommend, recommendation_text
     from qflow.progress import ProgressLine
@@ -132,7 +132,7 @@ def run(namespace: argparse.Namespace) -> int:
 
 
 def _print_bound(workload: Workload, limits: dict[str, Limits], keep_capacities: bool) -> None:
-    """Print the settings that are safe by the bound, before any simulation."""
+    """Print settings that are safe by the bound, if no simulation was finished."""
     from qflow.configuration.declaration import Declaration
     from qflow.configuration.notations import qpid_config_line
     from qflow.design.frontier import safe_by_bound
@@ -146,7 +146,7 @@ def _print_bound(workload: Workload, limits: dict[str, Limits], keep_capacities:
 
 
 def _write_counterexample(made: Recommendation, path: str, *, is_quiet: bool) -> None:
-    """Write a run that breaks a goal, and print the command that opens it at that instant."""
+    """Write a run that breaks a goal, and print the commands that open it at that instant."""
     from qflow.workload.cli import write_run
 
     found = made.counterexample()
@@ -167,7 +167,7 @@ def _write_counterexample(made: Recommendation, path: str, *, is_quiet: bool) ->
 
 
 def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
-    """Write the map of each designed queue, each into a file with its name if there are several."""
+    """Write the map of each designed queue; of several queues each file name contains the queue's."""
     from qflow.progress import progress
 
     for queue in made.chosen:
@@ -181,7 +181,7 @@ def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
 
 
 def _workload(namespace: argparse.Namespace) -> tuple[Workload, dict[str, Demand]]:
-    """Return the workload to design for, and the demand if the log shows only a lower bound."""
+    """Return the workload to design for, and the demands of which a log shows only a lower bound."""
     from qflow.workload import Workload
 
     workload = Workload.load(namespace.workload)
@@ -208,7 +208,7 @@ def _limits(namespace: argparse.Namespace, workload: Workload) -> dict[str, Limi
 
 def _limits_by_queue(option: str, given: Sequence[tuple[str, int]], workload: Workload) -> dict[str, int]:
     limits: dict[str, int] = {}
-    # A limit of one queue overrides that of all, whichever comes first on the command line.
+    # A queue's own limit overrides the limit for all queues, in either order on the command line.
     for name, limit in sorted(given, key=lambda one: one[0] != ""):
         if name and name not in workload.queues:
             known = ", ".join(workload.queues) or "none"

@@ -1,19 +1,19 @@
 """Explore: visit every state that a small configuration can reach, with the engine itself.
 
-A :class:`SmallConfiguration` is a queue with so few clients that every state can be visited.  There is no
-time in it, only order: producers may send whenever their window lets them, a consumer may take whenever there
-is something.  So what is found holds for every workload with these settings, however fast or slow its clients
-are.
+A :class:`SmallConfiguration` is a queue with so few clients that every state can be visited.  It has no time,
+only order: a producer may send whenever its window allows it, a consumer may take a message whenever one is
+available.  So the results hold for every workload with these settings, however fast or slow its clients are.
 
-A :class:`Situation` is a broker of the engine with its clients between two actions; each client says what it
-may do next, and whatever follows is left to the engine: nothing here knows a rule of the broker.  Two
-situations are one state if they have the same future (:meth:`Situation.key`): that leaves out what only ever
-grows, such as labels and statistics, so that a broker which works for ever has finitely many states.
+A :class:`Situation` is a broker of the engine with its clients, between two actions.  Each client names its
+possible next actions, and the engine determines their effects: this module contains no rule of the broker.
+Two situations are the same state if they have the same future (:meth:`Situation.key`).  Values that only ever
+grow, such as labels and statistics, are left out, so that a broker which works for ever has finitely many
+states.
 
-The engine is walked, not copied: from each state on it takes a way not yet taken, as long as there is one;
-then a new engine is led to the nearest state that has one left.  States are the nodes of a
-:class:`StateGraph`, actions its edges, and marks say what is wrong with a state, or remarkable
-(:data:`MARKS`).
+The engine cannot be copied, so the exploration walks: from each state it performs an action not performed
+there before, as long as there is one; then it starts a new engine, and leads it to the nearest state that has
+one left.  States are the nodes of a :class:`StateGraph`, actions its edges, and marks tell which states are
+bad or remarkable (:data:`MARKS`).
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ QUEUE, CONSUMER, _SIZE = "q", "consumer", 100
 
 @dataclass(frozen=True, slots=True)
 class SmallConfiguration:
-    """A queue ``q`` with producers ``C1``, ``C2``, …: what :func:`qflow.design.explore` explores.
+    """A queue ``q`` with producers ``C1``, ``C2``, … for :func:`qflow.design.explore`.
 
     Parameters:
         arguments: The queue's declare arguments.
-        capacities: Producer name to its window, in transfers; each producer has a session of its own.
+        capacities: Producer name to capacity, in transfers; each producer has a session of its own.
         is_consumed: Whether the queue has a consumer.
 
     Raises:
-        DesignError: If a value is not allowed.
+        DesignError: If the policy is self-destruct, or a capacity is not a whole number from 1.
 
     >>> SmallConfiguration.of(stop=100, capacities=(50, 15)).capacities
     {'C1': 50, 'C2': 15}
@@ -87,10 +87,10 @@ class SmallConfiguration:
         limit: int | None = None,
         is_consumed: bool = True,
     ) -> SmallConfiguration:
-        """Return a configuration by its numbers.
+        """Return a configuration with the given thresholds and capacities.
 
         Parameters:
-            stop, resume: Thresholds in messages; no resume means: as the stop (FC-05).
+            stop, resume: The thresholds in messages; without a resume it equals the stop (FC-05).
             capacities: The producers' windows.
             limit: ``qpid.max_count``; None for no limit.
             is_consumed: Whether the queue has a consumer.
@@ -111,7 +111,7 @@ _EXCHANGE = "amq.direct"
 
 
 class _SmallProducer:
-    """A producer: its session and its window; its name is its routing key."""
+    """A producer with a session and an ideal window; its name is its routing key."""
 
     def __init__(self, name: str, broker: Broker, configuration: SmallConfiguration) -> None:
         self.name = name
@@ -130,14 +130,14 @@ class _SmallProducer:
         return self.session.is_attached and not self.actions()
 
     def actions(self) -> dict[str, Action]:
-        """Return the client's possible next steps."""
+        """Return the possible next actions by name."""
         may_send = self.session.is_attached and self._window.next_step() is WindowStep.SEND
         return {f"{self.name} sends": self._send} if may_send else {}
 
     def _send(self) -> None:
         self._window.note_sent(self.session.completions.next_number)
-        # LP-06: the session is gone then, which :attr:`is_attached` shows.
-        # The session is gone then (LP-06), which is a state of the graph and no failure of the exploration.
+        # A refusal ends the session (LP-06), which :attr:`is_attached` shows. It is a state of the graph, and
+        # no failure of the exploration.
         with suppress(ResourceLimitExceededException):
             self.session.message_transfer(Message(_SIZE, routing_key=self.name), _EXCHANGE, sync=True)
 
@@ -147,7 +147,7 @@ class _SmallProducer:
 
 
 class _SmallConsumer:
-    """A consumer in credit mode: it asks for each message when it is ready, and accepts it."""
+    """A consumer in credit mode, which requests one message at a time and accepts it."""
 
     def __init__(self, broker: Broker) -> None:
         self._queue = broker.queue(QUEUE)
@@ -155,12 +155,12 @@ class _SmallConsumer:
         self._taken: list[int] = []
         self._session.consuming.on_delivery = lambda record: self._taken.append(record.id)
         self._session.message_subscribe(QUEUE, CONSUMER)
-        # In window mode each prefetched message would make states of its own, and add no depth.
+        # Window mode would only add states for prefetched messages, and no greater depth.
         self._session.message_set_flow_mode(CONSUMER, CREDIT_MODE)
         self._session.message_flow(CONSUMER, BYTE_UNIT, INFINITE)
 
     def actions(self) -> dict[str, Action]:
-        """Return the client's possible next steps."""
+        """Return the possible next actions by name."""
         return {f"{CONSUMER} takes and accepts": self._take} if self._queue.message_count else {}
 
     def _take(self) -> None:
@@ -187,7 +187,7 @@ class Situation:
         self.readers = [_SmallConsumer(self.broker)] if configuration.is_consumed else []
 
     def actions(self) -> dict[str, Action]:
-        """Return all possible next actions by name: producers' first, then consumers'."""
+        """Return all possible next actions by name, producers' first."""
         possible: dict[str, Action] = {}
         for sender in self.senders:
             possible.update(sender.actions())
@@ -196,20 +196,20 @@ class Situation:
         return possible
 
     def perform(self, action: str) -> None:
-        """Perform one action."""
+        """Perform the action of a name."""
         self.actions()[action]()
 
     def key(self) -> Hashable:
-        """Return the key of this state: states with equal keys have the same future."""
-        # Two messages differ only by whether the stopped queue holds their transfer, and whose it is.  So the
-        # queue is a word with a letter for each message; without a consumer, in any order.
+        """Return a key of the state: states with equal keys have the same future."""
+        # Two messages differ only in whether the stopped queue holds their transfer, and in its producer.  So
+        # the queue is a sequence with one letter per message; without a consumer its order is irrelevant.
         queue = self.broker.queues.queues[QUEUE]
         word = [
             transfer.origin if transfer.owner is not None and QUEUE in transfer.held_by else "."
             for transfer in (entry.transfer for entry in queue.store)
         ]
         if not self.readers:
-            # Nobody takes messages off, so that their order can never matter; sorted, many states are one.
+            # No message is ever dequeued, so the order cannot matter; sorting merges many states into one.
             word.sort()
         is_on = queue.flow_limit is not None and queue.flow_limit.stopped
         runs = tuple((letter, len(list(run))) for letter, run in groupby(word))
@@ -241,14 +241,15 @@ MARKS = {
 
 
 class StateGraph:
-    """What :func:`qflow.design.explore` returns.
+    """The graph of all reachable states, as :func:`qflow.design.explore` returns it.
 
     Attributes:
-        graph (networkx.DiGraph): Nodes are numbers, 0 the start, in the order of their distance from it.
+        graph (networkx.DiGraph): The nodes are numbers in the order of their distance from the start, node 0.
             Node attributes: ``depth`` (messages on the queue), ``on`` (whether it is ON), ``held`` and
-            ``outstanding`` (by producer), ``blocked`` and ``dead`` (names of producers), ``marks`` (keys of
-            :data:`MARKS`) and ``distance``.  Edges have ``actions``, all that lead from one to the other, and
-            ``action``, the first of them.
+            ``outstanding`` (transfers by producer), ``blocked`` and ``dead`` (names of producers), ``marks``
+            (keys of :data:`MARKS`) and ``distance`` (in actions).  Edge attributes: ``actions`` (all that
+            lead from one node to the other) and ``action`` (the first of them).
+        configuration (SmallConfiguration): The explored configuration.
 
     >>> graph = explore(SmallConfiguration.of(stop=1, capacities=(1,)))
     >>> graph.deepest, graph.path_to(graph.deepest), graph.label(graph.deepest)
@@ -265,7 +266,7 @@ class StateGraph:
         return max(self.depths().values())
 
     def depths(self) -> dict[int, int]:
-        """Return each node's depth in messages."""
+        """Return the depth of the queue at each node, in messages."""
         return dict(self.graph.nodes(data="depth"))
 
     @property
@@ -276,14 +277,14 @@ class StateGraph:
 
     @property
     def marks(self) -> dict[str, list[int]]:
-        """The nodes by mark; see :data:`MARKS`."""
+        """The nodes with each mark of :data:`MARKS`."""
         return {
             mark: [node for node, facts in self.graph.nodes(data=True) if mark in facts["marks"]]
             for mark in MARKS
         }
 
     def path_to(self, node: int) -> list[str]:
-        """Return the shortest list of actions that leads from the start, node 0, to a node."""
+        """Return a shortest list of actions from the start, node 0, to a node."""
         self._require_node(node)
         actions: deque[str] = deque()
         while node != 0:
@@ -294,7 +295,7 @@ class StateGraph:
         return list(actions)
 
     def label(self, node: int) -> str:
-        """Return a node in words, such as ``depth 3 ON · C1 2/2``: outstanding of capacity."""
+        """Return a node as text, such as ``depth 3 ON · C1 2/2`` (outstanding transfers / capacity)."""
         self._require_node(node)
         facts = self.graph.nodes[node]
         states = [f"depth {facts['depth']}{' ON' if facts['on'] else ''}"]
@@ -316,7 +317,7 @@ class StateGraph:
 
 
 def _marks_of(facts: dict[str, Any], can_go_on: bool, has_consumer: bool) -> tuple[str, ...]:
-    """Return the marks of a state, by its :meth:`Situation.facts`."""
+    """Return the marks of a state, given its :meth:`Situation.facts`."""
     idle = len(facts["blocked"]) + len(facts["dead"]) == len(facts["outstanding"])
     holds = {
         "on": facts["on"],
@@ -332,12 +333,11 @@ _SPREAD = 0.6
 
 
 def positions(states: StateGraph) -> dict[int, tuple[float, float]]:
-    """Return a place for each node: x is the depth, y how many transfers are held.
+    """Return a position for each node: x is the depth, y the number of held transfers.
 
-    In this plane flow control shows its shape: every state that is OFF is on the line at the bottom, those
-    that are ON are above it, and the farthest corner is the stall at stop plus all capacities (CAP-11).
-    States with the same place are spread to the right, in the order of their numbers, by less than one
-    message.
+    In this plane all OFF states are on the line at the bottom, ON states are above it, and the farthest
+    corner is the stall at stop plus all capacities (CAP-11).  States with the same position are spread to
+    the right, in the order of their numbers, by less than one message.
 
     >>> states = explore(SmallConfiguration.of(stop=1, capacities=(2,)))
     >>> positions(states)[states.deepest]
@@ -353,21 +353,21 @@ def positions(states: StateGraph) -> dict[int, tuple[float, float]]:
     }
 
 
-# The walk
+# The exploration
 
 
 def explore(configuration: SmallConfiguration, *, state_limit: int = _STATE_LIMIT) -> StateGraph:
-    """Visit every state that can be reached, by every action that is possible in each.
+    """Visit every reachable state, by every possible action in each, and return their graph.
 
     Parameters:
-        configuration: Its queues and clients.
-        state_limit: Give up when there are more states.
+        configuration: The queue and its clients.
+        state_limit: The greatest number of states.
 
     Returns:
-        All states and all ways between them.
+        The graph of all states and actions.
 
     Raises:
-        DesignError: If there are more states than the limit, or the broker refuses a queue.
+        DesignError: If there are more states than ``state_limit``, or the broker refuses the queue.
 
     >>> states = explore(SmallConfiguration.of(stop=2, capacities=(2, 1)))
     >>> states.maximum_depth                                             # CAP-11: 2 + 2 + 1
@@ -383,26 +383,26 @@ def explore(configuration: SmallConfiguration, *, state_limit: int = _STATE_LIMI
 
 
 class _Walk:
-    """A walk along every way between the states."""
+    """An exploration that performs every action in every state."""
 
     def __init__(self, configuration: SmallConfiguration, state_limit: int) -> None:
         self._configuration, self._limit = configuration, state_limit
-        # Nodes are keys here; edges come in the order of the actions.
+        # The nodes of this graph are the keys of the states; edges are in the order of the actions.
         self._graph = nx.DiGraph()
-        # Of each state: how far it is by the shortest way known, and the last step of that way.
+        # By state, the shortest path known: its length, the state before, and the last action.
         self._ways: dict[Hashable, tuple[int, Hashable, str]] = {}
-        # And what was not tried in it yet.
+        # By state, the actions not performed yet.
         self._untried: dict[Hashable, deque[str]] = {}
         self._found: list[Hashable] = []
 
     def run(self) -> None:
-        """Walk until every action in every state was taken."""
+        """Explore until every action has been performed in every state."""
         try:
             first = Situation(self._configuration)
         except AmqpException as error:
             raise DesignError(f"the broker refuses the configuration: {error}") from None
         self._reach(first, (0, None, ""))
-        # More are found meanwhile.
+        # The list grows during the loop.
         for key in self._found:
             while self._untried[key]:
                 self._follow(key)
@@ -430,7 +430,7 @@ class _Walk:
     def _reach(self, situation: Situation, way: tuple[int, Hashable, str]) -> Hashable:
         key = situation.key()
         if key in self._ways:
-            # Distances only ever shrink, so the ways back never form a cycle (as in Bellman and Ford).
+            # Distances only ever decrease, so the paths back never form a cycle (as in Bellman-Ford).
             if way[0] < self._ways[key][0]:
                 self._ways[key] = way
             return key
@@ -446,7 +446,7 @@ class _Walk:
         return key
 
     def graph(self) -> nx.DiGraph:
-        """Return the graph, its nodes numbered by their distance from the start."""
+        """Return the graph, with nodes numbered by their distance from the start."""
         start = next(iter(self._graph))
         distances = nx.single_source_shortest_path_length(self._graph, start)
         numbers = {key: number for number, key in enumerate(distances)}

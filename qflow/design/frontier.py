@@ -1,19 +1,19 @@
 """The frontier: safe settings of a grid, their simulated costs, and those that no other setting beats.
 
-- A **choice** turns three dials, each a share: of the producers' capacities, of the largest stop that is
-  safe, and of that stop for the resume level.  Whatever a choice, the declare arguments made from it cannot
-  overflow, by the bound (CAP-11, :func:`_safe_arguments`).
-- Its **costs** are measured, not proved: how often queues turn ON, how long producers are blocked, how long
-  completions take.
-- A simulation **covers** what the workload does: three of its longest bursts and outages, slow spells, and
-  what a consumer does once, such as starting late or dying (:func:`cover`).  It predicts nothing after that.
-  Where that takes longer than the declared duration, both times are measured (:attr:`Costs.declared`): what
-  happens once is a larger share of the shorter one.
-- What takes many messages to cover is first tried **at scale** (:func:`at_scale`): rates, windows, credit
-  and limits are all divided by one number, services take longer by it.  Times, shares and flips stay about
-  what they are, with more chance in them; what is chosen is then simulated as it is.
-- A **part** is a set of queues and producers that may stop one another.  Parts know nothing of each other, so
-  each has a frontier of its own, and one simulation serves all.
+- A **choice** is three shares: of the producers' capacities, of the largest safe stop, and of that stop for
+  the resume level.  Whatever the choice, queues with the declare arguments made from it cannot overflow, by
+  the bound (CAP-11, :func:`_safe_arguments`).
+- Its **costs** are measured in a simulation, not proved: how often queues turn ON, how long producers are
+  blocked, how long completions take.
+- A simulation **covers** the workload's events: three of its longest bursts and outages, slow spells, and
+  single events of a consumer, such as a late start or its death (:func:`cover`).  It predicts nothing beyond.
+  If that takes longer than the declared duration, both times are measured (:attr:`Costs.declared`): a single
+  event takes a larger share of the shorter one.
+- A simulation that needs many messages is first tried **at scale** (:func:`at_scale`): rates, windows, credit
+  and limits are divided by a number, and service times multiplied by it.  Times, shares and flips stay about
+  the same, but vary more; the chosen setting is then simulated at full scale.
+- A **part** is a set of queues and producers that may stop one another.  Parts are independent, so each has a
+  frontier of its own, and one simulation serves all parts.
 """
 
 from __future__ import annotations
@@ -56,25 +56,25 @@ from qflow.workload.model import Producer, Workload
 from qflow.workload.simulate import Run, expected_messages, simulate, simulate_in_parts
 
 MESSAGE_LIMIT = 5_000
-"""Messages a simulation sends at most, unless given otherwise; more where it has to cover more."""
+"""The default message limit of a simulation; it is raised if the workload's cycles need more."""
 
 _CYCLES = 3
 
 _LONGEST = 2_000_000
-"""Messages that a simulation may have to send to cover a workload; more are refused."""
+"""The most messages of a simulation that covers a workload; a workload that needs more is refused."""
 
 _A_SECOND = 15_000
-"""Messages that are simulated in a second, or so: for the text that says how long it would take."""
+"""The approximate speed in messages per second, for the text that estimates a duration."""
 
 ENOUGH = 30_000
 MOST = 300_000
-"""Messages that a simulation sends, or else it is at scale: while settings are tried, and afterwards."""
+"""The most messages of a full-scale simulation, while settings are tried and for the chosen ones."""
 
 JUDGED = 25_000
-"""Messages that a simulation sends, or else it is at scale, if it is long by its declared duration only."""
+"""The most messages of a full-scale simulation that is long only because of its declared duration."""
 
 ALONE = 50_000
-"""Messages: fewer than that are simulated here, before other processes would have begun."""
+"""With fewer messages this process simulates alone, as others would take longer to start."""
 
 
 # Choices
@@ -91,7 +91,7 @@ class Limits:
     """The limits of a queue, in messages and bytes.
 
     Parameters:
-        count, size: Messages and bytes; None: as the workload declares it.
+        count, size: The limits in messages and in bytes; None for the limit that the workload declares.
     """
 
     count: int | None = None
@@ -103,7 +103,7 @@ class Limits:
                 raise DesignError(f"max_{unit} must be a whole number from 1, got {value!r}")
 
     def of(self, settings: QueueSettings) -> dict[str, int]:
-        """Return the limit of a queue with some settings, by unit; 0 for none."""
+        """Return the limit of a queue with the given settings, by unit; 0 for none."""
         return {
             "count": self.count or settings.max_count,
             "size": self.size or settings.max_size or 0,
@@ -112,19 +112,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Shares of the capacities and of the largest safe stop, and of the stop for the resume level."""
+    """A choice: shares of the capacities and of the largest safe stop, and of the stop for the resume level."""
 
     capacity: float
     stop: float
     resume: float
 
     def window(self, capacity: int) -> int:
-        """Return the new capacity for a given one."""
+        """Return the new capacity for a declared one."""
         return max(1, int(capacity * self.capacity))
 
 
 def choices(*, keep_capacities: bool = False) -> Iterator[Choice]:
-    """Yield every choice of the grid, the smallest changes first."""
+    """Yield every choice of the grid, beginning with those that change least."""
     capacities = _CAPACITY_SHARES[:1] if keep_capacities else _CAPACITY_SHARES
     yield from starmap(Choice, product(capacities, _STOP_SHARES, _RESUME_SHARES))
 
@@ -132,12 +132,12 @@ def choices(*, keep_capacities: bool = False) -> Iterator[Choice]:
 def _safe_arguments(
     queue: str, workload: Workload, traffic: Traffic, limits: Limits, choice: Choice
 ) -> dict[str, Argument] | None:
-    """Return declare arguments with which a queue cannot overflow; None if this choice has none."""
-    # Each limited unit stops at a share of :func:`~qflow.design.bounds.largest_stop`, and says its resume
-    # level too: a stop alone is refused if the default resume is above it (FC-07).  The broker's own byte
-    # limit (LP-01) gets thresholds only if its defaults are not safe.
-    # The traffic is that of producers with the windows of the choice.  Of sizes that are drawn, and have no
-    # largest, the largest that was seen is taken for it: that proves nothing in bytes, as the verdict says.
+    """Return declare arguments with which a queue cannot overflow, or None if this choice has none."""
+    # Each limited unit stops at a share of :func:`~qflow.design.bounds.largest_stop`, and has an explicit
+    # resume level: the broker refuses a stop alone if the default resume is above it (FC-07).  The broker's
+    # own byte limit (LP-01) gets thresholds only if its defaults are not safe.
+    # `traffic` has the windows of the choice.  For random sizes without an upper limit the largest size seen
+    # counts as the largest: that proves nothing in bytes, as the verdict tells.
     arguments = dict(workload.queues[queue])
     settings = QueueSettings.from_arguments(arguments)
     maxima = limits.of(settings)
@@ -167,7 +167,7 @@ def _stop(arguments: dict[str, Argument], unit: str, limit: int, traffic: Traffi
 def _candidate(
     workload: Workload, queues: Mapping[str, Limits], traffic: Mapping[str, Traffic], choice: Choice
 ) -> Workload | None:
-    """Return the workload with the settings of a choice for some queues; None if they cannot all be safe."""
+    """Return the workload with a choice's settings for some queues, or None if they cannot all be safe."""
     designed = dict(workload.queues)
     for queue, limits in queues.items():
         narrow = {
@@ -193,9 +193,9 @@ def _candidate(
 class Costs:
     """The costs of a run for one part of a workload, in the terms of :mod:`qflow.workload.measures`."""
 
-    # How often its queues turned ON.
+    # How often the queues turned ON, per minute.
     flips_per_minute: float
-    # The mean over the producers.
+    # The mean over the producers of the share of time in which they were blocked.
     blocked_share: float
     latency_p50: float | None
     latency_p99: float | None
@@ -204,33 +204,33 @@ class Costs:
     accepts: int
     seconds: float
     errors: Mapping[str, str]
-    # Of all messages of the producers: what they waited for a window.
+    # The time that the producers' messages waited for a window, in seconds.
     wait_p50: float | None = None
     wait_p99: float | None = None
     wait_max: float | None = None
     max_bytes: Mapping[str, int] = field(default_factory=dict)
-    # Sessions that an error ended, and messages that a ring dropped and no consumer accepted.
+    # Sessions that ended with an error, plus messages that a ring dropped before any consumer accepted them.
     loss: int = 0
     # The divisor of the workload's scale; messages and bytes are given at full scale.
     scale: int = 1
-    # Each producer's own measures: a goal is of the one that is worst.
+    # The measures of each producer: a goal applies to the worst one.
     producers: Mapping[str, Measures] = field(default_factory=dict)
-    # The same of the declared duration, where the run is longer.
+    # The costs over the declared duration, if the run is longer.
     declared: Costs | None = None
 
     def objectives(self) -> tuple[float, float, float]:
-        """Return the three costs that are compared: flips, blocked share, and the slowest completions."""
+        """Return the three compared costs: flips, blocked share, and the 99th percentile of completions."""
         return self.flips_per_minute, self.blocked_share, self.latency_p99 or 0.0
 
 
 class CostMeter:
-    """Measures a run, part by part of its events, over its time base and, if shorter, the declared time."""
+    """A meter of a run's costs over its time base and, if that is shorter, the declared time."""
 
     def __init__(self, workload: Workload, end: int, scale: int = 1, declared: float = 0.0) -> None:
         self._workload, self._end, self._scale = workload, max(1, end), scale
-        # A run that is stretched to three bursts sees the late start of a consumer once, so that over all of
-        # it the goal reads better than over the duration that its users wait.
-        # Two meters over one run, as a second run would be another draw.
+        # A run extended to three bursts contains the late start of a consumer only once, so that a goal looks
+        # better over the whole run than over the declared duration, for which the users wait.  Two meters
+        # measure the same run, as a second run would differ by chance.
         sooner = round(declared * SECOND)
         self._declared = CostMeter(workload, sooner, scale) if 0 < sooner < end else None
         self._queues = QueueMeters(workload, self._end)
@@ -238,14 +238,14 @@ class CostMeter:
         self.errors: Mapping[str, AmqpException] = {}
 
     def take(self, events: Iterable[Event]) -> None:
-        """Take the next events."""
+        """Take the next events of the run."""
         self._queues.take(events)
         note_acts(self._producers, events, self._workload, self._end)
         if self._declared is not None:
             self._declared.take(events)
 
     def costs(self, queues: Collection[str], producers: Iterable[str]) -> Costs:
-        """Return the costs of some queues and producers."""
+        """Return the costs for the given queues and producers."""
         end, scale, found = self._end, self._scale, self._queues.measures()
         mine = [found[queue] for queue in queues]
         meters = {name: self._producers[name] for name in producers}
@@ -290,7 +290,7 @@ def meter_run(
     safe: Collection[str] = (),
     declared: float = 0.0,
 ) -> CostMeter:
-    """Return the meter of a run of a workload, at scale; without a limit its events are not kept."""
+    """Return the meter of a workload's run at scale; without a message limit events are not stored."""
     if scale > 1:
         workload = at_scale(workload, scale, safe)
     if message_limit is not None:
@@ -304,18 +304,18 @@ def _sum(found: Iterable[Measures], measure: str) -> float:
     return sum(measures[measure] or 0 for measures in found)
 
 
-# What a simulation covers
+# The cycles that a simulation covers
 
 
 def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tuple[Workload, int | None]:
-    """Return a workload long enough for its cycles, and the message limit of a simulation.
+    """Return the workload with a duration long enough for its cycles, and the message limit for it.
 
     >>> p = Producer("p", ("", "q"), rate=400, capacity=20, size=100, burst=(20, 20))
     >>> longer, limit = cover(Workload("bursts", 4, {"q": {}}, producers=(p,)))
     >>> longer.duration, limit
     (120, None)
     """
-    # Another limit than the usual one, and recorded arrivals, are left as they are.
+    # A limit given by the caller, and recorded arrivals, are not changed.
     needed, what = max(_needs(workload), default=_Need(0.0, ""))
     is_given = message_limit != MESSAGE_LIMIT or any(p.arrival == "recorded" for p in workload.producers)
     if not needed or is_given:
@@ -335,10 +335,10 @@ def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tupl
 def cover_declared(
     covered: Workload, declared: float, message_limit: int | None
 ) -> tuple[Workload, int | None]:
-    """Return a simulation as long as the declared duration, if the covering one is shorter."""
-    # A number of messages that the caller gave is kept.  Waits of an overloaded producer grow with time, so
-    # that a run of the first 5,000 messages once kept goals which the declared duration misses.  The grid is
-    # not simulated that long: it only ranks the choices.
+    """Return the workload and message limit for the declared duration, if the covering one is shorter."""
+    # A limit given by the caller is kept.  Waits of an overloaded producer grow with time: a run of the first
+    # 5,000 messages once kept goals that the declared duration misses.  The grid is not simulated that long,
+    # as it only ranks the choices.
     duration = max(covered.duration, declared)
     sent = sum(expected_messages(producer, duration) for producer in covered.producers)
     is_long = message_limit is None or (message_limit == MESSAGE_LIMIT and sent > MESSAGE_LIMIT)
@@ -349,37 +349,37 @@ def cover_declared(
 
 
 def messages_to_cover(workload: Workload) -> float:
-    """Return the number of messages that a simulation needs to cover a workload; 0 if any number suffices."""
+    """Return how many messages a simulation needs to cover a workload; 0 if any number suffices."""
     needed = max(_needs(workload), default=_Need(0.0, "")).seconds
     return sum(expected_messages(producer, needed) for producer in workload.producers) if needed else 0.0
 
 
 class _Need(NamedTuple):
-    """The seconds of simulation that a cycle or a single event needs to be covered."""
+    """The seconds of simulation that a cycle or a single event needs, and its description."""
 
     seconds: float
     what: str
 
 
 def _needs(workload: Workload) -> Iterator[_Need]:
-    """Yield the need of each cycle or single event of a workload."""
+    """Yield the need of each cycle and single event of a workload."""
     for producer in workload.producers:
         if producer.burst and producer.burst[1]:
             cycle = sum(producer.burst)
             yield _Need(_CYCLES * cycle, f"{_CYCLES} bursts of {producer.name}, {cycle:g} s each with pauses")
     for consumer in workload.consumers:
         for begin, end, _ in consumer.slow:
-            # As long again, in which the queue recovers.
+            # The same time again, in which the queue recovers.
             yield _Need(2 * end - begin, f"a slow spell of {consumer.name}, from {begin:g} to {end:g} s")
         if consumer.outage is not None:
-            # Those that are drawn differ, and some are much longer.
+            # Random outages differ in length, and some are much longer.
             times = _CYCLES * (3 if consumer.outage[0] == "exp" else 1)
             every = float(consumer.outage[-2])
             yield _Need(times * every, f"{times} outages of {consumer.name}, one in {every:g} s")
         for second, what in ((consumer.start, "begin"), (consumer.crash or 0.0, "end")):
             if second:
-                # As much time after the event as before it, or its effect would hardly count in shares and
-                # rates.
+                # The same time after the event as before it, or its effect on shares and rates would be
+                # small.
                 yield _Need(2 * second, f"the {what} of {consumer.name}, after {second:g} s")
 
 
@@ -387,7 +387,7 @@ def _needs(workload: Workload) -> Iterator[_Need]:
 
 
 def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Workload:
-    """Return a workload with the same course in the same time and fewer messages.
+    """Return a workload with the same behaviour over the same time, but fewer messages.
 
     >>> from qflow.workload import Consumer
     >>> p = Producer("p", ("", "q"), rate=400, capacity=20, size=100)
@@ -401,8 +401,8 @@ def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Work
         return max(1, value // scale)
 
     def arguments_of(queue: str) -> dict[str, Argument]:
-        # Of a window, a part is one message at least, which may be more than fits; so queues that are proved
-        # safe keep their limits.
+        # A reduced window still has at least one message, which may exceed a reduced limit; so queues that
+        # are proved safe keep their limits.
         levels = "qpid.flow_" if queue in safe else ("qpid.max_", "qpid.flow_")
         return {
             key: part(value) if key.startswith(levels) and isinstance(value, int) and value else value
@@ -417,8 +417,8 @@ def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Work
         queues={queue: arguments_of(queue) for queue in workload.queues},
         options=options,
         producers=tuple(
-            # Rates, windows and limits shrink, times do not: a burst, a latency and a time to live mean the
-            # same at scale. What cannot shrink is a message; with few of them shares come in coarse steps.
+            # Rates, windows and limits are reduced, times are not: a burst, a latency and a time to live mean
+            # the same at scale. A message cannot be reduced, so with few messages shares have coarse steps.
             replace(p, rate=p.rate / scale, capacity=max(1, round(p.capacity / scale)))
             for p in workload.producers
         ),
@@ -430,24 +430,24 @@ def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Work
 
 
 def scale_of(workload: Workload, limits: Mapping[str, Limits], messages: int = ENOUGH) -> int:
-    """Return the divisor with which a workload sends about ``messages``; 1 if it cannot be divided."""
-    # What a client costs itself, and recorded messages, are as they are.
+    """Return the divisor at which a workload sends about ``messages``; 1 if it cannot be reduced."""
+    # A client's own costs and recorded messages cannot be reduced.
     is_own = any(p.network or p.arrival == "recorded" for p in workload.producers)
     if is_own or any(c.network or c.overhead for c in workload.consumers):
         return 1
     expected = sum(expected_messages(producer, workload.duration) for producer in workload.producers)
-    # The least of all: the scale that the number of messages asks for may leave a small queue with three
-    # places, where ON and OFF are no longer those of the full size.
+    # The smallest divisor counts: the one for the number of messages could leave a small queue with three
+    # places, where ON and OFF are no longer comparable with those at full size.
     scales, size = [ceil(expected / messages)], _mean_size(workload.producers)
     for queue, arguments in workload.queues.items():
         most = limits.get(queue, Limits()).of(QueueSettings.from_arguments(arguments))
-        # Each queue is to have room for a hundred messages still.
+        # Each queue keeps room for at least a hundred messages.
         scales += [room // 100 for room in (most["count"], round(most["size"] / size)) if room]
     return max(1, min(scales))
 
 
 def _mean_size(producers: Iterable[Producer]) -> float:
-    """Return the approximate mean size of the producer with the largest messages."""
+    """Return the approximate mean message size of the producer with the largest messages, in bytes."""
     sizes = (p.size if isinstance(p.size, int) else exp(p.size[0] + p.size[1] ** 2 / 2) for p in producers)
     return max(1.0, *sizes, 0.0)
 
@@ -457,16 +457,17 @@ def _mean_size(producers: Iterable[Producer]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Queues and producers that depend on one another: a stop of one may stop all."""
+    """Queues and producers that depend on one another: a stop of one queue may stop all producers."""
 
     queues: tuple[str, ...]
     producers: tuple[str, ...]
 
 
 def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None = None) -> list[Part]:
-    """Return the parts of the traffic to some queues, in the order of their first queues."""
-    # Two queues belong together if a producer sends to both: its window is shared.  So do two producers on
-    # one session, whose commands are counted together (CAP-09); ``sessions`` has its name for each of them.
+    """Return the independent parts of the traffic, in the order of their first queues."""
+    # Two queues belong to one part if a producer sends to both, as they share its window.  So do two
+    # producers on one session, whose commands are counted together (CAP-09); ``sessions`` maps producers to
+    # sessions.
     linked: dict[str, set[str]] = {}
     for queue, senders in traffic.items():
         ties = {f"q {queue}"} | {f"p {name}" for name in senders}
@@ -490,15 +491,15 @@ def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None 
 
 @dataclass(frozen=True, slots=True)
 class FrontierRow:
-    """One choice for one part of a workload, with its simulated costs."""
+    """A choice for one part of a workload, with its simulated costs."""
 
     part: Part
     choice: Choice
-    # By queue, and by producer.
+    # The declare arguments by queue, and the capacities by producer.
     arguments: Mapping[str, Mapping[str, Argument]]
     capacities: Mapping[str, int]
     costs: Costs
-    # Whether no other choice is as good in all of :meth:`Costs.objectives`, and better in one.
+    # Whether no other choice is as good in all of :meth:`Costs.objectives` and better in at least one.
     is_pareto: bool = False
 
 
@@ -506,11 +507,11 @@ _COLUMNS = (
     *("queues", "capacity", "stop", "resume"),
     *("flips_per_minute", "blocked_share", "latency_p99", "wait_p99", "max_depth", "is_pareto"),
 )
-"""Columns of a :class:`Frontier`: three shares, the costs, and whether any other choice beats it."""
+"""The columns of a :class:`Frontier`: queues, the three shares, costs, and whether no choice beats the row."""
 
 
 class Frontier(Tabular, list[FrontierRow]):
-    """The rows that :func:`frontier` returns, shown as a table of choices and costs."""
+    """The rows that :func:`frontier` returns, displayed as a table of choices and costs."""
 
     SHOWN = 40
 
@@ -532,7 +533,7 @@ class Frontier(Tabular, list[FrontierRow]):
         return columns_of(rows, _COLUMNS)
 
     is_whole = True
-    """Whether all choices were tried; Ctrl-C leaves those that were."""
+    """Whether all choices were simulated; after Ctrl-C only some were."""
 
     def __repr__(self) -> str:
         return f"Frontier({len(self)} choices, {sum(row.is_pareto for row in self)} of them on the frontier)"
@@ -548,19 +549,19 @@ def frontier(
 ) -> Frontier:
     """Simulate every safe choice of a grid, and mark the undominated ones.
 
-    Every row is safe by the bound (CAP-11), whatever is simulated; the simulation says what it costs.
+    Every row is safe by the bound (CAP-11), independently of the simulation, which measures the costs.
 
     Parameters:
-        workload: Its queues, traffic and consumers.
-        limits: The limit of each queue by name; an omitted queue keeps its declared limits,
-            and one without limits, with policy ring, or without producers' messages, is left unchanged.
-        keep_capacities: Whether the producers' windows may not be changed.
-        message_limit: Messages each simulation sends; None for all that fall due.  If it is not given, it
-            and the duration are raised to what the workload's cycles need (:func:`cover`).
-        progress: Called with the number of simulations done.
+        workload: The workload with queues, producers and consumers.
+        limits: The limits of each queue by name. An omitted queue keeps its declared limits. A queue without
+            limits, with the policy ring, or that no producer's messages reach is left unchanged.
+        keep_capacities: Whether the producers' windows are kept unchanged.
+        message_limit: The messages of each simulation; None for all that fall due.  If it is not given, it
+            and the duration are raised to cover the workload's cycles (:func:`cover`).
+        progress: A function that is called with the number of finished simulations.
 
     Returns:
-        A list of :class:`FrontierRow`, part by part, in the order of the grid: first those that change least.
+        A list of :class:`FrontierRow`, part by part, in the order of the grid: the smallest changes first.
 
     Raises:
         DesignError: If no queue that messages reach has a limit, no choice is safe, or a simulation would
@@ -581,7 +582,7 @@ def frontier(
 
 
 class Trials:
-    """Simulations of choices for the parts of a workload, one choice for all parts at a time."""
+    """Simulations of choices for the parts of a workload; each simulates one choice for all parts."""
 
     def __init__(
         self,
@@ -609,11 +610,11 @@ class Trials:
         return made
 
     def rows(self, grid: Sequence[Choice], progress: Progress | None) -> tuple[list[FrontierRow], bool]:
-        """Return the rows of some choices in order, and whether Ctrl-C left some out."""
+        """Return the rows of the given choices in order, and whether all were simulated before Ctrl-C."""
         return _all_rows(self._tried, grid, progress)
 
     def _grid(self) -> list[Choice]:
-        """Return the choices to try; with smaller windows if no choice is safe for a part."""
+        """Return the choices to simulate, with smaller windows if no choice is safe for a part."""
         grid = list(choices(keep_capacities=self._keep))
         for part in self.parts:
             mine = {queue: self._designed[queue] for queue in part.queues if queue in self._designed}
@@ -628,9 +629,9 @@ class Trials:
         return _candidate(self._workload, queues, self.traffic, choice) is not None
 
     def _largest_share(self, queues: Mapping[str, Limits]) -> float:
-        """Return the largest share of the capacities that is safe with some stop; 0 for none."""
-        # Found by halving: with less in the windows, a safe choice stays safe.  A share of 1e-9 makes every
-        # window one message, the least there is.
+        """Return the largest share of the capacities that is safe with any stop; 0 for none."""
+        # A bisection works, as a safe choice stays safe with smaller windows.  A share of 1e-9 makes every
+        # window one message, the smallest possible.
         low, high = 1e-9, _CAPACITY_SHARES[-1]
         if not self._is_safe(queues, Choice(low, 1.0, _RESUME_SHARES[0])):
             return 0.0
@@ -642,12 +643,12 @@ class Trials:
 
 
 def near(choice: Choice, *, keep_capacities: bool) -> list[Choice]:
-    """Return the choices around one: windows, stop and resume level a step less or more."""
+    """Return the neighbours of a choice: windows, stop and resume level one step lower or higher."""
     windows = () if keep_capacities else (choice.capacity / 4, choice.capacity / 2, choice.capacity * 2)
     return [
         *(replace(choice, capacity=min(1.0, share)) for share in windows),
         *(replace(choice, stop=min(1.0, share)) for share in (choice.stop * 0.7, choice.stop * 1.4)),
-        # The nearer to the stop, the smaller the steps.
+        # The steps are smaller nearer to the stop.
         *(replace(choice, resume=share) for share in (choice.resume / 2, 0.75 + choice.resume / 4)),
     ]
 
@@ -655,7 +656,7 @@ def near(choice: Choice, *, keep_capacities: bool) -> list[Choice]:
 def safe_by_bound(
     workload: Workload, limits: Mapping[str, Limits], *, keep_capacities: bool = False
 ) -> Workload | None:
-    """Return the workload with the first settings of the grid that are safe; nothing is simulated."""
+    """Return the workload with the first safe settings of the grid, or None; nothing is simulated."""
     traffic = traffic_of(workload)
     designed = _choose_queues(workload, limits, traffic)
     grid = choices(keep_capacities=keep_capacities)
@@ -665,7 +666,7 @@ def safe_by_bound(
 def _all_rows(
     tried: Callable[[Choice], list[FrontierRow]], grid: Sequence[Choice], progress: Progress | None
 ) -> tuple[list[FrontierRow], bool]:
-    """Return the rows of all choices in order, and whether Ctrl-C left some out."""
+    """Return the rows of all choices in order, and whether all were simulated before Ctrl-C."""
     first, rest = tried(grid[0]), grid[1:]
     if progress is not None:
         progress(1, len(grid))
@@ -689,14 +690,14 @@ def _all_rows(
 def _choose_queues(
     workload: Workload, limits: Mapping[str, Limits], traffic: Mapping[str, Traffic]
 ) -> dict[str, Limits]:
-    """Return the limits of each queue to design."""
+    """Return the queues to design, each with its limits."""
     for queue in limits:
         if queue not in workload.queues:
             raise DesignError(f"no queue {queue!r}; the workload has {', '.join(workload.queues) or 'none'}")
     designed: dict[str, Limits] = {}
     for queue, arguments in workload.queues.items():
         most, settings = limits.get(queue, Limits()), QueueSettings.from_arguments(arguments)
-        # A ring drops messages before flow control could act (FC-03).
+        # A ring drops messages and never stops its producers (FC-03).
         if any(most.of(settings).values()) and settings.policy != "ring":
             designed[queue] = most
     if not designed:
@@ -724,7 +725,7 @@ def _rows(
     declared: float,
     choice: Choice,
 ) -> list[FrontierRow]:
-    """Simulate a choice for all parts at once; a part without safe settings stays unchanged, and unused."""
+    """Simulate a choice for all parts at once; parts without safe settings stay unchanged and get no row."""
     changed, used = workload, []
     for part in parts:
         mine = {queue: designed[queue] for queue in part.queues if queue in designed}
@@ -750,8 +751,8 @@ def _rows(
 
 
 def mark(rows: Sequence[FrontierRow]) -> list[FrontierRow]:
-    """Return the rows of one part, with the undominated ones marked."""
-    # Of rows with the same settings, or the same costs, the first is kept as the one that changes least.
+    """Return the rows of a part with the undominated ones marked, without repeated settings."""
+    # Among rows with the same settings or costs the first one wins, as it changes least.
     different: dict[str, FrontierRow] = {}
     for row in rows:
         different.setdefault(repr((row.arguments, row.capacities)), row)
@@ -770,9 +771,9 @@ def _beats(costs: Sequence[tuple[float, ...]], one: int, other: int) -> bool:
 
 
 def best(rows: Sequence[FrontierRow]) -> FrontierRow:
-    """Return the row of the frontier closest to the ideal."""
-    # Each of the three costs is measured from the least on the frontier, 0, to the greatest, 1; the row with
-    # the least sum is taken, and among equals the first, which changes least.
+    """Return the undominated row whose costs are closest to the ideal."""
+    # Each of the three costs is scaled to the range from 0, the least on the frontier, to 1, the greatest;
+    # the row with the smallest sum wins, and among equals the first, which changes least.
     found = [row for row in rows if row.is_pareto]
     columns = list(zip(*(row.costs.objectives() for row in found), strict=True))
     spans = [(min(column), max(column) - min(column)) for column in columns]

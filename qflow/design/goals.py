@@ -1,23 +1,22 @@
 """Goals: a team's service level objectives (SLO), and whether runs keep them.
 
-A goal is a measure of :mod:`qflow.workload.measures` and a limit.  It is of the producer or queue that keeps
-it worst: of ten producers of which one is blocked all the time, the mean reads 10 %.
+A goal is a measure of :mod:`qflow.workload.measures` and a limit.  It applies to the producer or queue with
+the worst value: if one of ten producers is blocked all the time, the mean is only 10 %.
 
 ====================  =====================================================================
-``p99 wait < 2s``     how long messages wait for their producer's window; p50, p99 or max
-``p99 completion``    from a transfer to its completion as its producer learns of it; p50, p99
-``blocked < 5%``      share of the time in which a producer waits
-``depth < 5000``      most messages on a queue at once; ``40MB`` for bytes
-``loss 0``            sessions that ended (506, LP-05), and messages that a ring dropped and no
-                      consumer accepted (LP-10)
+``p99 wait < 2s``     the time that messages wait for their producer's window; p50, p99 or max
+``p99 completion``    the time from a transfer to its completion at the producer; p50 or p99
+``blocked < 5%``      the share of the time in which a producer waits
+``depth < 5000``      the greatest depth of a queue in messages; ``40MB`` for bytes
+``loss 0``            sessions that ended (506, LP-05), and messages that a ring dropped before any
+                      consumer accepted them (LP-10)
 ====================  =====================================================================
 
 ``blocked.mean``, ``wait.mean`` and ``completion.mean`` are the mean over the producers.
 
-Runs differ by chance, and so does the next one.  So a goal **holds** only if the worst run keeps it with
-room: as much again as the runs differ from one another (more, if they are few), and a tenth of what was
-measured.
-It is **close** if all runs keep it with less.
+Runs differ by chance, and so will the next one.  So a goal **holds** only if even the worst run keeps it with
+a margin: more than the range of the runs (widened if there are few of them), and more than a tenth of the
+worst value.  It is **close** if all runs keep it with a smaller margin.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _BYTES = {"b": 1, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
 
 
 class _Form(NamedTuple):
-    """A kind of goal: the words before its limit, the measure or its prefix, and the limit's units."""
+    """A kind of goal: a pattern for the text before the limit, the measure or its prefix, and the units."""
 
     pattern: str
     measure: str
@@ -59,23 +58,23 @@ _ALLOWED = (
 )
 _ROOM = 0.1
 _ENOUGH = 10
-"""Runs after which their differences are taken as they are; fewer are taken to hide some."""
+"""The number of runs whose range is used as it is; the range of fewer runs is widened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One measure of a run and its limit, which it must stay below; loss must be 0."""
+    """A measure of a run and its limit: the value must be below it (loss: must be 0)."""
 
     text: str
     measure: str
     limit: float
     unit: str = ""
-    # Of the producers' values, their mean in place of the worst.
+    # Whether the goal applies to the mean of the producers' values, and not to the worst.
     is_mean: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Goal:
-        """Return the goal that a text describes; DesignError for a text that describes none."""
+        """Return the goal that a text describes; raise DesignError if it describes none."""
         words = " ".join(str(text).lower().split())
         if re.fullmatch(r"loss ?=? ?0", words):
             return cls(text, "loss", 0.0)
@@ -87,16 +86,16 @@ class Goal:
                     return cls(text, "max_bytes", limit, " B")
                 measure = form.measure + (found[1] if form.measure.endswith("_") else "")
                 return cls(text, measure, limit, form.unit, ".mean" in words)
-        raise DesignError(f"a goal: must be like {_ALLOWED}, got {text!r}")
+        raise DesignError(f"a goal must have one of these forms: {_ALLOWED}; got {text!r}")
 
     def value(self, costs: Costs) -> float:
         """Return the measure of a run, over its time base or the declared time, whichever is worse."""
-        # Neither is enough: the longer run dilutes a late start, the shorter one may lack a burst.
+        # Neither time suffices alone: the longer one dilutes a late start, the shorter one may lack a burst.
         own = self._value(costs)
         return own if costs.declared is None else max(own, self._value(costs.declared))
 
     def worse(self, costs: Costs) -> Costs:
-        """Return the costs over the run or over the declared time, whichever keep the goal worse."""
+        """Return the costs over the run or over the declared time, whichever has the worse value."""
         early = costs.declared
         return early if early is not None and self._value(early) > self._value(costs) else costs
 
@@ -108,43 +107,43 @@ class Goal:
         return sum(values) / max(1, len(values)) if self.is_mean else max(values, default=0.0)
 
     def worst_producer(self, costs: Costs) -> str:
-        """Return the producer that decides a goal, if there are several; "" for a queue's goal or a mean."""
+        """Return the producer with the worst value; "" for a single producer, a queue's goal or a mean."""
         measured = {name: one.get(self.measure) or 0.0 for name, one in costs.producers.items()}
         if self.is_mean or len(measured) < 2 or not any(measured.values()):
             return ""
         return max(measured, key=measured.__getitem__)
 
     def use(self, value: float) -> float:
-        """Return the share of the limit that a value uses: below 1 the goal holds."""
-        # "loss 0" has no limit to take a share of: any loss is as bad as twice a limit, so that no other
-        # goal hides it.
+        """Return a value as a share of the limit: the goal is kept if it is below 1."""
+        # The limit of "loss 0" has no shares: any loss counts as twice a limit, so that no other goal hides
+        # it.
         return value / self.limit if self.limit else 2.0 * (value > 0)
 
     def say(self, value: float) -> str:
-        """Return a value in the goal's unit."""
+        """Return a value as text in the goal's unit."""
         if self.unit == "%":
             return f"{value:.1%}"
         return f"{measure_text(value)}{' s' if self.unit == 's' else self.unit}"
 
 
 def worst_use(goals: Iterable[Goal], costs: Costs) -> float:
-    """Return the largest share of its limit that a goal uses."""
+    """Return the largest share of its limit that any goal uses."""
     return max((goal.use(goal.value(costs)) for goal in goals), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One goal, and its value in each run."""
+    """A goal and its value in each run."""
 
     goal: Goal
     values: tuple[float, ...]
-    # Of the run that keeps it worst; and its declared duration, if the goal is kept worse in that time.
+    # The worst producer in the worst run; and the declared seconds, if the value over that time is worse.
     producer: str = ""
     seconds: float = 0.0
 
     @classmethod
     def of(cls, goal: Goal, runs: Sequence[Costs]) -> Outcome:
-        """Return the outcome of a goal in some runs."""
+        """Return the outcome of a goal in the given runs."""
         values = tuple(goal.value(costs) for costs in runs)
         run = runs[values.index(max(values))]
         worse = goal.worse(run)
@@ -157,7 +156,7 @@ class Outcome:
 
     @property
     def margin(self) -> float:
-        """The margin of the worst run below the limit; negative if it exceeds it."""
+        """The difference between the limit and the worst value; negative if that exceeds the limit."""
         return self.goal.limit - max(self.values)
 
     @property
@@ -173,7 +172,7 @@ class Outcome:
         return "holds" if self.margin > max(spread, _ROOM * max(self.values)) else "close"
 
     def sentence(self) -> str:
-        """Return verdict, worst value and margin as a sentence."""
+        """Return the verdict, the worst value and the margin as a sentence."""
         worst, say = max(self.values), self.goal.say
         if not self.goal.limit:
             return f"{self.goal.text}: {self.verdict}; {measure_text(worst)} lost"

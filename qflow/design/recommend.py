@@ -1,16 +1,17 @@
 """Recommend: thresholds and windows that cannot overflow, as qpid-config lines, with the reasons.
 
-Each part of a workload takes its best row of the frontier (:func:`qflow.design.frontier.best`).  Then the
-result is checked as a whole: every queue is judged by the bound, and the recommended workload is
-simulated and compared with the declared one.
+Each part of a workload gets its best row of the frontier (:func:`qflow.design.frontier.best`).  Then the
+result is checked as a whole: every queue is judged by the bound, and the recommended workload is simulated
+and compared with the declared one.
 
-The bound is proved: no behaviour of the clients exceeds it.  A simulation shows one course of
-many, so it is repeated with other seeds, and each figure has its range (:attr:`Recommendation.ranges`).
+The bound is proved: no behaviour of the clients exceeds it.  A simulation is one of many possible runs, so it
+is repeated with other seeds, and each figure has a range (:attr:`Recommendation.ranges`).
 
-With goals (:mod:`qflow.design.goals`) the row is taken that uses least of their limits; it, and if it
-fails the next ones, are simulated as they are, over the declared duration at least.  Where none keeps all
-goals, windows, stops and resume levels around the nearest are searched step by step.  Only then is a goal
-missed: the nearest choice is returned, and :meth:`Recommendation.counterexample` is a run that breaks a goal.
+With goals (:mod:`qflow.design.goals`) the best row is the one that uses the smallest share of their limits.
+It, and the next ones if it fails, are simulated at full scale, over at least the declared duration.  If no
+row keeps all goals, the windows, stops and resume levels around the nearest row are searched step by
+step.  Only if that fails, too, is a goal missed: the result is then the nearest choice, and
+:meth:`Recommendation.counterexample` returns a run that breaks a goal.
 """
 
 from __future__ import annotations
@@ -76,26 +77,27 @@ from qflow.workload.simulate import Run, expected_messages, simulate
 
 @dataclass(frozen=True, slots=True)
 class Recommendation(Tabular):
-    """What :func:`recommend` returns.
+    """Recommended settings for a workload, their proofs and their costs; :func:`recommend` returns it.
 
     Parameters:
-        workload: With the recommended settings; ready to be simulated.
-        chosen: Queue name to the row of the frontier it comes from.
-        verdicts: Queue name to the proof that it cannot overflow, or to its absence, in bytes.
+        workload: The workload with the recommended settings.
+        chosen: Queue name to the frontier row with its settings.
+        verdicts: Queue name to the verdict on its recommended settings. With random sizes nothing may be
+            proved in bytes.
         before: Queue name to the verdict on its declared settings.
         rows: All simulated choices.
-        declared: The costs of the declared settings, all queues and producers together, in that simulation.
-        evidence: The costs of the recommended settings in it; its ``errors`` are empty.
-        kept: Queue name to the reason why it is unchanged.
-        ranges: The range of each cost over ten runs with different seeds;
-            the depth of a queue under ``max_depth`` and its name.
-        unrouted: Producer name to its destination, if none of its messages reaches a queue.
+        declared: The costs of the declared settings in one run, for all queues and producers together.
+        evidence: The costs of the recommended settings in one run.
+        kept: Queue name to the reason why its settings are unchanged.
+        ranges: The range of each cost over several runs with different seeds; ``max_depth`` has a range for
+            each queue.
+        unrouted: Producer name to a sentence, for each producer whose messages reach no queue.
         goals: The outcome of each goal.
-        runs: The costs of the recommended settings in each of those runs; the first is ``evidence``.
-        prefetch: Consumer name to its credit as declared and as recommended.
-        is_whole: Whether the search was completed; after Ctrl-C the best choice until then is returned.
-        bounds: Producer name to its demand, where the log that the workload is of shows a lower bound only.
-            The thresholds are safe for any demand; costs and goals are those of the bound.
+        runs: The costs of the recommended settings in each of these runs; the first is ``evidence``.
+        prefetch: Consumer name to its prefetch as declared and as recommended.
+        is_whole: Whether the search was completed; False for the best choice found before Ctrl-C.
+        bounds: Producer name to its demand, for each producer of which the log shows only a lower bound.  The
+            thresholds are safe for any demand; costs and goals hold for the bound.
     """
 
     workload: Workload
@@ -117,8 +119,8 @@ class Recommendation(Tabular):
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the columns of a table of the designed queues: qpid-config line, verdicts and depths.
 
-        ``proved_at_most`` holds whatever the clients do; ``low`` and ``high`` are between what the greatest
-        depth lay in simulations.
+        ``proved_at_most`` holds for any behaviour of the clients; ``low`` and ``high`` are the range of the
+        greatest depth in simulations.
         """
         names = ("queue", "line", "could_overflow_before", "can_overflow", "proved_at_most", "low", "high")
         rows = [
@@ -146,7 +148,7 @@ class Recommendation(Tabular):
 
     @property
     def remarks(self) -> dict[str, tuple[str, ...]]:
-        """Remarks on each designed queue."""
+        """Remarks on the designed queues, by queue name."""
         traffic = traffic_of(self.workload)
         ideal = {p.name for p in self.workload.producers if p.window == "ideal"}
         remarks: dict[str, tuple[str, ...]] = {}
@@ -162,19 +164,19 @@ class Recommendation(Tabular):
 
     @property
     def capacities(self) -> dict[str, int]:
-        """The window of each producer."""
+        """The recommended capacity of each producer."""
         return {producer.name: producer.capacity for producer in self.workload.producers}
 
     def map(self, queue: str | None = None, **options: Any) -> SettingsMap:
-        """Return the map of other stops and capacities: a run for each, with all else as recommended.
+        """Run and return a map of other stops and capacities of a queue, all else as recommended.
 
         Parameters:
             queue: A designed queue; None for the first.
-            **options: `cells`, the most rows and columns; `messages` of each run, by default as
-                many as the workload's cycles need; `processes`, None for all cores.
+            **options: `cells`, the most rows and columns; `messages`, the messages of each run, by default as
+                many as the workload's cycles need; `processes`, the number of processes, None for all cores.
 
         Raises:
-            DesignError: If there is no such queue, or it has no limit.
+            DesignError: If the queue does not exist, has no limit, or no producer's messages reach it.
 
         >>> from qflow.labs.experiments import capacity_workload
         >>> made = recommend(capacity_workload(capacity_1=90).replace(duration=1), message_limit=50)
@@ -186,19 +188,19 @@ class Recommendation(Tabular):
 
     @property
     def bytes_at_risk(self) -> dict[str, int | None]:
-        """The bytes that each designed queue exceeds once in a million fillings of its windows."""
+        """The bytes that each designed queue exceeds once in a million fillings of its windows, or None."""
         traffic = traffic_of(self.workload)
         return {queue: _bytes_at_risk(self.workload, queue, traffic[queue]) for queue in self.chosen}
 
     def counterexample(self) -> tuple[Run, float] | None:
-        """Return a run that breaks a goal, and the second; None if all goals hold.
+        """Return a run that breaks a goal, and the time in seconds at which it does; None if none is missed.
 
-        It is the worst of the runs; of a long one, at a scale that a lab can show.
+        The run is the worst one; a long run is reduced to a scale that a lab can show.
         """
         missed = [outcome for outcome in self.goals if outcome.verdict == "missed"]
         if not missed:
             return None
-        # One run shows one failure; the goal that is missed by most is the one to look at.
+        # One run shows one failure, so take the goal that is missed by the largest margin.
         worst = max(missed, key=lambda outcome: outcome.use)
         workload = _vary(self.workload, worst.values.index(max(worst.values)))
         scale = scale_of(workload, {}, _SHOWN_MESSAGES)
@@ -262,21 +264,21 @@ def recommend(
     bounds: Mapping[str, Demand] | None = None,
     progress: Progress | None = None,
 ) -> Recommendation:
-    """Return settings for a workload that cannot overflow, and their costs.
+    """Return settings for a workload with which no designed queue can overflow, and their costs.
 
     Parameters:
         workload, limits, keep_capacities, message_limit, progress: As for :func:`qflow.design.frontier`.
         slo: Goals, such as ``"p99 wait < 2s"``, ``"p99 completion < 500ms"``, ``"blocked < 5%"``,
-            ``"depth < 5000"`` and ``"loss 0"``; see :attr:`Recommendation.goals`.
-        bounds: Producer name to its demand, where the workload is of a log that shows a lower bound only
-            (:meth:`qflow.prediction.client_model.LogModel.to_design` returns both).
+            ``"depth < 5000"`` and ``"loss 0"``; see :mod:`qflow.design.goals`.
+        bounds: Producer name to its demand, for each producer of which a log shows only a lower bound
+            (:meth:`qflow.prediction.client_model.LogModel.to_design` returns it with the workload).
 
     Returns:
-        Settings that keep all goals, or those that are nearest. Ctrl-C ends it early, with the best so far.
+        The settings that keep all goals, or the nearest ones. Ctrl-C ends the search with the best so far.
 
     Raises:
-        DesignError: If there is nothing to design, nothing is safe, a goal is not understood, or a simulation
-            would be too long.
+        DesignError: If no queue can be designed, no settings are safe, the text of a goal has another form,
+            or a simulation would be too long.
         AmqpException: The broker's own refusal of a queue or a binding.
 
     >>> from qflow.workload import Consumer, Producer
@@ -293,9 +295,8 @@ def recommend(
     goals = tuple(map(Goal.parse, [slo] if isinstance(slo, str) else slo))
     declared = workload.duration
     workload, message_limit = cover(workload, message_limit)
-    # The broker's refusal of a declared queue is raised before anything is simulated.
-    # First of all, although it is needed last: a mistyped argument is refused at once, and not after minutes
-    # of simulation.
+    # Judged first, although needed last: so the broker's refusal of a mistyped argument is raised at once,
+    # and not after minutes of simulation.
     before = judge_workload(workload)
     trials = partial(Trials, limits=limits or {}, keep_capacities=keep_capacities, declared=declared)
     rows = trials(workload, message_limit=message_limit).frontier(progress)
@@ -305,9 +306,9 @@ def recommend(
     is_long = message_limit is None and not is_cycle
     tried = _Tried(workload, limits or {}, message_limit, goals, progress, declared, is_long=is_long)
     is_whole = rows.is_whole and tried.simulate_ranked(rows)
-    # Only where the best choices of the grid miss a goal is the search worth its simulations.
+    # The search is worth its simulations only if the best choices of the grid miss a goal.
     if is_whole and goals and tried.is_missed:
-        # At the duration that was judged, with about as many messages as the grid's simulations.
+        # With the duration just judged, and about as many messages as the simulations of the grid.
         finer = trials(workload, message_limit=message_limit, messages=MESSAGE_LIMIT if is_long else ENOUGH)
         found, is_whole = _search(finer, tried.rows, goals, keep_capacities, progress)
         rows += found
@@ -315,7 +316,7 @@ def recommend(
     parts = list(dict.fromkeys(row.part for row in rows))
     ranked = [_rank([row for row in rows if row.part == part], goals) for part in parts]
     if not tried.runs:
-        # Ctrl-C: what the choice cost, at scale.
+        # After Ctrl-C: the costs of the choice, at scale.
         tried.take_as_it_is([of_part[0] for of_part in ranked])
     as_declared = _costs(message_limit, tried.scale_for(ENOUGH), (), declared, workload)
     return _recommendation(tried, before, rows, as_declared, bounds or {}, is_whole=is_whole)
@@ -330,7 +331,7 @@ def _recommendation(
     *,
     is_whole: bool,
 ) -> Recommendation:
-    """Return the settings that survived the simulations, checked against the bound again."""
+    """Return the recommendation of the simulated settings, after checking them against the bound again."""
     workload, made, runs = tried.workload, tried.made, tried.runs
     traffic, verdicts = traffic_of(workload), judge_workload(made)
     chosen = {queue: row for row in tried.rows for queue in row.arguments}
@@ -359,21 +360,21 @@ def _recommendation(
 
 
 def _rank(rows: Sequence[FrontierRow], goals: Sequence[Goal]) -> list[FrontierRow]:
-    """Return the rows of one part, the best first; without goals the best only."""
+    """Return the best rows of a part in order; without goals only the best one."""
     if not goals:
         return [best(rows)]
-    # Half of each limit is room enough: of those rows the first, which changes least.
+    # Rows that use at most half of each limit count as equal: the first of them changes least.
     return sorted(rows, key=lambda row: max(_ROOMY, worst_use(goals, row.costs)))[:_ATTEMPTS]
 
 
 _ROOMY = 0.5
 _ATTEMPTS = 3
 _SHOWN_MESSAGES = 20_000
-"""How many messages a run has at most that is to be looked at."""
+"""The most messages of a run that is to be displayed."""
 
 _ROUNDS = 4
 _KEPT = 0.75
-"""Share of a goal's limit below which a search ends: the next runs differ."""
+"""The search ends below this share of each goal's limit; the rest is room for runs with other seeds."""
 
 
 def _search(
@@ -383,10 +384,10 @@ def _search(
     keep_capacities: bool,
     progress: Progress | None,
 ) -> tuple[list[FrontierRow], bool]:
-    """Return each part's best row reachable by steps from some rows, and whether the search is complete."""
-    # Costs of another fidelity cannot be compared, so that the beginning is simulated again.
-    # A pattern search from the grid's best rows. Each step looks at the neighbours of what has just become
-    # better, so that a part that no longer improves costs nothing.
+    """Return each part's best row around the given rows, and whether the search is complete."""
+    # A pattern search from the grid's best rows, which are simulated again, as costs at another scale
+    # cannot be compared. Each round simulates the neighbours of the rows that have just improved, so that a
+    # part that no longer improves costs nothing.
     best: dict[Part, FrontierRow] = {}
     fresh, tried, is_whole = list(dict.fromkeys(row.choice for row in begin)), set[Choice](), True
     for _ in range(_ROUNDS):
@@ -413,7 +414,7 @@ def _use(goals: Sequence[Goal], row: FrontierRow) -> float:
 
 
 class _Tried:
-    """Choices that are simulated with different seeds each time; the best is kept."""
+    """The choices simulated with several seeds each; it keeps the best one."""
 
     def __init__(
         self,
@@ -435,7 +436,7 @@ class _Tried:
         self.made, self.rows, self.runs = workload, list[FrontierRow](), list[Costs]()
 
     def scale_for(self, messages: int) -> int:
-        """Return the divisor with which the workload sends ``messages``; 1 for a number given by the user."""
+        """Return the divisor at which the workload sends ``messages``; 1 if the user gave a number."""
         return scale_of(self.workload, self._limits, messages) if self._limit is None else 1
 
     @property
@@ -445,7 +446,7 @@ class _Tried:
 
     @property
     def is_missed(self) -> bool:
-        """Whether the worst run breaks a goal."""
+        """Whether the worst run misses a goal."""
         return _worst_of(self.goals, self.runs) >= 1
 
     def simulate_ranked(self, rows: Sequence[FrontierRow]) -> bool:
@@ -462,12 +463,12 @@ class _Tried:
         return True
 
     def simulate(self, rows: Sequence[FrontierRow]) -> bool:
-        """Simulate a choice for each part, and keep it if it is the best; return False after Ctrl-C."""
+        """Simulate a choice for each part, and keep it if it is the best so far; return False after Ctrl-C."""
         made = _apply(self.workload, rows)
         try:
             self._keep(made, rows, self._play(made, rows))
-            # With less prefetch fewer messages wait in a window.  One run decides whether that is better,
-            # before all are made.
+            # With less prefetch fewer messages wait at a consumer.  One run decides whether that is better,
+            # before the others are made.
             lean = _with_enough_credit(self.made)
             if lean != self.made and _is_better(self._play(lean, rows, 1)[0], self.runs[0]):
                 self._keep(lean, rows, self._play(lean, rows))
@@ -476,13 +477,13 @@ class _Tried:
         return True
 
     def take_as_it_is(self, rows: Sequence[FrontierRow]) -> None:
-        """Take a choice after one run, at the scale of the other candidates."""
+        """Keep a choice after a single run, at the scale of the other candidates."""
         self.scale = self.scale_for(ENOUGH)
         made = _apply(self.workload, rows)
         self._keep(made, rows, self._play(made, rows, 1))
 
     def _play(self, made: Workload, rows: Sequence[FrontierRow], count: int = 0) -> list[Costs]:
-        # Long runs differ less.
+        # Long runs differ less from one another, so fewer are needed.
         many = self._sent < (5_000 if self._is_long else 100_000)
         count = count or (_RUNS if many else _FEW)
         queues = [queue for row in rows for queue in row.arguments]
@@ -499,7 +500,7 @@ class _Tried:
 
     def _keep(self, made: Workload, rows: Sequence[FrontierRow], runs: list[Costs]) -> None:
         use, kept = _worst_of(self.goals, runs), _worst_of(self.goals, self.runs)
-        # The same settings with another prefetch are better already.
+        # The caller has already found that the same settings with less prefetch are better.
         if not self.runs or use < kept or (list(rows) == self.rows and use == kept):
             self.made, self.rows, self.runs = made, list(rows), runs
 
@@ -509,28 +510,28 @@ def _worst_of(goals: Sequence[Goal], runs: Sequence[Costs]) -> float:
 
 
 def _with_enough_credit(workload: Workload) -> Workload:
-    """Return a workload whose consumers have only the credit that keeps them busy."""
+    """Return the workload with each consumer's prefetch reduced to what keeps it busy."""
 
     def enough(consumer: Consumer) -> int:
-        # One is served, one is at hand, and what is on its way.
+        # One message is processed, one is waiting, and the rest covers the network's round trip.
         network, seconds = consumer.network, consumer.service[1]
         away = 2 * network.latency + network.ack_delay if network else 0.0
         return 2 + ceil(away / (min(seconds) if isinstance(seconds, tuple) else seconds))
 
-    # Prefetch is never raised: more of it than declared is a decision about the consumer's memory, not ours.
+    # Prefetch is never raised: a larger one is a decision about the consumer's memory, which is not ours.
     lean = (replace(c, prefetch=min(c.prefetch, enough(c))) for c in workload.consumers)
     return workload.replace(consumers=tuple(lean))
 
 
 def _is_better(costs: Costs, than: Costs) -> bool:
-    """Return whether one cost fell by a twentieth, and none rose."""
+    """Return whether at least one cost fell by a twentieth, and none rose by more than a fiftieth."""
     names = ("blocked_share", "wait_p99", "latency_p50", "latency_p99")
     pairs = [(getattr(costs, name) or 0.0, getattr(than, name) or 0.0) for name in names]
     return any(new < 0.95 * old for new, old in pairs) and all(new <= 1.02 * old for new, old in pairs)
 
 
 def _instant(run: Run, goal: Goal, scale: int) -> int:
-    """Return the instant at which a run first exceeds a goal, in microseconds."""
+    """Return the time at which a run first breaks a goal, in microseconds."""
     end = round(run.workload.duration * SECOND)
     if goal.measure.startswith("wait"):
         limit = round(goal.limit * SECOND)
@@ -557,13 +558,13 @@ def _thresholds(workload: Workload, queue: str) -> FlowThresholds | None:
 
 
 def _bytes_at_risk(workload: Workload, queue: str, senders: Traffic) -> int | None:
-    """Return a queue's stop in bytes and the windows' bytes at a risk; None without a stop in bytes."""
+    """Return a queue's stop plus its windows' bytes at risk; None unless both exist."""
     thresholds = _thresholds(workload, queue)
     mine = [producer for producer in workload.producers if producer.name in senders]
     drawn = {p.name for p in mine if not isinstance(p.size, int) and p.size[1] and p.arrival != "recorded"}
     if thresholds is None or not thresholds.stop_size or not drawn:
         return None
-    # A label with more digits makes the header longer.
+    # Room in the header for a label with more digits.
     windows = [
         FullWindow(p.capacity, p.size, senders[p.name].smallest + 16)
         if p.name in drawn
@@ -576,12 +577,11 @@ def _bytes_at_risk(workload: Workload, queue: str, senders: Traffic) -> int | No
 def _with_seen(
     verdicts: Mapping[str, Verdict], traffic: Mapping[str, Traffic], runs: Iterable[Costs]
 ) -> dict[str, Verdict]:
-    """Return the verdicts, with the simulations' evidence on queues without a proof."""
+    """Return the verdicts, with the simulations' evidence added for queues without a proof."""
     died = {name for run in runs for name in run.errors}
     found = dict(verdicts)
     for queue, verdict in verdicts.items():
-        # A producer that also sends elsewhere may have died of the other queue.
-        # We do not name a queue as the culprit if the producer could have died of another one.
+        # A producer that also sends elsewhere may have died of another queue, so it is no evidence.
         others = {name for other, senders in traffic.items() if other != queue for name in senders}
         mine = [name for name in traffic[queue] if name in died - others]
         if mine:
@@ -590,7 +590,7 @@ def _with_seen(
 
 
 def _apply(workload: Workload, rows: Iterable[FrontierRow]) -> Workload:
-    """Return the workload with the settings of some rows."""
+    """Return the workload with the settings of the given rows."""
     for row in rows:
         workload = workload.replace(queues={**workload.queues, **row.arguments})
         for name, capacity in row.capacities.items():
@@ -606,21 +606,21 @@ def _costs(
 
 
 _RUNS = 10
-"""How many runs a range is made of; the first is the workload's own."""
+"""The number of runs with different seeds; the first has the workload's own seeds."""
 
 _FEW = 3
-"""How many if they are long."""
+"""The number of runs if they are long."""
 
 _RANGED = ("flips_per_minute", "blocked_share", "latency_p50", "latency_p99", "accepts", "wait_p99")
 
 
 def _vary(workload: Workload, place: int) -> Workload:
-    """Return a workload with other seeds for its clients, by replicate; the first is unchanged."""
+    """Return the workload with other seeds for its clients; number 0 is unchanged."""
     return vary_chance(workload.with_seed(place), place, _RUNS) if place else workload
 
 
 def _ranges(found: list[Costs]) -> dict[str, Any]:
-    """Return the range of each cost over some runs."""
+    """Return the range of each cost over the given runs."""
     ranges: dict[str, Any] = {name: _between(getattr(costs, name) for costs in found) for name in _RANGED}
     queues = found[0].max_depth
     ranges["max_depth"] = {queue: _between(costs.max_depth[queue] for costs in found) for queue in queues}
@@ -642,7 +642,7 @@ def _why_kept(queue: str, verdict: Verdict, is_reached: bool) -> str:
 
 
 def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
-    """Return a recommendation as plain text; ``before`` has the window that each producer had."""
+    """Return a recommendation as plain text; ``before`` has each producer's declared capacity."""
     lines, remarks, at_risks = [*_goals_text(made), *_bounds_text(made)], made.remarks, made.bytes_at_risk
     for queue, line in made.lines.items():
         lines.append(line)
@@ -689,7 +689,7 @@ def _runs_text(made: Recommendation) -> str:
 
 
 def _goals_text(made: Recommendation) -> list[str]:
-    """Return the outcome of each goal, and its consequence for the settings."""
+    """Return lines with the outcome of each goal."""
     if not made.goals and made.is_whole:
         return []
     verdicts = {outcome.verdict for outcome in made.goals}
@@ -708,7 +708,7 @@ def _goals_text(made: Recommendation) -> list[str]:
 
 
 def _bounds_text(made: Recommendation) -> list[str]:
-    """Return the demand for which costs and goals hold, if a log shows only a lower bound."""
+    """Return lines with the demands for which costs and goals hold, if a log shows only lower bounds."""
     if not made.bounds:
         return []
     shown = [

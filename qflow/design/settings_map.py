@@ -1,18 +1,19 @@
-"""The map of settings: what becomes of a workload under every stop threshold and every capacity.
+"""The settings map: the outcome of a workload under a grid of stop thresholds and capacities.
 
-One run shows what happened once; one thousand runs, side by side, show what the settings have to do with it.
-Each cell of the map is a run with the stop threshold of its column and the capacity of its row:
+One run shows one outcome; a thousand runs side by side show the influence of the settings.  Each cell of the
+map is a run with the stop threshold of its column and the capacity of its row:
 
 ========  ============================================================================
-safe      by the law: stop + capacities is within the limit (CAP-11), whatever happens
-below     no such promise, but this run stayed below the limit
+safe      safe by the bound: stop + capacities is within the limit (CAP-11), whatever happens
+below     not proved safe, but this run stayed below the limit
 full      the queue reached its limit
-dead      a producer's session died of it (506, LP-05), although flow control was there
+dead      a producer's session died of it (506, LP-05), in spite of flow control
 ========  ============================================================================
 
-The law needs no run, so its line is there at once.  The runs are begun coarse: every eighth row and column
-first, then those between, so that a map can be looked at long before it is whole.  The resume level is that
-of the workload, or the stop where that is less: otherwise the broker would refuse half of the map (FC-05).
+The bound (the *law* in the map's texts) needs no run, so its line can be drawn at once.  The runs begin with
+every eighth row and column, and then fill the gaps, so that a map is useful long before it is complete.  The
+resume level is the workload's, or the stop if that is less: otherwise the broker would refuse half of the map
+(FC-05).
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ from qflow.workload.stage import pause_collector
 
 MESSAGES = 2_000
 _CELLS = 30
-"""How many rows and columns a map has at most, and messages a run sends, unless given otherwise."""
+"""The default numbers: of messages in a run, and of rows and columns at most."""
 
 _COVERING = 10_000
-"""Messages that a run of a map sends if it takes more than :data:`MESSAGES` to cover the workload."""
+"""The messages of a run if more than :data:`MESSAGES` are needed to cover the workload's cycles."""
 
 KINDS = {
     "safe": "safe by the law, whatever happens",
@@ -53,7 +54,7 @@ KINDS = {
     "full": "reached the limit",
     "dead": "a session died of it (506)",
 }
-"""The outcomes of a cell, from best to worst, with their labels in a map's key."""
+"""The kinds of cells, from best to worst, with their texts in the map's legend."""
 
 _STRIDES = (8, 4, 2, 1)
 _PACKED = struct.Struct("<BBHI")
@@ -63,7 +64,7 @@ Describe = Callable[..., Workload]
 
 
 class Axis(NamedTuple):
-    """One axis of a map: a setting of the workload, its label, and its values."""
+    """An axis of a map: the varied setting of the workload, its label, and its values."""
 
     setting: str
     label: str
@@ -72,19 +73,20 @@ class Axis(NamedTuple):
 
 @dataclass
 class SettingsMap(Tabular):
-    """A grid of stop thresholds and capacities, and a run for each.
+    """A grid of stop thresholds and capacities, with the outcome of a run in each cell.
 
     Parameters:
-        describe: Returns a workload for settings; importable by its name, or a ``functools.partial`` of such
-            a function.
-        settings: All its settings; those of the two axes say where the map's dot is.
-        across, up: Stop thresholds, and capacities.
-        messages: The messages that each run sends.
-        queue: The queue whose depth and limit it shows; "" for the deepest of all.
+        describe: A function that returns the workload for given settings. It has to be importable by its
+        name,
+            or a ``functools.partial`` of such a function.
+        settings: The arguments of ``describe``; the values of the two varied ones locate the map's dot.
+        across, up: The axis of stop thresholds, and the axis of capacities.
+        messages: How many messages each run sends.
+        queue: The queue whose depth and limit the map shows; "" for the deepest of all.
         unit: "count", or "size" if stop and limit are in bytes.
-        goals: The goals of each run; the drawing has a line between runs that keep all and others.
+        goals: The goals of each run; the drawing has a line between runs that keep all goals and others.
         covers: Whether each run covers the workload's cycles.
-        found: The known results by cell; cells are numbered row by row.
+        found: The results so far by cell; cells are numbered row by row.
 
     >>> from qflow.labs.experiments import flow_workload
     >>> fixed = {"limit": 160, "resume": 60}
@@ -111,7 +113,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
     found: dict[int, Measured] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Of the first place only: the sizes and the routes are the same in all of the hundreds of cells.
+        # Traffic is determined once: sizes and routes are the same in all of the hundreds of cells.
         law = _Law(self.workload(0), self.messages)
         self.is_safe = [law.holds(self.workload(place)) for place in range(len(self))]
         self.limit = _limit_of(self.workload(0), self.queue, self.unit)
@@ -133,10 +135,10 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
     # Running
 
     def order(self, strides: Sequence[int] = _STRIDES) -> list[int]:
-        """Return all cells in the order of their runs: coarse first."""
+        """Return all cells in the order of their runs: a coarse grid first, then the gaps."""
         width, seen = len(self.across.values), dict[int, None]()
-        # Coarse first, so that a map that is looked at while it runs is whole from the beginning, and only
-        # gets sharper.
+        # A coarse grid first, so that a map shown during the runs covers the whole range from the beginning,
+        # and only gets sharper.
         for stride in strides:
             for row in range(0, len(self.up.values), stride):
                 seen.update(dict.fromkeys(range(row * width, row * width + width, stride)))
@@ -158,7 +160,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return partial(_whole_run_of, self.describe, self.messages, self.queue, self.unit, self.goals)
 
     def run(self, processes: int | None = None, progress: Progress | None = None) -> SettingsMap:
-        """Run all unknown cells, and return the map; after Ctrl-C the known cells stay."""
+        """Run all cells without a result, and return the map; Ctrl-C keeps the results so far."""
         places = [place for place in self.order() if place not in self.found]
         settings = [self.at(place) for place in places]
         try:
@@ -172,10 +174,10 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
                 raise
         return self
 
-    # What it shows
+    # Results
 
     def kind(self, place: int) -> str:
-        """Return the kind of a cell, of :data:`KINDS`; "" if its run is not done."""
+        """Return a cell's kind, a key of :data:`KINDS`; "" if it has not been run."""
         found = self.found.get(place)
         if found is None:
             return ""
@@ -187,7 +189,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The map in sentences, which state its completeness."""
+        """The map in sentences, which also tell how much of it has been run."""
         safe, size = sum(self.is_safe), len(self)
         if not self.limit:
             law = f"No queue has a limit in messages, so none of the {size} settings can fill one."
@@ -214,11 +216,11 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
 
     @property
     def is_enough(self) -> bool:
-        """Whether a run is long enough to speak of luck: it covers the workload's cycles."""
+        """Whether each run covers the workload's cycles, so that its result is not partial."""
         return self.covers or self.messages >= messages_to_cover(self.workload(0))
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the known cells: stop, capacity, kind, max_depth, blocked_share, sessions_ended."""
+        """Return the cells run so far: stop, capacity, kind, max_depth, blocked_share, sessions_ended."""
         rows = [
             (
                 self.at(place)[self.across.setting],
@@ -232,7 +234,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return columns_of(rows, ("stop", "capacity", "kind", "max_depth", "blocked_share", "sessions_ended"))
 
     def pack(self) -> bytes:
-        """Return the cells in the browser's form: kind, ended sessions, blocked share, greatest depth."""
+        """Return all cells as bytes for the browser: kind, ended sessions, blocked share, depth."""
         kinds, data = list(KINDS), bytearray()
         for place in range(len(self)):
             found = self.found.get(place)
@@ -244,7 +246,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return bytes(data)
 
     def courses(self) -> bytes:
-        """Return the depth over time of each cell, for the browser; zeros where it is unknown."""
+        """Return the depth over time of all cells as bytes for the browser; zeros if not run yet."""
         flat = Measured(0, 0.0, (), bytes(POINTS))
         return b"".join(self.found.get(place, flat).course for place in range(len(self)))
 
@@ -256,7 +258,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return f"{self.svg()}<ul>{said}</ul>"
 
     def svg(self) -> str:
-        """Return the map as a drawing, for pages without scripts."""
+        """Return the map as an SVG drawing, for pages without scripts."""
         return _MapDrawing(self).text()
 
 
@@ -270,7 +272,7 @@ def map_of_queue(
     goals: tuple[Goal, ...] = (),
     progress: Progress | None = None,
 ) -> SettingsMap:
-    """Return the map of one queue: its stop, and its producers' capacities; in bytes if its limit is."""
+    """Run and return a queue's map of stops and capacities, in bytes if it has only a byte limit."""
     if queue not in workload.queues:
         raise DesignError(
             f"a map: no queue {queue!r} in the workload, which has {', '.join(workload.queues)}"
@@ -291,7 +293,7 @@ def map_of_queue(
     together = sum(senders.values())
     describe = partial(_with_stop_and_capacities, workload, queue, senders, unit)
     stop = getattr(QueueSettings.from_arguments(dict(workload.queues[queue])), f"flow_stop_{unit}") or limit
-    # In bytes, the windows of the most that is drawn fill the limit.
+    # The capacity axis ends where windows of the largest messages fill the limit.
     largest = max(one.largest for one in traffic.values()) if unit == "size" else 1
     widest = max(ceil(limit / largest), together)
     return SettingsMap(
@@ -313,11 +315,11 @@ def _with_stop_and_capacities(
     arguments = workload.queues[queue]
     resume = arguments.get(f"qpid.flow_resume_{unit}") or stop
     changed = {f"qpid.flow_stop_{unit}": stop, f"qpid.flow_resume_{unit}": min(int(str(resume)), stop)}
-    # Each producer's part of the sum, and no message of it lost to rounding.
+    # Divide the sum among the producers in proportion, without losing a message to rounding.
     together, done, parts, passed = sum(senders.values()), 0, dict[str, int](), 0
     for place, (name, old) in enumerate(senders.items(), 1):
         passed += old
-        # By differences of running sums: the parts add up to the whole, whatever is rounded.
+        # Differences of running sums add up to the total in spite of rounding.
         parts[name] = max(1, capacity * passed // together - done)
         parts[name] = min(parts[name], capacity - done - (len(senders) - place))
         done += parts[name]
@@ -335,16 +337,16 @@ def plan_map(
     most: Mapping[str, int] | None = None,
     label: str = "",
 ) -> SettingsMap:
-    """Return the map of a workload's stop thresholds and capacities, with nothing run yet."""
+    """Return the map of a workload's stop thresholds and capacities, without running any cell."""
     for what, number in (("cells", cells), ("messages", messages)):
         if not is_whole(number, 1):
             raise DesignError(f"a map: {what} must be a whole number from 1, got {number!r}")
     found = signature(describe).parameters.values()
     defaults = {one.name: one.default for one in found if one.default is not one.empty}
     settings = {**defaults, **settings}
-    # It reaches from 1 to the limit, and from 1 to the capacity that is too much whatever the stop, so that
-    # the law's line goes from corner to corner; where there is no limit, to the most that is given for each
-    # setting.  The present settings are on it in any case.
+    # The stop axis ends at the limit, and the capacity axis at the first capacity that is unsafe with any
+    # stop, so that the line of the bound goes from corner to corner.  Without a limit the axes end at the
+    # given maxima.  The present settings are always within the map.
     given = {stop: 300, capacity: 240, **(most or {})}
     widest = _limit_of(describe(**settings), "") or given[stop]
     law = _Law(describe(**settings), messages)
@@ -367,20 +369,20 @@ def _limit_resume(settings: dict[str, float], stop: str) -> dict[str, float]:
 
 
 def _spread(most: int, cells: int, least: int = 1) -> tuple[int, ...]:
-    """Return at most ``cells`` whole numbers, evenly spread from the least to the most."""
+    """Return at most ``cells`` whole numbers, evenly spaced from `least` to `most`."""
     count = min(cells, most - least + 1)
     steps = max(1, count - 1)
     return tuple(dict.fromkeys(least + round((most - least) * number / steps) for number in range(count)))
 
 
 class _Law:
-    """The verdict on whether a workload's queues can overflow, by capacities and declare arguments."""
+    """The bound for a workload: whether its queues can overflow, by capacities and declare arguments."""
 
     def __init__(self, workload: Workload, messages: int) -> None:
-        # A run ends with its messages, so that what falls due much later does not count.
+        # A run ends after its messages, so messages that fall due much later do not count.
         rate = min((producer.rate for producer in workload.producers), default=1.0)
-        # Sizes that are drawn are drawn for the whole duration otherwise: a large one of the hundredth hour
-        # would spoil the verdict on a run of two seconds.
+        # Otherwise random sizes would be drawn for the whole duration, and a large one in the hundredth hour
+        # would decide the verdict on a run of two seconds.
         duration = min(workload.duration, 4 * messages / rate)
         self._traffic = traffic_of(workload.replace(duration=duration))
 
@@ -411,7 +413,7 @@ def _whole_run_of(
     goals: tuple[Goal, ...],
     settings: Mapping[str, float],
 ) -> Measured:
-    """Return the measures of a run, goals included; scaled down for a long run."""
+    """Return the measures of a run, goals included; a long run is simulated at a reduced scale."""
     workload = describe(**settings)
     longer, most = cover(workload)
     scale = scale_of(longer, {}, messages) if most is None else 1
@@ -424,7 +426,7 @@ def _whole_run_of(
 
 
 def _limit_of(workload: Workload, queue: str, unit: str = "count") -> int:
-    """Return the limit of a queue, or the highest of several; 0 for none."""
+    """Return the limit of a queue, or the highest limit of all queues; 0 for none."""
     names = [queue] if queue else list(workload.queues)
     found = (QueueSettings.from_arguments(dict(workload.queues[name])) for name in names)
     return max(getattr(settings, f"max_{unit}") or 0 for settings in found)
@@ -433,8 +435,8 @@ def _limit_of(workload: Workload, queue: str, unit: str = "count") -> int:
 # The drawing
 
 
-# In a lab the page's theme gives the colours; anywhere else the ones behind the commas hold. Colours are not
-# the only sign: dots are full, crosses dead.
+# In a lab the page's theme sets the colours; elsewhere the fallback values behind the commas apply. The kinds
+# differ not only in colour: dots mean full, crosses mean dead.
 _STYLE = (
     ".qfm text{font-family:system-ui,sans-serif}"
     ".qfm .qf-map-tick{fill:var(--qf-soft,#57606a);font-size:12px;text-anchor:middle}"
@@ -447,7 +449,7 @@ _STYLE = (
     ".qfm .qf-map-missed{fill:url(#qf-map-lines)}"
     ".qfm .qf-map-goal{fill:none;stroke:var(--qf-ink,#1c2126);stroke-width:2;stroke-dasharray:5 3}"
     ".qfm .qf-map-halo{fill:none;stroke:var(--qf-card,#fff);stroke-opacity:.8;stroke-width:5}"
-    # A document of its own has no theme above it.
+    # A standalone document has no surrounding theme.
     "@media(prefers-color-scheme:dark){.qfm:root{--qf-soft:#a5b0bb;--qf-ink:#e8edf2;--qf-card:#20262d;"
     "--qf-ground:#171b20;--qf-go:#35c49b;--qf-level:#1f6c9c;--qf-stop:#ff9350;--qf-glow:#f0b429}"
     ".qfm:root text{fill:#e8edf2}}"
@@ -466,9 +468,9 @@ _PATTERNS = (
 
 
 class _MapDrawing:
-    """The map as an SVG: known cells are filled, the safe side is tinted."""
+    """The map as an SVG drawing: cells that have been run are filled, the proved safe area is tinted."""
 
-    # A lab's map is this drawing too: the browser puts cells of its own in the place of these.
+    # Labs use this drawing, too: there the browser replaces the cells by its own.
 
     LEFT, TOP, WIDE, HIGH, SIDE, SIZE = 74, 12, 420, 330, 540, (970, 396)
 
@@ -504,7 +506,7 @@ class _MapDrawing:
             yield self._fill(places, kind, 0.0 if is_whole else 1.5)
 
     def _fill(self, places: Sequence[int], kind: str, wider: float) -> str:
-        """Return some cells as one path, neighbours in a row together; a single cell is drawn wider."""
+        """Return cells as one path; with `wider` each cell is drawn larger, else runs of cells are merged."""
         way, taken = [], set(places)
         for place in places:
             row, column = divmod(place, self._columns)
@@ -519,13 +521,13 @@ class _MapDrawing:
         return f'<path d="{"".join(way)}" class="qf-map-{kind}"/>' if way else ""
 
     def _law(self) -> Iterator[str]:
-        """Yield the boundary of the provably safe settings."""
+        """Yield the boundary of the settings that are proved safe."""
         safe = self._map.is_safe
         if not self._map.limit or all(safe) or not any(safe):
             return
         way = []
         for row in range(self._rows):
-            # Safe settings are at the left of each row.
+            # In each row the safe settings are on the left.
             x = self.LEFT + sum(safe[row * self._columns :][: self._columns]) * self._wide
             y = self._floor - row * self._high
             way.append(f"{'L' if row else 'M'}{x:.1f},{y:.1f}V{y - self._high:.1f}")
@@ -533,7 +535,7 @@ class _MapDrawing:
             yield f'<path d="{"".join(way)}" class="qf-map-{kind}"/>'
 
     def _goal(self) -> Iterator[str]:
-        """Yield the boundary of the runs that keep all goals."""
+        """Yield the boundary of the cells whose runs keep all goals."""
         if not self._map.goals:
             return
         keep = {place for place, found in self._map.found.items() if found.goal_use < 1}
