@@ -112,7 +112,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A choice: shares of the capacities and of the largest safe stop, and of the stop for the resume level."""
+    """A choice: shares of the capacities, of the largest safe stop, and of that stop for resume."""
 
     capacity: float
     stop: float
@@ -507,7 +507,7 @@ _COLUMNS = (
     *("queues", "capacity", "stop", "resume"),
     *("flips_per_minute", "blocked_share", "latency_p99", "wait_p99", "max_depth", "is_pareto"),
 )
-"""The columns of a :class:`Frontier`: queues, the three shares, costs, and whether no choice beats the row."""
+"""The columns of a :class:`Frontier`: queues, shares, costs, and whether no other choice beats the row."""
 
 
 class Frontier(Tabular, list[FrontierRow]):
@@ -610,7 +610,7 @@ class Trials:
         return made
 
     def rows(self, grid: Sequence[Choice], progress: Progress | None) -> tuple[list[FrontierRow], bool]:
-        """Return the rows of the given choices in order, and whether all were simulated before Ctrl-C."""
+        """Return the rows of the given choices in order, and whether all choices were simulated."""
         return _all_rows(self._tried, grid, progress)
 
     def _grid(self) -> list[Choice]:
@@ -666,7 +666,7 @@ def safe_by_bound(
 def _all_rows(
     tried: Callable[[Choice], list[FrontierRow]], grid: Sequence[Choice], progress: Progress | None
 ) -> tuple[list[FrontierRow], bool]:
-    """Return the rows of all choices in order, and whether all were simulated before Ctrl-C."""
+    """Return the rows of all choices in order, and whether all were simulated (no Ctrl-C)."""
     first, rest = tried(grid[0]), grid[1:]
     if progress is not None:
         progress(1, len(grid))

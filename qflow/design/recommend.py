@@ -463,7 +463,7 @@ class _Tried:
         return True
 
     def simulate(self, rows: Sequence[FrontierRow]) -> bool:
-        """Simulate a choice for each part, and keep it if it is the best so far; return False after Ctrl-C."""
+        """Simulate a choice for each part, and keep it if it is the best; return False after Ctrl-C."""
         made = _apply(self.workload, rows)
         try:
             self._keep(made, rows, self._play(made, rows))
@@ -558,7 +558,7 @@ def _thresholds(workload: Workload, queue: str) -> FlowThresholds | None:
 
 
 def _bytes_at_risk(workload: Workload, queue: str, senders: Traffic) -> int | None:
-    """Return a queue's stop plus its windows' bytes at risk; None unless both exist."""
+    """Return a queue's byte stop plus its random windows' bytes at risk; None without either."""
     thresholds = _thresholds(workload, queue)
     mine = [producer for producer in workload.producers if producer.name in senders]
     drawn = {p.name for p in mine if not isinstance(p.size, int) and p.size[1] and p.arrival != "recorded"}

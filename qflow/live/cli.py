@@ -1,4 +1,4 @@
-"""The room's commands: ``qflow serve``, ``qflow check-client`` and ``qflow record``."""
+"""The commands of the subpackage: ``qflow serve``, ``qflow check-client`` and ``qflow record``."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _SHORT = {"messages": 200, "still": 0.4, "timeout": 5.0}
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add the three commands to a parser, without loading the engine."""
+    """Add the three commands to a parser, without importing the engine."""
     _add_serve(rooms)
     _add_check_client(rooms)
     _add_record(rooms)
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Run the chosen command; return its status."""
+    """Run the chosen command; return its exit status."""
     command = {"serve": _serve, "check-client": _check_client, "record": _record}[namespace.command]
     return command(namespace)
 
@@ -110,14 +110,14 @@ def _serve(namespace: argparse.Namespace) -> int:
     try:
         server = _make_server(namespace)
     except StartupError as error:
-        # Each on a line of its own: one of all would be cut short.
+        # One line per problem: a single line with all of them would be cut off.
         print(*(f"qflow serve: {problem}" for problem in str(error).split("\n")), sep="\n", file=sys.stderr)
         return 2
     return _run_server(server, namespace)
 
 
 def _make_server(namespace: argparse.Namespace) -> Server:
-    """Make the server and its queues from the options; print the refused lines of a setup."""
+    """Return a server with the queues of the options; print the refused lines of a setup script."""
     from qflow.configuration.declaration import BrokerSetup
     from qflow.configuration.setup_script import SetupResult, read_script
     from qflow.live.serving import require_proton
@@ -164,7 +164,7 @@ def _run_server(server: Server, namespace: argparse.Namespace) -> int:
     # SIGTERM ends the process with its trace written, as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
     with ExitStack() as running:
-        # The trace is written last of all, when metrics and gate are closed.
+        # The trace is written last, after metrics and WebSocket gate are closed.
         if namespace.trace:
             running.enter_context(_keep_trace(server, namespace.trace))
         if namespace.metrics is not None:
@@ -182,7 +182,7 @@ def _run_server(server: Server, namespace: argparse.Namespace) -> int:
 
 
 def _start_metrics(server: Server, host: str, port: int) -> Callable[[], None]:
-    """Serve metrics beside the broker; return a function that stops it."""
+    """Serve metrics beside the broker; return a function that stops serving them."""
     if find_spec("prometheus_client") is None:
         raise RefusalError(explain_missing("serving metrics", "prometheus-client", "live"))
     from qflow.live.server_metrics import start_metrics
@@ -191,7 +191,7 @@ def _start_metrics(server: Server, host: str, port: int) -> Callable[[], None]:
 
 
 def _open_gate(server: Server, host: str, port: int) -> Callable[[], None]:
-    """Accept WebSockets for a server; return a function that stops it."""
+    """Accept WebSockets for a server; return a function that closes the gate."""
     from qflow.live.web_socket_gate import WebSocketGate
 
     if find_spec("websockets") is None:
@@ -201,7 +201,7 @@ def _open_gate(server: Server, host: str, port: int) -> Callable[[], None]:
 
 @contextmanager
 def _keep_trace(server: Server, path: str) -> Iterator[None]:
-    """Write events as they happen, and at the end the trace file."""
+    """Write events as they happen, and the trace file at the end."""
     from qflow.trace.files import TraceLines, write_trace
     from qflow.trace.schema import Trace
 
@@ -218,13 +218,13 @@ def _keep_trace(server: Server, path: str) -> Iterator[None]:
 
 
 def _report_incident(incident: str) -> None:
-    """Print the reason of a connection's end on one line, safe for any client name."""
+    """Print the reason of a connection's end on one line, without control characters of client names."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in incident)
     print(f"qflow serve: {shown}", file=sys.stderr, flush=True)
 
 
 def _password(namespace: argparse.Namespace) -> str:
-    """Return the clients' password: the option's, the file's, or the environment's."""
+    """Return the clients' password from the option, the file or the environment."""
     if namespace.password_file is None:
         return namespace.password or os.environ.get(_PASSWORD, "")
     password = ""
@@ -254,7 +254,7 @@ def _announce(server: Server, host: str) -> None:
 
 
 def _allow_many_sockets(count: int) -> None:
-    """Ask the system for as many open files as there may be connections, as far as it gives them."""
+    """Raise the limit of open files to the number of connections, as far as the system allows it."""
     try:
         import resource
     except ImportError:
@@ -291,7 +291,7 @@ def _add_check_client(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def _add_report(add: Callable[..., Any]) -> None:
-    """Add the options for a build: required facts and reports."""
+    """Add the options for use in a build: required facts, baseline and reports."""
     add("--require", type=words_of(FACTS), default=[], metavar="FACT,…", help=f"any of {', '.join(FACTS)}")
     add("--baseline", metavar="FILE", help="an earlier --json: status 1 if a line has got worse since")
     add("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
@@ -299,7 +299,7 @@ def _add_report(add: Callable[..., Any]) -> None:
 
 
 def _add_broker(add: Callable[..., Any]) -> None:
-    """Add the options of the broker's behaviour."""
+    """Add the options that set the broker's behaviour."""
     text = f"how the broker stops a sender: {', '.join(BRAKES)}; one column for each"
     add("--brake", type=words_of(BRAKES), default=[SILENCE], metavar="BRAKE,…", help=text)
     text = "senders only: cut the connection, and worse, and add a ledger of messages lost, duplicated "
@@ -311,7 +311,7 @@ def _add_broker(add: Callable[..., Any]) -> None:
 
 
 def _add_messages(add: Callable[..., Any]) -> None:
-    """Add the options of messages, queue and time limits."""
+    """Add the options for messages, queue and time limits."""
     add("--body", metavar="FILE", help="the body of a receiver's messages: text or bytes")
     text = "the body's content type; the body is then sent as bytes"
     add("--content-type", default="", metavar="TYPE", help=text)
@@ -343,7 +343,7 @@ def _add_messages(add: Callable[..., Any]) -> None:
 
 
 def _check_client(namespace: argparse.Namespace) -> int:
-    """Check a program and print its card; return 1 if a required fact does not hold."""
+    """Check a program and print its card; return the exit status."""
     from qflow.live.serving import require_proton
 
     require_proton()
@@ -351,7 +351,7 @@ def _check_client(namespace: argparse.Namespace) -> int:
     from qflow.live.client_report import find_comparable, read_baseline
 
     heed_interrupts()
-    # Read before anything is measured.
+    # Read first, so that a bad baseline is reported before anything is measured.
     baseline = read_baseline(namespace.baseline) if namespace.baseline else None
     if baseline:
         for brake in namespace.brake:
@@ -393,14 +393,14 @@ def _check(namespace: argparse.Namespace) -> ClientReport:
 
 
 def _conditions(namespace: argparse.Namespace) -> Conditions:
-    """Return the conditions that the options set, over the usual or the short defaults."""
+    """Return the conditions set by the options, with the usual or the short defaults for the others."""
     names = [name for name in Conditions._fields if name not in ("brake", "certificate")]
     given = {name: getattr(namespace, name) for name in names if getattr(namespace, name) is not None}
     given = {**(_SHORT if namespace.short else {}), **given}
     body = str(Conditions().body).encode() if namespace.body is None else Path(namespace.body).read_bytes()
     given["body"] = body
     if not namespace.content_type:
-        # Bytes that are UTF-8 become a text.
+        # A body in UTF-8 is sent as text.
         with suppress(UnicodeDecodeError):
             given["body"] = body.decode("utf-8")
     return Conditions(**given)
@@ -474,7 +474,7 @@ _UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
 
 
 def _bytes(text: str) -> int:
-    """Parse a size in bytes, at least 16 MiB, so that a message of any client still fits."""
+    """Parse a size in bytes; it must be at least 16 MiB, so that any client's message fits."""
     digits, unit = text.rstrip("KMG"), text[len(text.rstrip("KMG")) :]
     number = read_digits(digits)
     if number and unit in _UNITS and _LEAST_MEMORY <= number << _UNITS[unit] <= _MOST_MEMORY:
@@ -515,7 +515,7 @@ def _add_record(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def _record(namespace: argparse.Namespace) -> int:
-    """Record until Ctrl-C; return 1 if the recording is not whole."""
+    """Record until Ctrl-C; return 1 if the recording is incomplete."""
     try:
         import proton  # noqa: F401
         import pyarrow  # noqa: F401
@@ -544,7 +544,7 @@ def _record(namespace: argparse.Namespace) -> int:
 
 
 def _show_recording(recording: Recording) -> None:
-    """Report progress until an interrupt."""
+    """Show the recording's progress until an interrupt."""
     from qflow.progress import StatusLine
 
     line, shown, seconds, missing = StatusLine(), "", 0.0, ""

@@ -1,25 +1,27 @@
-"""ClientBook: what recorded clients did, as rows of a client log, and the workload that is inferred from it.
+"""ClientBook: the observed actions of clients as rows of a client log, and the workload inferred from them.
 
-Whoever records (the reader of the wire, a wrapped connection) tells it the time and what happens then; the
-book names clients and messages, keeps the rows in order, and counts what the workload is inferred from.
+A recorder (the reader of the wire, or a wrapped connection) tells the book each event and its time.  The book
+names clients and messages, keeps the rows in order, and counts the values from which the workload is
+inferred.
 
-A client log calls a message the same where it is sent and where it is delivered.  On AMQP 1.0 no such name is
-on the wire: a delivery id is a link's own.  What a broker must not change is the bare message (properties,
-application-properties, body), so two with the same bytes are taken for one; of several that are the same on a
-queue, the oldest is taken, as a queue gives it first.  That is an inference, and the recording says how often
-it was made.  A window, a pace and a service time are on no wire, either: the workload's ``inferred`` says of
-each what it was taken from.
+In a client log a message has the same name where it is sent and where it is delivered.  AMQP 1.0 has no such
+name on the wire: a delivery id belongs to a link.  But a broker must not change the bare message (properties,
+application-properties, body), so the book takes a transfer and a delivery with the same bytes for the same
+message; of several equal ones on a queue it takes the oldest, as a queue delivers that first.  This is an
+inference, and the recording tells how often it was made.  A window, a pace and a service time are not on the
+wire, either: the workload's ``inferred`` names the source of each value.
 
-On disk a recording is whole at every moment.  ``orders.parquet`` is a folder, as Spark writes one: each part
-in it is a Parquet file of its own, which gets its name when it is whole, so that whatever ends the recorder,
-what was written can be read.  pyarrow, pandas, Spark and :meth:`qflow.logs.client_log.ClientLog.load` read it
-as one table.  Names that begin with an underscore or a dot are no data:
+On disk a recording is complete at every moment.  ``orders.parquet`` is a folder, as Spark writes one: each
+part in it is a Parquet file of its own, which gets its name only when it is complete, so that the written
+parts can be read however the recorder ends.  pyarrow, pandas, Spark and
+:meth:`qflow.logs.client_log.ClientLog.load` read it as one table.  Files whose names begin with an underscore
+or a dot are not part of the table:
 
-- ``_capture-00000`` and so on: bytes as they passed, until they are read;
-- ``_recording.json``: who was connected, which broker it was, whether it gave statistics, of which queues the
-  thresholds are unknown, what was found, and what could not be read.
+- ``_capture-00000`` and so on: captured bytes that have not been decoded yet;
+- ``_recording.json``: the clients, the broker, whether it has statistics, the queues with unknown thresholds,
+  the findings, and what could not be read.
 
-Beside it, ``orders.json`` is the workload behind the log, with inferred values marked as such.
+Beside the folder, ``orders.json`` is the workload behind the log, with inferred values marked as such.
 """
 
 from __future__ import annotations
@@ -49,10 +51,10 @@ _ENDING = ".parquet"
 MOST_ROWS_OF_A_PART = 100_000
 
 _MOST_FINDINGS = 1_000
-"""Different sentences that are kept."""
+"""The most different findings that are kept."""
 
 _SHORTEST_SERVICE = 0.000001
-"""Seconds: a message settled within one read has taken less than the clock's resolution."""
+"""The shortest service in seconds, for messages that are settled in the read that delivers them."""
 
 _QPID_CPP = ("qpid-cpp", "qflow")
 """The AMQP 1.0 product names of brokers that follow the engine's rules."""
@@ -64,7 +66,7 @@ Row = tuple[int, str, str, str, str, int, str]
 """A :class:`qflow.logs.log_file.LogRow` as a plain tuple."""
 
 MOST_UNMATCHED = 100_000
-"""Transfers that are remembered for deliveries by other queues than the one they were sent to."""
+"""The most transfers that are kept for deliveries from another queue than the one they were sent to."""
 
 Mark = tuple[int, int]
 """The identity of a message: a hash of its bare bytes, and their number."""
@@ -72,15 +74,15 @@ Mark = tuple[int, int]
 
 @dataclass(slots=True, eq=False)
 class SeenClient:
-    """A client of the log, with its observations in the report's order."""
+    """A client of the log with its observed values; the report has them in this order."""
 
     name: str
     role: str
-    # What it reads; or where it sends to.
+    # The queue that it reads; for a producer the queue or exchange and key that it sends to.
     queue: str
     exchange: str
     key: str
-    # When its link was made, in microseconds.
+    # The time at which its link was attached, in microseconds.
     start: int
     messages: int = 0
     bytes: int = 0
@@ -89,20 +91,20 @@ class SeenClient:
     refused: int = 0
     unsettled: int = 0
     most_unsettled: int = 0
-    # The most messages that it was ready to take.
+    # The largest credit that it has granted, in messages.
     most_credit: int = 0
     without_credit: int = 0
     times_without_credit: int = 0
     ended: str = ""
-    # Its container, link, product and peer, for readers.
+    # Its container, link, product and address, for readers of the report.
     origin: Mapping[str, str] = field(default_factory=dict)
-    # How long it had what it settled, how many those were, and when it settled last.
+    # The sum of its service times, their number, and the time of its latest settlement.
     service: int = 0
     served: int = 0
     settled_at: int = 0
 
     def take(self, size: int, is_settled: bool) -> None:
-        """Count a message that it sends or receives."""
+        """Count a message that the client sends or receives."""
         self.messages += 1
         self.bytes += size
         if is_settled:
@@ -112,20 +114,20 @@ class SeenClient:
             self.most_unsettled = max(self.most_unsettled, self.unsettled)
 
     def settle(self) -> None:
-        """Count an outcome: one message less waits."""
+        """Count an outcome, after which one message fewer is unsettled."""
         self.unsettled = max(0, self.unsettled - 1)
 
 
 @dataclass(slots=True)
 class _FindingCount:
-    """The time of the first of equal findings, in microseconds, and their number."""
+    """The number of equal findings, and the time of the first in microseconds."""
 
     first_us: int
     times: int = 1
 
 
 class _Sent(NamedTuple):
-    """A transfer: its sequence number, the message's label and size; no size if it was not seen."""
+    """A transfer: its sequence number, the message's label and size; size None if it was not observed."""
 
     number: int
     label: str
@@ -133,7 +135,7 @@ class _Sent(NamedTuple):
 
 
 class SeenMessage(NamedTuple):
-    """A message that a client has sent or received, and the time."""
+    """A message that a client has sent or received, with the time."""
 
     client: SeenClient
     sent: _Sent
@@ -142,37 +144,38 @@ class SeenMessage(NamedTuple):
 
 
 def is_a_name(container: str) -> bool:
-    """Return whether a program chose this container-id; libraries make up a UUID."""
+    """Return whether a program has chosen this container-id; libraries generate a UUID."""
     return bool(container) and not _UUID.fullmatch(container)
 
 
 class ClientBook:
-    """The rows of a log, its clients and its queues."""
+    """The rows of a log, with its clients and queues."""
 
     def __init__(self) -> None:
-        # When what is noted next happens, and the last thing that was seen, in microseconds.
+        # The time of the event being recorded, set by the recorder, and of the latest one, in microseconds.
         self.now = self.last = 0
-        # In order of time; the list may be emptied.
+        # The rows in the order of time that have not been written yet.
         self.rows: list[Row] = []
         self.clients: dict[str, SeenClient] = {}
-        # Declare arguments, as far as they were seen; and of which queues the broker has said all of them.
+        # The known declare arguments by queue, and the queues of which the broker has reported all arguments.
         self.queues: dict[str, dict[str, Any]] = {}
         self.declared: set[str] = set()
         self.exchanges: set[str] = set()
-        # Exchange, queue and binding key, in the order in which they were seen.
+        # The observed bindings (exchange, queue, key) in order.
         self.binds: dict[tuple[str, str, str], None] = {}
-        # The product that the broker calls itself; when its management answered first, or why it does not.
+        # The broker's product name; the time of management's first answer, or the reason why there is none.
         self.broker = ""
         self.statistics_since: int | None = None
         self.missing = "the broker's management has said nothing"
-        # By sentence.
+        # The findings by sentence.
         self.findings: dict[str, _FindingCount] = {}
         self.labels = Labels()
         self.connections = 0
         self._containers: dict[str, str] = {}
-        # Of a name that is taken, the numbers of those that come after it.
+        # The next numbers for names that are taken.
         self._numbers: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(2))
-        # Consumers that are gone with nothing unsettled, and why; it is written when it first matters.
+        # Consumers that have ended without unsettled messages, and why. The row is written when it first
+        # matters.
         self._leaving: dict[SeenClient, str] = {}
 
     def _add_row(
@@ -182,14 +185,14 @@ class ClientBook:
         self.rows.append((self.now, client, event, queue, label, size, group))
 
     def add_finding(self, words: str) -> None:
-        """Add a finding for readers of the log; equal ones are counted."""
+        """Add a finding for readers of the log; equal findings are counted."""
         if words in self.findings:
             self.findings[words].times += 1
         elif len(self.findings) < _MOST_FINDINGS:
             self.findings[words] = _FindingCount(self.now)
 
     def note_statistics(self, said: Mapping[str, Any]) -> None:
-        """Record the answer of the broker's management on its queues and exchanges, or its error."""
+        """Record an answer of the broker's management about a queue or the exchanges, or its error."""
         if "queue" in said:
             self.queues.setdefault(said["queue"], {}).update(said["arguments"])
             self.declared.add(said["queue"])
@@ -209,7 +212,7 @@ class ClientBook:
     def is_qpid_cpp(self) -> bool | None:
         """Whether the broker is Qpid C++ or this kit's engine; None if unknown."""
         if self.statistics_since is not None:
-            # No other broker has this management.
+            # Only brokers of this kind have QMF management.
             return True
         return self.broker.startswith(_QPID_CPP) if self.broker else None
 
@@ -226,7 +229,7 @@ class ClientBook:
     def add_client(
         self, container: str, role: str, queue: str, exchange: str = "", key: str = ""
     ) -> SeenClient:
-        """Return a new client, named after its container, with its queue if that name is taken."""
+        """Return a new client, named after its container; if that name is taken, also after its queue."""
         name = self._choose_name(container, queue)
         client = self.clients[name] = SeenClient(name, role, queue, exchange, key, self.now)
         if not exchange:
@@ -241,7 +244,7 @@ class ClientBook:
         return next(name for name in names if name not in self.clients and name not in _RESERVED)
 
     def end_client(self, client: SeenClient, error: str, reason: str, left: Collection[SeenMessage]) -> None:
-        """Note that a client is gone; a consumer's unsettled messages are on its queue again."""
+        """Record a client's end; `left` are its unsettled messages, which a consumer returns to its queue."""
         client.unsettled, client.ended = 0, error or reason
         is_consumer = client.role == "consumer"
         if is_consumer:
@@ -255,18 +258,18 @@ class ClientBook:
             self._leaving[client] = reason
 
     def _write_departures(self, queue: str, is_fanned: bool = False) -> None:
-        """Write the departures of consumers before any row of a message that they would have got."""
+        """Write the ends of a queue's consumers, as the next row is about a message they could have got."""
         for client, reason in list(self._leaving.items()):
             if is_fanned or client.queue == queue:
                 del self._leaving[client]
                 self._add_row(client.name, "error", "", f"closed: {reason}")
 
-    # What producers do
+    # Producers
 
     def transfer(
         self, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
     ) -> SeenMessage:
-        """Note a message that is sent."""
+        """Record a message that a producer sends."""
         if self._leaving:
             self._write_departures(client.key, bool(client.exchange))
         client.take(size, is_settled)
@@ -282,11 +285,11 @@ class ClientBook:
         self._add_row(message.client.name, "complete", "", message.sent.label)
 
     def note_window(self, client: SeenClient, event: str) -> None:
-        """Note that a producer's window is full (``block``), or has room again (``unblock``)."""
+        """Record that a producer's window is full (``block``), or has room again (``unblock``)."""
         self._add_row(client.name, event, "", "")
 
     def refuse(self, message: SeenMessage) -> None:
-        """Record that the broker returns a message."""
+        """Record that the broker refuses a producer's message."""
         client, label = message.client, message.sent.label
         client.settle()
         client.refused += 1
@@ -294,13 +297,13 @@ class ClientBook:
             self.labels.refused.add(label)
         self._add_row(client.name, "refused", "", label)
 
-    # What consumers do
+    # Consumers
 
     def deliver(
         self, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
     ) -> SeenMessage:
-        """Note a message that is delivered."""
-        # The size that it was sent with, if that was seen: a broker adds to a message on the way.
+        """Record a message that is delivered to a consumer."""
+        # The size as sent, if it was observed, as a broker adds bytes to a message.
         sent = self.labels.take(client.queue, mark)
         size = size if sent.size is None else sent.size
         client.take(size, is_settled)
@@ -310,7 +313,7 @@ class ClientBook:
         return SeenMessage(client, sent, mark, self.now)
 
     def settle(self, message: SeenMessage, event: str) -> None:
-        """Note ``accept``, ``release`` or ``reject`` of a delivery."""
+        """Record the settlement of a delivery: ``accept``, ``release`` or ``reject``."""
         client = message.client
         client.settle()
         client.answered += 1
@@ -324,26 +327,27 @@ class ClientBook:
 
 
 class Labels:
-    """The messages under way, indexed by fingerprint."""
+    """The messages under way by mark, from which deliveries get the labels of their transfers."""
 
     def __init__(self) -> None:
-        # Deliveries for which more than one transfer could be meant; and of what no client sent through here.
+        # The number of deliveries that more than one transfer could match, and of those that none matches.
         self.alike = self.unseen = 0
         self._count = self._kept = 0
-        # Of an address and a mark: those waiting there, the oldest on top.
+        # By address and mark: a heap of the transfers waiting there, the oldest on top.
         self._waiting: dict[tuple[str, Mark], list[_Sent]] = {}
-        # Of a mark and an address: what was sent, and up to which number each other queue has had it.
+        # By mark and address: the transfers, and for each other queue the number up to which it delivered
+        # them.
         self._passed: dict[Mark, dict[str, tuple[list[_Sent], dict[str, int]]]] = {}
-        # Labels of refused transfers: they have no delivery.
+        # Labels of refused transfers, which will not be delivered.
         self.refused: set[str] = set()
 
     def add(self, label: str, address: str, mark: Mark, size: int, is_exchange: bool = False) -> _Sent:
-        """Note a transfer to a queue or to an exchange, and its size in bytes."""
+        """Record a transfer to a queue or an exchange; return it with its sequence number."""
         self._count += 1
         sent = _Sent(self._count, label, size)
         if not is_exchange:
             heappush(self._waiting.setdefault((address, mark), []), sent)
-        # It may come from another queue: one that is bound, a subscription, an alternate.
+        # Another queue may deliver it: a bound queue, a subscription's, or one of an alternate exchange.
         self._passed.setdefault(mark, {}).setdefault(address, ([], {}))[0].append(sent)
         self._kept += 1
         if self._kept > MOST_UNMATCHED:
@@ -351,7 +355,7 @@ class Labels:
         return sent
 
     def _forget_oldest(self) -> None:
-        """Forget the oldest messages; where all are alike, the older half."""
+        """Forget the oldest messages; if all have the same mark, the older half of them."""
         oldest = next(iter(self._passed))
         if len(self._passed) > 1:
             self._kept -= sum(len(sent) for sent, _ in self._passed.pop(oldest).values())
@@ -362,7 +366,7 @@ class Labels:
             self._kept -= half
 
     def take(self, queue: str, mark: Mark) -> _Sent:
-        """Return the transfer of a delivered message; one without a number if none was seen."""
+        """Return the transfer of a delivered message; one with number 0 if none was observed."""
         found = self._find_on_queue(queue, mark) or self._find_elsewhere(queue, mark)
         if found is None:
             self.unseen += 1
@@ -391,7 +395,7 @@ class Labels:
         return None
 
     def put_back(self, message: SeenMessage) -> None:
-        """Record that a delivered message is back on its queue, at its old place."""
+        """Record that a delivered message has returned to its old place on its queue."""
         heappush(self._waiting.setdefault((message.client.queue, message.mark), []), message.sent)
 
 
@@ -399,7 +403,7 @@ class Labels:
 
 
 def _infer_workload(book: ClientBook, name: str) -> dict[str, Any]:
-    """Return the workload as JSON; ``inferred`` names the values that were not seen."""
+    """Return the workload as a JSON value; ``inferred`` names the values that were not observed."""
     inferred: dict[str, str] = {}
     producers, consumers = [], []
     seconds = max(1.0, book.last / SECOND)
@@ -423,7 +427,7 @@ def _infer_workload(book: ClientBook, name: str) -> dict[str, Any]:
     try:
         workload = Workload(name, seconds, queues, binds, tuple(producers), tuple(consumers))
     except WorkloadError as error:
-        # What makes no workload is left out, and the file says why.
+        # Values that form no valid workload are left out, and the file has the reason.
         return {"name": name, "duration": 1, "queues": {}, INFERRED: {"workload": f"no workload: {error}"}}
     return {**workload_json(workload), INFERRED: inferred}
 
@@ -465,24 +469,22 @@ def _infer_consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
 
 
 def check_folder(out: Path) -> Path:
-    """Return the folder for a new recording; RefusalError if its name is wrong or something is there.
+    """Return the folder of a new recording; raise RefusalError if its name is wrong or it is not empty.
 
     >>> check_folder(Path("monday.csv"))
     Traceback (most recent call last):
         ...
-    qflow.kit.RefusalError: a recording is a folder of Parquet parts, so its name ends in .parquet; got
-    'monday.csv'
+    qflow.kit.RefusalError: the name of a recording's folder must end in .parquet; got 'monday.csv'
     """
     if not out.name.endswith(_ENDING):
-        allowed = f"its name ends in {_ENDING}"
-        raise RefusalError(f"a recording is a folder of Parquet parts, so {allowed}; got {out.name!r}")
+        raise RefusalError(f"the name of a recording's folder must end in {_ENDING}; got {out.name!r}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RefusalError(f"{out}: something is there already, and it is kept; choose another name")
     return out
 
 
 class RecordingFolder:
-    """Writes the parts of a log, its report, and the workload beside it."""
+    """A writer of a log's parts, its report, and the workload beside them."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -491,7 +493,7 @@ class RecordingFolder:
         self._parts = 0
 
     def keep(self, book: ClientBook) -> None:
-        """Write a book's rows as parts, and rewrite the report and the workload beside it."""
+        """Write a book's rows as parts, and rewrite the report and the workload."""
         rows, book.rows = book.rows, []
         self.write(rows)
         name = self.path.name.split(".")[0]
@@ -501,7 +503,7 @@ class RecordingFolder:
             write_file(path, text)
 
     def write(self, rows: list[Row]) -> None:
-        """Write rows as parts, each in its place on return."""
+        """Write rows as parts; on return each is complete and has its name."""
         import pyarrow
         from pyarrow import parquet
 
@@ -517,7 +519,7 @@ class RecordingFolder:
 
 
 def report(book: ClientBook) -> dict[str, Any]:
-    """Return the report of a recording as JSON values."""
+    """Return the report of a recording as a JSON value."""
     return {
         "broker": {"product": book.broker, "is_qpid_cpp": book.is_qpid_cpp},
         "statistics": {"since_us": book.statistics_since, "missing": book.missing},

@@ -1,18 +1,18 @@
-"""ClientReport: a client's cards, one for each brake, and their uses in a build.
+"""ClientReport: a client's cards, one for each brake, in the forms that a build needs.
 
-A build holds a client to three things: facts that it requires (``--require``), a report that it keeps
-(``--baseline``: nothing may get worse), and a page that people read (Markdown for a pull request, JUnit for
-the build's own view).  What is worse than before is decided line by line of the card:
+A build uses three of them: facts that it requires (``--require``), an earlier report to compare with
+(``--baseline``: nothing may get worse), and a page for people (Markdown for a pull request, JUnit for the
+build's own view).  The comparison with a baseline is made for each line of the card:
 
 ===================== =========================================================================
-line                  worse is
+line                  worse means
 ===================== =========================================================================
-does it stop          it stopped, and does not any more
-its window            it has more without an outcome
-after resume          it went on, and does not any more
+does it stop          it stopped, and no longer does
+its window            more transfers are without an outcome
+after resume          it resumed, and no longer does
 limit …               more messages are lost, or never sent, while the program reports no failure
-does it settle        it settled, and does not any more
-locked with a sender  it could not be, and can be
+does it settle        it settled, and no longer does
+locked with a sender  it could not be locked, and now can
 ===================== =========================================================================
 """
 
@@ -39,7 +39,7 @@ _READ: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(COMPARED, (int, float)),
     "client_window": (int, type(None)),
 }
-"""The parts of a report that a later one is compared with, and their types."""
+"""The parts of a report that are needed for a comparison, with their types."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ClientReport:
             (brake, name)
             for brake, card in self.cards.items()
             for name in required
-            # None is open: find_unknown has it.
+            # None means unknown, which find_unknown returns.
             if card.fact(name) is False
         ]
 
@@ -74,7 +74,7 @@ class ClientReport:
         ]
 
     def find_worse(self, baseline: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-        """Return the lines that are worse than in an earlier report: brake, line, and the words of both."""
+        """Return the lines that are worse than in an earlier report: brake, line, both texts."""
         found = []
         for brake, card in self.cards.items():
             before = find_comparable(baseline, card.given)
@@ -88,7 +88,7 @@ class ClientReport:
     # Forms
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as plain values: the card, or under ``brakes`` one for each."""
+        """Return the report as a JSON value: the card, or with several brakes a card for each."""
         if len(self.cards) == 1:
             found = self.first.as_json()
         else:
@@ -96,7 +96,7 @@ class ClientReport:
         return {**found, "faults": [one.as_json() for one in self.ledgers]} if self.ledgers else found
 
     def as_markdown(self, worse: Sequence[tuple[str, str, str]] = ()) -> str:
-        """Return a table for a pull request: a column for each brake, and below it the worse lines."""
+        """Return a Markdown table with a column for each brake, and the worse lines below it."""
         heads = list(self.cards) if len(self.cards) > 1 else [""]
         table = [[subject, *(text.replace("|", "\\|") for text in texts)] for subject, texts in self._rows()]
         rows = [" | ".join(["", *cells, ""]).strip() for cells in table]
@@ -113,7 +113,7 @@ class ClientReport:
         return "\n".join(lines) + "\n"
 
     def as_junit(self, required: Sequence[str] = (), worse: Sequence[tuple[str, str, str]] = ()) -> str:
-        """Return each line of the cards as a test case; it fails if it got worse, or for a required fact."""
+        """Return JUnit XML: each line is a test case, failed if it is worse or misses a required fact."""
         suite = ElementTree.Element("testsuite", name="qflow check-client")
         failures = {(brake, line): words for brake, line, words in worse}
         for brake, name in self.find_missed(required):
@@ -160,7 +160,7 @@ class ClientReport:
 
 
 def read_baseline(path: str | Path) -> dict[str, Any]:
-    """Read an earlier report that ``--json`` wrote."""
+    """Read an earlier report, as ``--json`` writes it; raise RefusalError for another file."""
     try:
         read = json.loads(Path(path).read_text("utf-8"))
     except ValueError as error:
@@ -171,8 +171,8 @@ def read_baseline(path: str | Path) -> dict[str, Any]:
 
 
 def find_comparable(baseline: Mapping[str, Any], given: Conditions) -> Mapping[str, Any]:
-    """Return the card of an earlier report; RefusalError if it is malformed or of other conditions."""
-    # A report of one brake is the card itself (:meth:`ClientReport.as_json`).
+    """Return an earlier report's card; raise RefusalError if it is malformed or had other conditions."""
+    # A report with one brake is the card itself (:meth:`ClientReport.as_json`).
     brakes = baseline.get("brakes", {baseline.get("brake", given.brake): baseline})
     before = brakes.get(given.brake) if isinstance(brakes, dict) else None
     if not isinstance(before, dict):
@@ -197,21 +197,21 @@ def find_comparable(baseline: Mapping[str, Any], given: Conditions) -> Mapping[s
 
 
 def _lines_of(fact: str, card: ClientCard) -> list[str]:
-    """Return the lines of a card that decide a fact, and contradict it."""
+    """Return the names of a card's lines that decide a fact."""
     if fact in SUBJECTS:
         return [card.subject(fact)]
     return [card.subject(case) for case in COUNTED if card.count_lost(case) or card.count_unsent(case)]
 
 
 def _worse_lines(before: Mapping[str, Any], card: ClientCard) -> list[str]:
-    """Return the lines of a card that are worse than in an earlier one, given as plain values."""
+    """Return the names of a card's lines that are worse than in an earlier card (plain values)."""
     now, window = card.as_json(), before.get("client_window")
     worse = {
         card.subject(name)
         for name, is_so in now["facts"].items()
         if name in SUBJECTS and before["facts"].get(name) and is_so is False
     }
-    # Only a larger window is worse: more messages are in doubt when the connection is lost.
+    # Only a larger window is worse, as more messages are in doubt when the connection is lost.
     if window and (now["client_window"] or 0) > window:
         worse.add(WINDOW)
     for case in COUNTED:

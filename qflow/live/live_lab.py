@@ -1,19 +1,20 @@
-"""The live lab: a picture that follows a broker as it serves real clients.
+"""The live lab: a picture that follows a broker while it serves real clients.
 
-A thread of its own looks at the broker ten times a second, folds what has happened since into frames of a
-thirtieth of a second, and sends the last two seconds of them to the browser, which plays them a little later,
-so that every mark is seen on its way.  Clients that come and go are taken into the fold as they do
-(:meth:`qflow.labs.fold.Fold.renew`).  With more than six clients on a side they are named in two lists, and
-the queues alone are drawn: thirty clients fit on one screen.
+A thread of its own polls the broker ten times a second, reduces the new events to frames of a thirtieth of a
+second (:class:`qflow.labs.fold.Fold`), and sends the last two seconds of frames to the browser.  The browser
+plays them with a delay, so that every mark can be seen moving.  Clients that connect or disconnect are added
+to the frames at once (:meth:`qflow.labs.fold.Fold.renew`).  With more than six clients on a side, the clients
+are listed in two lists and only the queues are drawn, so that thirty clients fit on one screen.
 
-The broker is never slower for it than the fold costs.  Nothing is sent before the browser has drawn what was
-sent before, so a page that is hidden or slow gets fewer pictures, each the newest; and nothing is folded
-while no page asks.
+The lab slows the broker only by the time of this reduction.  The thread sends a picture only after the
+browser has drawn the one before, so a hidden or slow page gets fewer pictures, each of them the newest; and
+without a page the thread does nothing.
 
-*Pause* makes a still of all that has happened, in the scene of all labs: every step, every question why.
+*Pause* makes a still picture of all events so far in the scene that all labs use, with every step and every
+"why" question.
 
-A running queue keeps its thresholds (FC-12).  A stop line that is dragged therefore makes a new queue beside
-the old one, and the picture says so.
+A running queue keeps its thresholds (FC-12).  Dragging a stop line therefore makes a new queue beside the old
+one, and the picture explains that.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ from qflow.labs.topology import (
 from qflow.workload import Run, Workload
 from qflow.workload.agenda import SECOND
 
-# Microseconds of one frame, of all frames that are sent, and for which a client that is gone stays.
+# Microseconds: of a frame, of all frames sent, of showing a disconnected client, and of the longest fold.
 _GRAIN, _WINDOW, _LINGERS, _LATEST = 33_333, 2 * SECOND, 3 * SECOND, 2_000 * SECOND
 _MOST_FRAMES = 2 * _WINDOW // _GRAIN
-# Seconds between two looks, and after which a picture is lost if the kernel could not hear that it is drawn.
+# Seconds between two polls, and after which the thread no longer waits for the browser's report.
 _INTERVAL, _PATIENCE = 0.1, 1.0
 _MOST_CLIENTS, _MOST_QUEUES, _MOST_ROWS = 6, 4, 1_500
-# Clients of one side in a still, and numbers in its frames: of a longer run it shows the last steps.
+# The most clients of a side in a still, and numbers in its frames; of a longer run only the end is shown.
 _MOST_DRAWN, _MOST_NUMBERS = 8, 1_000_000
 
 _FOLLOWS = "This picture follows the broker as it serves its clients; pause it to step back and to ask why."
@@ -78,16 +79,16 @@ class LiveLab(Lab):
         self._thread = Thread(target=self._follow, name="live lab", daemon=True)
         self._thread.start()
 
-    # What the scene asks
+    # Requests from the scene
 
     def _answer(self, widget: object, content: dict[str, Any], buffers: object) -> None:
         try:
             match content.get("ask"):
                 case "drawn":
-                    # A page that shows the lab anew begins with 0, and has drawn all it was sent.
+                    # A page that displays the lab again starts at 0, but has drawn all pictures sent to it.
                     self._drawn = max(self._drawn, int(content["number"]))
                 case "pause":
-                    # Made in the other thread: of a long run it takes a while, and the kernel stays free.
+                    # Made in the lab's thread, as it may take a while and the kernel must stay responsive.
                     self._wants_still = True
                 case "follow":
                     self.follow()
@@ -102,7 +103,7 @@ class LiveLab(Lab):
             self.scene.refusal = str(error)
 
     def pause(self) -> Self:
-        """Show a still of the run until now, to step back through and to question; return the lab."""
+        """Show a still picture of the run so far, for stepping back and asking why; return the lab."""
         if not self._is_paused:
             still = self.follower.still()
             self._is_paused = True
@@ -124,7 +125,7 @@ class LiveLab(Lab):
         return self
 
     def _declare(self, queue: str, stop: int) -> None:
-        """Make a queue like another with its own stop threshold; a running queue keeps its own (FC-12)."""
+        """Declare a copy of a queue with another stop threshold, as a queue keeps its own (FC-12)."""
         made = self.serving.declare_like(queue, stop)
         self.note = (
             f"A queue keeps its thresholds as long as it lives (FC-12), so {queue} stays as it is. Your "
@@ -164,12 +165,13 @@ class LiveLab(Lab):
             self.scene.refusal = str(error)
 
     def _may_send(self, number: int) -> bool:
-        """Return whether the browser has drawn the last picture, or cannot report it."""
+        """Return whether the browser has drawn the latest picture, or cannot report that it has."""
         if self._drawn >= number:
             return True
         if self._drawn < 0 or monotonic() - self._sent_at < _PATIENCE:
             return False
-        # Nothing was heard. While a cell runs the kernel hears nothing; a hidden page says nothing.
+        # No report. While a cell runs, the kernel receives none, so pictures are sent without; a hidden page
+        # sends none, so it gets no pictures.
         if self._loop is None:
             return False
         heard = Signal()
@@ -185,18 +187,18 @@ class LiveLab(Lab):
         self.scene.send({"live": {"over": True, "note": self.note}})
 
     def close(self) -> None:
-        """Free the lab's resources; the server keeps running."""
+        """Free the lab's resources; the server continues to run."""
         self._is_over = True
         self._wanted.set()
         super().close()
 
 
 class _Follower:
-    """A poller of a running broker that makes the browser's picture of it."""
+    """A poller of a running broker that makes the browser's pictures of it."""
 
     def __init__(self, serving: Any) -> None:
         self.serving = serving
-        # Those who are or were there, when each was seen last, and the most that each had under way.
+        # Clients connected now or lately, the time each was last connected, and its most messages under way.
         self._clients: dict[str, dict[str, Any]] = {}
         self._last_seen: dict[str, int] = {}
         self._most: dict[str, int] = {}
@@ -205,7 +207,7 @@ class _Follower:
         self.fold = Fold(Topology((), (), (), (), 0), _GRAIN)
 
     def look(self) -> tuple[dict[str, Any], bytes]:
-        """Return the present state as plain values, with the numbers of the picture."""
+        """Return the broker's present state as plain values, and the numbers of its picture as bytes."""
         serving = self.serving
         with serving.lock:
             serving.server.advance_time()
@@ -239,7 +241,7 @@ class _Follower:
         }, numbers
 
     def still(self) -> Picture:
-        """Return the picture of the whole run, step by step, or of the last steps of a long one."""
+        """Return a picture of the whole run, step by step, or of the last steps of a long run."""
         with self.serving.lock:
             events = list(self.serving.server.events)
             options = self.serving.broker.options
@@ -270,7 +272,7 @@ class _Follower:
         picture = picture_of(replace(run, end=part.end), frames=frames)
         return replace(picture, claims=(*said, *picture.claims))
 
-    # Who and what is shown
+    # Displayed clients and queues
 
     def _topology(self, seen: Mapping[str, Any]) -> Topology:
         now = seen["now"]
@@ -291,7 +293,7 @@ class _Follower:
         return Topology(producers, queues, consumers, (), now, group_key=group_key(arguments))
 
     def _queues(self, seen: Mapping[str, Any]) -> tuple[QueueSpot, ...]:
-        """Return the queues to show, those used by clients first; without the clients' own reply queues."""
+        """Return the queues to display, used ones first; clients' own reply queues are left out."""
         found = self.serving.broker.queues.queues
         used = {link["node"] for client in seen["clients"] for link in client["links"]}
         lasting = [name for name, queue in found.items() if not queue.lifetime.owner]
@@ -302,7 +304,7 @@ class _Follower:
         )
 
     def _spots(self, queues: list[str]) -> tuple[tuple[ProducerSpot, ...], tuple[ConsumerSpot, ...]]:
-        """Return the senders and the readers, each with its most messages under way."""
+        """Return the producers and the consumers to display, each with its most messages under way."""
         producers, consumers = {}, {}
         for client in self._clients.values():
             who = ", ".join(filter(None, (client["product"], client["address"])))
@@ -323,7 +325,7 @@ class _Follower:
     # The fold
 
     def _renew(self, topology: Topology, now: int) -> None:
-        """Continue the fold with the clients that are connected, without rows out of sight."""
+        """Continue the frames with the given clients and queues, or restart them if that is necessary."""
         old = self.fold.topology
         names, known = (
             {f"> {spot.name}" for spot in of.producers} | {spot.name for spot in of.queues}
@@ -331,7 +333,7 @@ class _Follower:
         )
         added = names - known
         if added & self._known or now - self._base > _LATEST:
-            # What it has done while it was not shown has to be counted.
+            # A client or queue is displayed again: its events since then have to be counted, so start again.
             self._base = max(0, now - _LATEST // 2)
             self.fold = Fold(topology, _GRAIN)
         elif replace(topology, end=old.end, routes=old.routes) != old or self.fold.count > _MOST_FRAMES:
@@ -341,7 +343,7 @@ class _Follower:
 
 
 def _about(events: Iterable[tuple[Any, ...]], queues: set[str], base: int) -> list[Any]:
-    """Return the events' cells from an instant on; cells of other queues stay, without effect."""
+    """Return the cells of events, with times counted from `base`; other queues' events become empty ones."""
     cells: list[Any] = []
     for time, kind, queue, *rest in events:
         cells += (max(0, time - base), kind if not queue or queue in queues else "", queue, *rest)
@@ -349,7 +351,7 @@ def _about(events: Iterable[tuple[Any, ...]], queues: set[str], base: int) -> li
 
 
 def _thin(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:
-    """Return the rows that still last, thinned if there are too many, and the number omitted."""
+    """Return lasting rows, thinned out if there are too many, and the interval of the kept ones."""
     most = max((len(table) for table in lasting.values()), default=0)
     every = -(-most // _MOST_ROWS)
     if every <= 1:
@@ -368,7 +370,7 @@ def _thin(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:
 
 
 def _rows(name: str, table: Spans, every: int, stays: Mapping[int, int]) -> list[int]:
-    """Return the indices of table rows to keep: the newest that last, and a sample of the rest."""
+    """Return the indices of the rows to keep: the latest unended ones, and a sample of the ended ones."""
     ends = table.column("end").tolist()
     alive = [row for row, end in enumerate(ends) if end == NEVER][-_MOST_ROWS:]
     if name == "locks":
