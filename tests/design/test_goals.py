@@ -54,7 +54,8 @@ def test_a_goal_that_is_none_is_refused_with_what_is_allowed(text, tmp_path, cap
         Goal.parse(text)
     assert status_of("design", written(tmp_path), "--slo", text) == 2
     said = capsys.readouterr()
-    assert said.out == "" and "a goal must have one of these forms: 'p99 wait < 2s' (p50, p99 or max;" in said.err
+    assert said.out == ""
+    assert "a goal must have one of these forms: 'p99 wait < 2s' (p50, p99 or max;" in said.err
 
 
 @pytest.mark.parametrize(
