@@ -1,12 +1,13 @@
-"""Asking: a question that a lab puts to the learner in its picture, before the run answers it.
+"""Asking: questions that a lab asks the learner in its picture, before the run shows the answer.
 
 The run plays until the question makes sense, and pauses. The learner drags a mark on the tank to the depth
-they expect, and the run continues to the instant that answers: the mark stays, the truth is drawn beside it,
-and a comment names the misunderstanding behind a wrong guess. Then comes the next question, or the whole lab.
+they expect, and the run continues to the instant that answers. The mark stays, the true value is drawn beside
+it, and a comment names the misunderstanding behind a wrong guess. Then the next question follows, or the
+whole lab is shown.
 
-The frames of the run give the pause and the answer. The browser gets neither before the learner has
-answered, and shows no plot, sentence or claim while a question is open, as these would give it away. The
-question and its comments are a :class:`qflow.teaching.predictions.ChapterQuestion`.
+Where to pause, and what the answer is, is computed from the frames of the run. The browser receives neither
+before the learner has answered, and shows no plot, sentence or claim while a question is open, as these would
+reveal the answer. The question and its comments are a :class:`qflow.teaching.predictions.ChapterQuestion`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from qflow.labs.picture import Picture
 
 
 class Question(Protocol):
-    """A chapter's question, as a lab uses it."""
+    """The interface of a chapter's question that a lab needs."""
 
     name: str
     question: str
@@ -33,10 +34,10 @@ class Question(Protocol):
     certainties: ClassVar[tuple[int, ...]]
 
     def keep(self, guess: Any, sure: int | None) -> None:
-        """Keep the learner's guess; None removes it."""
+        """Store the learner's guess and how sure the learner is; a guess of None removes the stored one."""
 
     def comment(self, answer: Any) -> str:
-        """Return the comment on the learner's guess."""
+        """Return the comment on the learner's guess, given the right answer."""
 
     def sayings(self, answer: Any) -> dict[str, str]:
         """Return the comment on each possible guess: see :meth:`.ChapterQuestion.sayings`."""
@@ -44,14 +45,14 @@ class Question(Protocol):
 
 @dataclass(frozen=True)
 class Mark:
-    """A kind of mark that a learner sets in a picture."""
+    """A kind of question: how the learner marks a guess in the picture, and where the run answers it."""
 
-    # The word before its number on a tank, or after its name at a client.
+    # The word before the number of a mark on a tank, or after the name of a client that is marked.
     word: str
-    # The answer as a sentence.
+    # A sentence with a gap for the answer.
     told: str
-    # Both get the picture and the rest of the question's mark. They return the frame at which to ask, and
-    # the frame that answers with the answer; ValueError if the run has none.
+    # Both functions take the picture and the rest of the question's mark. `pause` returns the frame at which
+    # to ask; `answer` returns the frame that answers, and the answer. ValueError: the run has no such frame.
     pause: Callable[[Picture, str], int]
     answer: Callable[[Picture, str], tuple[int, int | str]]
 
@@ -63,7 +64,7 @@ def _depths(frames: Frames) -> list[int]:
 def _half_full(picture: Picture, _: str) -> int:
     """Return the first frame at which the queue is half as deep as its stop threshold or limit."""
     spot, depths = picture.frames.topology.queues[0], _depths(picture.frames)
-    # Half way up, the direction is clear and the answer is not.
+    # Half way up, the learner sees how the queue grows, but not yet the answer.
     level = spot.stop_count or spot.max_count or max(depths)
     return next(frame for frame, depth in enumerate(depths) if 2 * depth >= level)
 
@@ -77,7 +78,7 @@ def _turn(picture: Picture, state: str) -> tuple[int, int]:
 
 
 def _half_empty(picture: Picture, _: str) -> int:
-    """Return the frame after the first ON at which the depth is half way from stop to resume."""
+    """Return the frame after the first ON at which the depth is half way down from stop to resume."""
     spot, depths = picture.frames.topology.queues[0], _depths(picture.frames)
     level = (spot.stop_count + spot.resume_count) / 2
     on, off = _turn(picture, "ON")[0], _turn(picture, "OFF")[0]
@@ -93,7 +94,7 @@ def _sync(picture: Picture, _: str) -> tuple[int, str]:
     """Return the frame of the first sync, and whether nothing was held then (CM-06)."""
     frames = picture.frames
     for place, event in enumerate(picture.run.events):
-        # The engine's events say when a sync was given; frames only show that it is incomplete.
+        # Only the engine's events say when a client sent a sync; frames only show that it is incomplete.
         if event.kind == "execution.sync":
             frame = frames.frame_of(place, event.time)
             held = [frames.at(frame)[f"producer.{spot.name}.held"] for spot in frames.topology.producers]
@@ -102,7 +103,7 @@ def _sync(picture: Picture, _: str) -> tuple[int, str]:
 
 
 def _all_hold(picture: Picture, _: str) -> int:
-    """Return the first frame at which each consumer holds a message."""
+    """Return the first frame at which all consumers hold a message at once."""
     frames = picture.frames
     columns = [frames.column(f"consumer.{spot.name}.holds") for spot in frames.topology.consumers]
     for frame, holds in enumerate(zip(*columns, strict=True)):
@@ -112,7 +113,7 @@ def _all_hold(picture: Picture, _: str) -> int:
 
 
 def _receiver(picture: Picture, label: str) -> tuple[int, str]:
-    """Return the frame at which a message is first acquired, and the consumer."""
+    """Return the frame at which a message is first acquired, and the name of the consumer."""
     frames = picture.frames
     stays = frames.lasting["stays"]
     for row in frames.lasting["holdings"]:
@@ -129,11 +130,11 @@ MARKS = {
     "sync": Mark("", "Answered at once: {}.", lambda picture, _: _sync(picture, "")[0] - 1, _sync),
     "gets": Mark("gets it", "{} got it.", _all_hold, _receiver),
 }
-"""The marks, by the first word of a question's mark; the second is the message of ``gets A-2``."""
+"""The kinds of marks, by the first word of a question's mark. In ``gets A-2`` the rest names a message."""
 
 
 class Asking:
-    """The questions of a lab, in the order in which the run answers them (else RefusalError)."""
+    """The questions of a lab, asked one after the other; refuses a question that the run does not answer."""
 
     def __init__(self, picture: Picture, asked: Sequence[Question]) -> None:
         self._asked = list(asked)
@@ -141,11 +142,11 @@ class Asking:
         self._number = 0
 
     def answers(self) -> dict[str, int | str]:
-        """Return the run's answers, by question."""
+        """Return the run's answer to each question, keyed by the question's name."""
         return {asked.name: answer for asked, (_, _, answer) in zip(self._asked, self._found, strict=True)}
 
     def state(self) -> dict[str, Any]:
-        """Return the open question for the scene; empty when all are answered."""
+        """Return the open question as the scene needs it, or an empty dict after the last question."""
         if self._number == len(self._asked):
             return {}
         question = self._asked[self._number]
@@ -164,7 +165,7 @@ class Asking:
         }
 
     def to_store(self) -> list[dict[str, Any]]:
-        """Return the questions for a page without a kernel, each with place, answering frame and comments."""
+        """Return the questions for a page without a kernel, with their pauses, answers and comments."""
         return [
             {
                 "asking": self._pose(number),
@@ -177,7 +178,7 @@ class Asking:
         ]
 
     def receive(self, content: dict[str, Any]) -> dict[str, Any]:
-        """Keep a guess, or for None go to the next question; return the scene's next state."""
+        """Process the scene's message, a guess or a request for the next question; return its new state."""
         if content["ask"] == "next":
             self._number += 1
             return self.state()
@@ -195,17 +196,17 @@ def _mark_of(question: Question) -> Mark:
 
 
 def _find_answer(picture: Picture, question: Question) -> tuple[int, int, int | str]:
-    """Return a question's answer, with the frame to pause at and the frame that answers."""
+    """Return the frame to pause at, the frame that answers the question, and the answer."""
     kind, _, of = question.mark.partition(" ")
     if kind not in MARKS:
         known = ", ".join(MARKS)
         raise RefusalError(
-            f"The question {question.name!r} has the mark {question.mark!r}; a lab asks with {known}."
+            f"The mark of question {question.name!r} must be one of {known}; got {question.mark!r}."
         )
     try:
         frame, answer = MARKS[kind].answer(picture, of)
         pause = MARKS[kind].pause(picture, of)
-        # The learner would see the answer while the question is asked.
+        # Otherwise the learner would see the answer while the question is open.
         if pause >= frame:
             raise ValueError(f"{question.mark} is answered before it can be asked")
     except ValueError as error:

@@ -1,11 +1,12 @@
 """Charts: quantities of a run over time, drawn by plotly, each with sentences that state its content.
 
-A chart has lines with their levels, hatched bands, bars, or rows of spans. It is drawn once, as a plotly
-figure. JupyterLab, the site, a saved page and a chart linked to a lab show the figure; GitHub, a printed
-notebook and other places that run no script show a still of the same figure (:mod:`qflow.labs.still`); a
-reader of text gets the claims.
+A chart consists of lines, horizontal lines for thresholds and limits (*levels*), hatched bands for the times
+when flow control was ON, bars, or rows of time spans. It is drawn once, as a plotly figure. JupyterLab, the
+site, a saved page and a chart linked to a lab show this figure. GitHub, a printed notebook and other places
+that run no scripts show a still picture of it (:mod:`qflow.labs.still`). Its sentences, the *claims*, say the
+same in text.
 
-Colours are never the only sign: lines are dashed, spans hatched and named, each in their own way.
+Colours are never the only distinction: each line has a dash pattern, each span a hatching and a name.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
     from qflow.prediction.predict import Prediction
 
 _Points = Sequence[tuple[float, float]]
-"""Time in seconds and a quantity, or from and to in seconds."""
+"""Pairs of a time in seconds and a quantity, or of the start and end of a span in seconds."""
 _Trace = dict[str, Any]
 """The attributes of one plotly trace."""
 
 _COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a8000", "#7a5195")
-"""Okabe and Ito's, with one of its own for the yellow that no white page shows."""
+"""The colour-blind-safe palette of Okabe and Ito, without its yellow, which is too pale on white."""
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _HATCHES = ("", "/", "\\", "x", "-", "|", "+", ".")
 _STOP, _REAL = "#c04c00", "#a8487f"
@@ -44,7 +45,7 @@ _PALE = "rgba(0,114,178,0.25)"
 _LEGEND = {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 1, "xanchor": "right"}
 _SLICES, _BINS = 400, 40
 
-# What plotly would read as markup, as a template or as TeX.
+# Characters that plotly would interpret as markup, as a template or as TeX.
 _LETTERS = {ord(letter): f"&#{ord(letter)};" for letter in "<>&{$"}
 
 
@@ -55,23 +56,23 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Chart:
-    """A plotly figure, to change or export, and its claims in sentences."""
+    """A plotly figure, which may be changed or exported, and the sentences that state its content."""
 
     figure: go.Figure
     claims: tuple[str, ...]
-    # Whether its x axis is the run's time in seconds, so that a scene's cursor has a place on it.
+    # Whether the x axis is the time of the run in seconds, so that the chart can show a scene's cursor.
     has_time: bool = False
 
     @property
     def svg(self) -> str:
-        """A still of the figure: a complete SVG document."""
-        # A notebook that shows no still, such as one in JupyterLab, never draws one.
+        """A still picture of the figure, as a complete SVG document."""
+        # Imported only here, as few uses of a chart need a still picture.
         from qflow.labs.still import still
 
         return still(self.figure)
 
     def to_html(self) -> str:
-        """Return a self-contained HTML page, which needs no network: the figure with its claims below."""
+        """Return a self-contained HTML page of the figure and its claims, which needs no network."""
         title = unescape(self.figure.layout.title.text).removeprefix("<b>").removesuffix("</b>")
         figure = self.figure.to_html(full_html=False, include_plotlyjs=True)
         claims = "".join(f"<li>{escape(claim)}</li>" for claim in self.claims)
@@ -95,13 +96,13 @@ class Chart:
 
 
 def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Chart:
-    """Return a chart of a queue's depth over time, with its thresholds and when flow control was ON.
+    """Return a chart of a queue's depth over time, with its thresholds and the times of flow control ON.
 
     Parameters:
-        picture: The picture of a run; a real broker's reports are drawn over it.  Or a prediction: the
-            80 % interval of the depth at each moment, and the depth in the replay that is
-            shown.
-        queue: The queue; None for the first.
+        picture: The picture of a run, over which the reports of a real broker are drawn if it has any; or a
+            prediction, of which the chart shows the 80 % interval of the depth at each moment, and the depth
+            in one replay.
+        queue: The name of the queue; None for the first one.
 
     Raises:
         KeyError: If there is no such queue.
@@ -140,8 +141,8 @@ def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Char
 
 
 def _predicted_depth(report: Prediction, queue: str | None) -> Chart:
-    """Return a chart of a predicted depth: the band of most replays, and the one on show."""
-    # Who draws no prediction waits for no import of them: each lab's first picture would.
+    """Return a chart of a predicted depth: the interval of 80 % of the replays, and one replay as a line."""
+    # Imported only here, as it would slow down the first picture of every lab.
     from qflow.prediction.report import in_words
 
     queues = report["queues"]
@@ -162,7 +163,7 @@ def _predicted_depth(report: Prediction, queue: str | None) -> Chart:
 
 
 def bytes_chart(picture: Picture, queue: str | None = None) -> Chart:
-    """Return a chart of a queue's bytes over time, with its thresholds in bytes and when it was ON.
+    """Return a chart of a queue's bytes over time, with its byte thresholds and the times when it was ON.
 
     The arguments are those of :func:`depth_chart`.
 
@@ -181,7 +182,7 @@ def bytes_chart(picture: Picture, queue: str | None = None) -> Chart:
 
 
 def held_chart(picture: Picture) -> Chart:
-    """Return a chart of the completions held over time, producer by producer.
+    """Return a chart of the number of held completions over time, with a line for each producer.
 
     >>> from qflow.labs import flow_run
     >>> print(held_chart(flow_run(messages=300, stop=20, resume=10, capacity=5)))
@@ -205,9 +206,9 @@ def held_chart(picture: Picture) -> Chart:
 
 
 def latency_chart(picture: Picture) -> Chart:
-    """Return a chart of the times from a transfer until its producer learns of the completion.
+    """Return a histogram of the times from a transfer until its producer learns of the completion.
 
-    It is a distribution: milliseconds to the number of transfers.
+    The x axis is the time in milliseconds, the y axis the number of transfers.
 
     >>> from qflow.labs import flow_run
     >>> print(latency_chart(flow_run(messages=300, stop=20, resume=10, capacity=5)))
@@ -221,7 +222,7 @@ def latency_chart(picture: Picture) -> Chart:
     if not taken:
         return _chart(title, axes, ("No transfer was completed.",), [], 1.0, has_time=False)
     longest = max(taken[-1], 0.001)
-    # Bars of equal width, counted here: plotly's own histogram would send every transfer to the page.
+    # The bars are counted here, as plotly's own histogram would put every transfer into the page.
     width = longest / _BINS
     counts = [0.0] * _BINS
     for value in taken:
@@ -245,9 +246,9 @@ def latency_chart(picture: Picture) -> Chart:
 
 
 def ownership_chart(picture: Picture) -> Chart:
-    """Return a chart of the owner of each group over time.
+    """Return a chart of the consumer that owns each message group over time.
 
-    Each group has a row. Name, hatching and colour of a span are its owner's; pointing at it says more.
+    Each group has a row. The name, hatching and colour of a span show the owner; a tooltip shows its times.
 
     >>> from qflow.labs import group_run
     >>> print(ownership_chart(group_run(messages="AAB", prefetch=(1, 1))))
@@ -273,7 +274,7 @@ def ownership_chart(picture: Picture) -> Chart:
         _draw_owner(who, spans, index, is_alone=len(rows) == 1)
         for index, (who, spans) in enumerate(rows.items())
     ]
-    # p2 comes before p10.
+    # Sorted by length first, so that p2 comes before p10.
     names = sorted(owners, key=lambda name: (len(name), name))
     return _chart("the owner of each group", ("seconds", ""), claims, traces, _end_of(frames), names=names)
 
@@ -284,13 +285,13 @@ def ownership_chart(picture: Picture) -> Chart:
 def broker_log_chart(log: BrokerLog, clients: ClientLog | None = None) -> Chart:
     """Return a chart of each queue's ON periods over clock time, from the broker's own log.
 
-    Each queue that turned ON has a row; a cross marks a session that died of a full queue.
+    Each queue that turned ON has a row; a cross marks a session that died because of a full queue.
 
     Parameters:
         log: The broker's log.
-        clients: What clients recorded meanwhile, whose times are since 1970: a point for each transfer, a
-            span for each wait for completions.  If the broker's clock was read in another zone, the two do
-            not meet, and a sentence says so.
+        clients: A log that clients recorded at the same time, with times since 1970. Its transfers are drawn
+            as points, its waits for completions as spans. If the two logs do not overlap in time, as when
+            the broker's clock was read in another time zone, a sentence says so.
 
     Raises:
         ValueError: If the client log has no date.
@@ -335,7 +336,7 @@ def broker_log_chart(log: BrokerLog, clients: ClientLog | None = None) -> Chart:
 
 
 class _ClientMarks(NamedTuple):
-    """The rows that a client log adds to a chart, and remarks on them."""
+    """The traces and row names that a client log adds to a chart, and sentences about them."""
 
     traces: list[_Trace]
     names: list[str]
@@ -343,7 +344,7 @@ class _ClientMarks(NamedTuple):
 
 
 _WAIT = 100_000
-"""Microseconds from which a completion is a wait that the chart shows."""
+"""The microseconds that a completion takes at least for the chart to show a wait."""
 
 
 class _Wait(NamedTuple):
@@ -354,21 +355,21 @@ class _Wait(NamedTuple):
 
 
 def _client_traces(clients: ClientLog, offset: int, span: int, log: BrokerLog) -> _ClientMarks:
-    """Return the transfers of each producer, and its waits, in the time of a broker's log."""
+    """Return the transfers and waits of each producer, at times relative to the start of a broker's log."""
     sends: dict[tuple[str, int], float] = {}
     waits: dict[str, list[_Wait]] = {}
     open_: dict[tuple[str, str], int] = {}
     for row in clients.rows:
         time = row.ts_us + offset
         if row.event == "transfer":
-            # A point for each pixel, not for each message.
+            # At most one point for each pixel, however many messages there are.
             sends.setdefault((row.client, 2 * _SLICES * time // span), time / 1e6)
             open_[row.client, row.label] = time
         elif row.event in ("complete", "refused"):
             since = open_.pop((row.client, row.label), time)
             if time - since > _WAIT:
                 own = waits.setdefault(row.client, [])
-                # Transfers wait at the same time: one span, from the first that waits to the last completion.
+                # Overlapping waits of several transfers are one span, up to the last completion.
                 if own and since <= own[-1].until:
                     own[-1] = own[-1]._replace(until=max(own[-1].until, time))
                 else:
@@ -400,7 +401,7 @@ _CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 1
 
 
 def _clock_ticks(log: BrokerLog) -> tuple[list[float], list[str]]:
-    """Return round times of a broker's clock as seconds of its log, with their labels."""
+    """Return positions for the ticks of a time axis at round clock times, and the labels of the ticks."""
     span = (log.end_us - log.begin_us) / 1e6
     step = next((step for step in _CLOCK_STEPS if span / step <= 8), 86400 * (1 + int(span / 8 / 86400)))
     words = log.when(log.begin_us)
@@ -418,15 +419,15 @@ def _clock_ticks(log: BrokerLog) -> tuple[list[float], list[str]]:
 
 
 def _steps_of(frames: Frames, channel: str) -> _Points:
-    """Return a channel sampled over time, in seconds: first, lowest, highest and last value of each slice."""
+    """Return a column over time in seconds, reduced to each slice's first, lowest, highest and last value."""
     slices: dict[int, list[tuple[float, float]]] = {}
     end = max(frames.topology.end, 1)
     for time, value in zip(frames.column("time"), frames.column(channel), strict=True):
         slices.setdefault(_SLICES * time // end, []).append((time / 1e6, value))
     kept: list[tuple[float, float]] = []
     for points in slices.values():
-        # An average would hide a turn ON that lasts a moment; the extremes of each slice keep every crossing
-        # of a threshold, in their order of time.
+        # An average would hide a short ON period; the extremes of each slice, in order of time, preserve
+        # every crossing of a threshold.
         lowest = min(points, key=lambda point: point[1])
         highest = max(points, key=lambda point: point[1])
         kept += sorted({points[0], lowest, highest, points[-1]}, key=points.index)
@@ -449,7 +450,7 @@ def _in_seconds(spans: Sequence[Span]) -> _Points:
 
 
 def _on_bands(frames: Frames, queues: Sequence[QueueSpot]) -> dict[str, _Points]:
-    """Return the ON spells of each queue that turned ON."""
+    """Return the ON periods of each queue that turned ON, in seconds, keyed by a name for the legend."""
     spans = {f"{spot.name} ON": _in_seconds(frames.spans(f"queue.{spot.name}.flow")) for spot in queues}
     return {name: found for name, found in spans.items() if found}
 
@@ -458,11 +459,11 @@ def _on_bands(frames: Frames, queues: Sequence[QueueSpot]) -> dict[str, _Points]
 
 
 def _area(name: str, boxes: Iterable[tuple[float, float, float, float]], **fill: Any) -> _Trace:
-    """Return filled boxes, each given by its left, right, lower and upper bound."""
+    """Return a trace of filled boxes, each given by its left, right, lower and upper bound."""
     x: list[float | None] = []
     y: list[float | None] = []
     for start, to, low, high in boxes:
-        # One trace for all boxes, with None between two: the legend has one entry for them.
+        # All boxes are one trace, separated by None, so that the legend has one entry for them.
         x += [start, start, to, to, None]
         y += [low, high, high, low, None]
     return {
@@ -477,7 +478,7 @@ def _area(name: str, boxes: Iterable[tuple[float, float, float, float]], **fill:
 
 
 def _line(name: str, points: _Points, unit: str, index: int = 0, **style: Any) -> _Trace:
-    """Return a quantity over time as steps: each value holds until the next."""
+    """Return a trace of a quantity over time as a step function: each value holds until the next point."""
     look = {"color": _COLORS[index % len(_COLORS)], "dash": _DASHES[index % len(_DASHES)], "shape": "hv"}
     return {
         "x": [x for x, _ in points],
@@ -490,12 +491,12 @@ def _line(name: str, points: _Points, unit: str, index: int = 0, **style: Any) -
 
 
 def _draw_sampled(name: str, points: _Points, unit: str) -> _Trace:
-    """Return a quantity over time that was only measured now and then."""
+    """Return a trace of a quantity that was measured only at some instants, drawn as a dotted line."""
     return _line(name, points, unit, color=_REAL, dash="dot", width=2)
 
 
 def _draw_owner(name: str, rows: Sequence[tuple[str, int, int]], index: int, *, is_alone: bool) -> _Trace:
-    """Return an owner's spans, distinguished by its name, a hatching, and a colour."""
+    """Return a trace of the spans in which a consumer owns groups, with its own colour and hatching."""
     color = _COLORS[index % len(_COLORS)]
     ink = _ink_on(color)
     hatch = {"shape": _HATCHES[index % len(_HATCHES)], "fillmode": "overlay", "fgcolor": ink}
@@ -521,7 +522,7 @@ def _draw_owner(name: str, rows: Sequence[tuple[str, int, int]], index: int, *, 
 def _row_spans(
     name: str, rows: Sequence[tuple[str, int, int]], said: Sequence[str], color: str, hatch: str
 ) -> _Trace:
-    """Return spans in named rows, from and to in microseconds."""
+    """Return a trace of spans in named rows; each span has its row, start and end in microseconds."""
     pattern = {"shape": hatch, "fillmode": "overlay", "fgcolor": _ink_on(color), "fgopacity": 0.35}
     return {
         "type": "bar",
@@ -537,7 +538,7 @@ def _row_spans(
 
 
 def _row_points(name: str, points: Sequence[tuple[str, float]], color: str, symbol: str) -> _Trace:
-    """Return points in named rows, in seconds."""
+    """Return a trace of points in named rows; each point has its row and its time in seconds."""
     return {
         "type": "scatter",
         "mode": "markers",
@@ -550,9 +551,9 @@ def _row_points(name: str, points: Sequence[tuple[str, float]], color: str, symb
 
 
 def _ink_on(color: str) -> str:
-    """Return black or white, the text colour with the better contrast on a background."""
+    """Return black or white, whichever has the better contrast on a background colour."""
     red, green, blue = (int(color[place : place + 2], 16) for place in (1, 3, 5))
-    # The weights of television: green looks brighter than red, and blue darkest.
+    # The luma weights of television (Rec. 601): green looks brightest, blue darkest.
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 105 else "#ffffff"
 
 
@@ -570,12 +571,12 @@ def _chart(
     names: Sequence[str] = (),
     has_time: bool = True,
 ) -> Chart:
-    """Return a chart of some traces, hatched while a queue was ON, with lines for the levels in its range."""
+    """Return a chart of traces, with hatched bands for ON periods and lines for the levels in its range."""
     import plotly.graph_objects as go
 
     ends = [y for trace in traces if not names for y in trace["y"] if y is not None]
     highest, levels = max([*ends, reach]), levels or {}
-    # A level far above everything else is left out.
+    # A level of more than 2.5 times the highest value is left out, as it would flatten everything else.
     top = 1.06 * max([highest, *(level for level in levels.values() if level <= 2.5 * highest)])
     shown = {name: level for name, level in levels.items() if 0 < level <= top}
     figure = go.Figure([*_bands(on or {}, real, top), *traces])
@@ -586,13 +587,13 @@ def _chart(
         height=130 + 28 * len(names) if names else 340,
         margin={"l": 70, "r": 110 if any(levels.values()) else 24, "t": 56, "b": 48},
         template="plotly_white",
-        # Spans of one row may touch or overlap; stacked, each would begin where the one before it ends.
+        # Spans of one row may overlap; as stacked bars, each would start where the previous one ends.
         barmode="overlay",
         bargap=0.14,
         uniformtext={"mode": "hide", "minsize": 11},
         legend=_LEGEND,
         showlegend=len(figure.data) > 1,
-        # Thousands apart by a thin space, as everywhere in the labs.
+        # A thin space separates thousands, as everywhere in the labs.
         separators=".\u2009",
         xaxis={"title": {"text": plain(axes[0])}, "range": [0, end], "zeroline": False},
         yaxis=_rows_axis(names) if names else _upright_axis(axes[1], top, shown, has_band=bool(real)),
@@ -601,7 +602,7 @@ def _chart(
 
 
 def _bands(on: Mapping[str, _Points], real: _Points, top: float) -> list[_Trace]:
-    """Return the hatched areas of a queue's ON spells, with the real broker's own below them."""
+    """Return traces of bands for the ON periods, with those of the real broker below the axis."""
     hatch = {"shape": "/", "fgcolor": _STOP, "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.25}
     bands = [
         _area(name, [(*span, 0.0, top) for span in spans], fillpattern=hatch) for name, spans in on.items()
@@ -613,19 +614,18 @@ def _bands(on: Mapping[str, _Points], real: _Points, top: float) -> list[_Trace]
 
 
 def _draw_levels(figure: go.Figure, levels: Mapping[str, float]) -> None:
-    """Draw a line with its name for each level."""
+    """Draw a horizontal line for each level, with its name and value beside the plot."""
     for name, level in levels.items():
         color, dash = _LEVELS[name]
         figure.add_hline(level, line={"color": color, "dash": dash, "width": 1.5})
-        # Beside the plot rather than in it: a name on the line would hide the steps of a depth near a
-        # threshold.
+        # A name inside the plot would hide the depth near the threshold.
         place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level, "showarrow": False}
         text = f"{name} {format_thousands(level)}"
         figure.add_annotation(**place, xshift=4, text=text, font={"color": color})
 
 
 def _upright_axis(title: str, top: float, levels: Mapping[str, float], has_band: bool) -> dict[str, Any]:
-    """Return the axis of a quantity, with room below it for the real broker's band."""
+    """Return the y axis of a quantity, with room below zero for the real broker's band if there is one."""
     return {
         "title": {"text": plain(title)},
         "range": [-0.24 * top if has_band else 0, top],
@@ -636,7 +636,7 @@ def _upright_axis(title: str, top: float, levels: Mapping[str, float], has_band:
 
 
 def _rows_axis(names: Sequence[str]) -> dict[str, Any]:
-    """Return the axis of named rows, from the top."""
+    """Return the y axis of named rows, with the first row at the top."""
     return {
         "autorange": "reversed",
         "categoryorder": "array",

@@ -1,8 +1,9 @@
-"""Strip: the commands of one session as a strip of numbers, and which of them are complete.
+"""The completion experiment: the commands of one session on a numbered strip, with their completion states.
 
-Chapter 3 in one picture: a producer's commands have numbers; some are complete, some are held, and the set of
-those that are complete has holes; a sync waits for all before it. :class:`SessionTable` is a session of the
-engine with two queues, one whose flow control turns ON and one without; :func:`completion_run` plays it.
+It is chapter 3 in one picture. A producer's commands are numbered. Some are complete and some are held, so
+the set of complete numbers may have gaps; a sync is complete only when all commands before it are.
+:class:`SessionTable` is a session of the engine with two queues: flow control of ``busy`` turns ON, and
+``idle`` has none. :func:`completion_run` performs a list of moves on it.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ STORY = (
     *(("busy",), ("busy",), ("busy",), ("idle",), ("busy",), ("idle",), ("flush",), ("sync",)),
     *(("idle",), ("take", "p1-2"), ("flush",)),
 )
-"""A held transfer, a hole, a sync that waits; a message that leaves the queue releases its own transfer."""
+"""Moves that show held transfers, a gap, a waiting sync, and a transfer completed as its message leaves."""
 
 MOST = 16
-"""Commands that the strip has room for."""
+"""The most commands that the strip has room for."""
 
 _OWN_STEPS = frozenset({"execution.sync", "session.flush"})
 
 
 class SessionTable:
-    """A producer's session, two queues, and a consumer that acts on demand."""
+    """A producer's session, two queues, and a consumer, which act only when the learner makes a move."""
 
     def __init__(self, moves: Iterable[Sequence[str]] = (), *, stop: int = 2) -> None:
         self.broker = Broker()
@@ -59,7 +60,7 @@ class SessionTable:
         self._reader = self.broker.session("c1")
         self._reader.consuming.on_delivery = lambda record: self._browsed.update({record.label: record})
         for queue in QUEUES:
-            # It browses, so that nothing leaves a queue until the learner takes it.
+            # The subscription browses, so that a message leaves its queue only when the learner takes it.
             self._reader.message_subscribe(queue, f"c1-{queue}", acquire_mode=1)
             self._reader.message_flow(f"c1-{queue}", BYTE_UNIT, INFINITE)
             self._reader.message_flow(f"c1-{queue}", MESSAGE_UNIT, INFINITE)
@@ -67,14 +68,14 @@ class SessionTable:
             self.do(*move)
 
     def do(self, what: str, name: str = "") -> None:
-        """Do one of :data:`MOVES`; ValueError if there is no such move, message or queue, or no room."""
+        """Make one of :data:`MOVES`; raise ValueError if the move, message or queue does not exist."""
         if what not in MOVES:
-            raise ValueError(f"what can be done is {', '.join(MOVES)}; got {what!r}")
+            raise ValueError(f"a move must be one of {', '.join(MOVES)}; got {what!r}")
         number = self.session.completions.next_number
         if what in (*QUEUES, "sync") and number >= MOST:
             raise ValueError(f"the strip has room for {MOST} commands: start again")
         if what in QUEUES and name not in ("", "sync"):
-            raise ValueError(f"a message asks with 'sync', or not at all; got {name!r}")
+            raise ValueError(f"the option of a message must be 'sync' or ''; got {name!r}")
         if what == "take" and name not in (waiting := self.waiting()):
             raise ValueError(f"{name!r} is not on a queue; there are {', '.join(waiting) or 'none'}")
         if what == "purge" and name not in QUEUES:
@@ -99,22 +100,22 @@ class SessionTable:
         self.moves.append((what, name) if name else (what,))
 
     def fork(self, time: int, queue: str) -> SessionTable:
-        """Return a table with the same moves as far as possible, and one more purge of a queue."""
+        """Return a table with the same moves, as far as they are possible, and one more purge at a time."""
         before = time // PAUSE
-        # Each move takes one pause, so that an instant is also a number of moves.
+        # Each move takes one pause, so the time gives the number of moves before it.
         table = SessionTable([*self.moves[:before], ("purge", queue)], stop=self.stop)
         for move in self.moves[before:]:
-            # A purged message cannot be taken any more; the other moves do not depend on it.
+            # A purged message cannot be taken any more; all other moves are still possible.
             if move[0] != "take" or move[1] in table.waiting():
                 table.do(*move)
         return table
 
     def waiting(self) -> list[str]:
-        """Return the messages on the queues."""
+        """Return the labels of the messages on both queues."""
         return [message.transfer.label for queue in QUEUES for message in self.broker.queue(queue).store]
 
     def picture(self) -> Picture:
-        """Return the picture of the run until now."""
+        """Return the picture of all moves made so far."""
         sent = max(1, len(self._known))
         workload = Workload(
             "a session by hand",
@@ -124,8 +125,7 @@ class SessionTable:
             consumers=(Consumer("c1", "busy", prefetch=1, service=("const", 1.0)),),
         )
         run = Run(workload, list(self._events), self.broker.now)
-        # A sync or a flush changes no number of a frame: it is made a step of its own, so that it can be
-        # shown.
+        # A sync or a flush changes no number of a frame: it needs a step of its own in order to be shown.
         frames = fold(run, Topology.of(workload, run.end), _OWN_STEPS)
         picture = picture_of(run, frames=frames)
         strip = _Strip(frames, self._known)
@@ -154,7 +154,7 @@ class SessionTable:
         for number in self._known:
             if number in complete and number not in completions.reported:
                 unreported.add(number)
-        # Completeness is reported when a command that asked is complete: without one, the client never hears.
+        # The broker reports completions only when a command that asked for it is complete.
         if len(unreported) and not any(map(completions.is_awaited, completions.incomplete)):
             outstanding = len(self._known) - completions.reported.front
             said.append(
@@ -166,7 +166,7 @@ class SessionTable:
 
 @dataclass
 class _Command:
-    """A command on the strip, and the frames in which it was sent, held and complete."""
+    """A command on the strip, with the frames in which it was sent, was held and became complete."""
 
     number: int
     kind: str
@@ -176,7 +176,7 @@ class _Command:
 
 
 class _Strip(Narration):
-    """The fate of each command, followed through the events of a run."""
+    """The narration of a session: the states of each command, and a sentence for each event."""
 
     def __init__(self, frames: Frames, known: dict[int, tuple[str, str]]) -> None:
         super().__init__(frames)
@@ -187,7 +187,7 @@ class _Strip(Narration):
         self._done = RangeSet()
 
     def receive(self, event: Event) -> None:
-        """Record the effect of one event on the commands of ``p1``."""
+        """Record the effect of one event on the commands of the producer ``p1``."""
         detail: Any = event.detail or {}
         match event.kind:
             case "message.transfer":
@@ -215,7 +215,7 @@ class _Strip(Narration):
                 self.note(f"{how} {event.message}, which leaves {event.queue}.")
 
     def _next_sync(self) -> int:
-        # The event of a sync carries no number: syncs come in the order in which they were numbered.
+        # The event of a sync has no command number; but syncs arrive in the order of their numbers.
         syncs = (number for number, (kind, _) in self._known.items() if kind == "sync")
         return next(number for number in syncs if number not in self.commands)
 
@@ -239,16 +239,20 @@ class _Strip(Narration):
 
 
 def completion_run(*, moves: Iterable[Sequence[str]] = STORY, stop: int = 2) -> Picture:
-    """Play a producer's session, and return its picture.
+    """Make a list of moves in a producer's session, and return the picture of the session.
 
     Parameters:
-        moves, stop: As for :class:`SessionTable`.
+        moves: The moves, in order: ``("busy",)`` or ``("idle",)`` sends a message to that queue, and with
+            "sync" as a second item asks for a report; ``("sync",)``, ``("flush",)``, ``("take", "p1-2")`` for
+            a message that the consumer takes, and ``("purge", "busy")`` for a queue.
+        stop: The stop threshold of the queue ``busy``, in messages.
 
     Returns:
-        Its claims name the commands that are complete, those that are held, and the sync that waits.
+        The picture; its claims name the commands that are complete, those that are held, and the waiting
+        syncs.
 
     Raises:
-        ValueError: If a move cannot be done.
+        ValueError: If a move is not possible.
 
     >>> print(completion_run())
     Complete are the commands 0-3 5 7 of 8 (CM-04).

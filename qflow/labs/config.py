@@ -1,8 +1,8 @@
-"""The configuration experiment: type the configuration of a queue, and read its effect.
+"""The configuration experiment: enter the configuration of a queue, and read its effect.
 
-:func:`config_run` reads a queue however it is spelled, tries it on the engine, and returns every value in
-force with the rule behind it, or the broker's refusal. Limits and thresholds are drawn as two gauges, for
-messages and for bytes. :mod:`qflow.labs.config_widget` is the lab.
+:func:`config_run` reads a configuration in any of the supported notations, declares the queue on the engine,
+and returns every effective value with the rule behind it, or the broker's refusal. Limits and thresholds are
+drawn as two gauges, one for messages and one for bytes. :mod:`qflow.labs.config_widget` is the lab.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from qflow.wording import format_thousands
 
 WIDTH, HEIGHT, TOP, BOTTOM = 860, 160, 50, 12
 _SCALE = 120
-# Styles of a drawing inside a page hold for the whole page: hence the class. In a lab the page's theme gives
-# the colours; anywhere else the ones behind the commas hold.
+# The style sheet of an inline SVG applies to its whole page; hence the class qfg. In a lab the page's theme
+# defines the colours; elsewhere the fallbacks after the commas are used.
 _COLORS = {
     "limit": "var(--qf-soft,#57606a)",
     "stop": "var(--qf-stop,#c04c00)",
@@ -35,7 +35,7 @@ _STYLE = (
 
 
 def _draw_gauge(explanation: SettingsExplanation) -> str:
-    """Return a queue's thresholds and limits as an SVG document, messages beside bytes."""
+    """Return an SVG document of a queue's limits and thresholds: a gauge for messages and one for bytes."""
     values = {item.name: item.value for item in _in_force(explanation)}
     name = escape(explanation.declaration.name)
     parts = [
@@ -65,12 +65,12 @@ def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
     glass = f'<rect class="g" x="{x}" y="{TOP}" width="{_SCALE}" height="{floor - TOP}"/>'
     if not marks:
         return [*parts, glass, f'<text x="{x + _SCALE + 16}" y="{TOP + 20}">no limit</text>']
-    # Each unit has a scale of its own: a limit of bytes is thousands of times one of messages.
+    # Each unit has its own scale, as limits in bytes are thousands of times those in messages.
     top = max(marks.values()) * 1.08
     levels = {name: round(floor - (floor - TOP) * value / top, 1) for name, value in marks.items()}
     if stop := levels.get("stop"):
-        # Free of flow control is the part below the resume; the part above the stop is the one that holds
-        # producers, and the state between them depends on the direction.
+        # Below the resume threshold flow control is OFF, above the stop threshold it is ON; the state
+        # between them depends on which threshold was crossed last.
         low = levels.get("resume", floor)
         parts += [
             f'<rect class="h" x="{x}" y="{TOP}" width="{_SCALE}" height="{stop - TOP:.1f}"/>',
@@ -80,7 +80,7 @@ def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
 
 
 def _labels(marks: dict[str, int], levels: dict[str, float], x: int) -> Iterator[str]:
-    """Yield a tick and a number for each mark, the number lower where two would overlap."""
+    """Yield a tick and a label for each level; a label that would overlap the previous one is moved down."""
     free = 0.0
     for name, value in marks.items():
         at, color = levels[name], _COLORS[name]
@@ -100,20 +100,20 @@ EXAMPLE = "orders --max-queue-count 1000 --flow-stop-count 900 --flow-resume-cou
 
 @dataclass(frozen=True)
 class ConfigPicture:
-    """A queue's effective configuration."""
+    """The effective configuration of a queue, or the broker's refusal, as a drawing and in sentences."""
 
     text: str
     explanation: SettingsExplanation
 
     @property
     def refusal(self) -> str:
-        """The broker's refusal; "" for none."""
+        """The broker's refusal as a sentence, or "" if the broker accepts the configuration."""
         refusal = self.explanation.refusal
         return f"The broker refuses ({refusal.code} {refusal.name}): {refusal.text}" if refusal else ""
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The effective configuration in sentences; each ends with its rules."""
+        """The effective configuration in sentences, each of which ends with the ids of its rules."""
         explanation = self.explanation
         return (
             self.refusal or _with_rules(explanation.flow, explanation.flow_rules),
@@ -123,11 +123,11 @@ class ConfigPicture:
 
     @property
     def svg(self) -> str:
-        """A drawn gauge for messages and one for bytes, with each threshold and limit in force, as SVG."""
+        """An SVG document with gauges of the effective thresholds and limits, in messages and in bytes."""
         return _draw_gauge(self.explanation)
 
     def values(self) -> dict[str, Effective]:
-        """Return each value in force by its name, such as ``stop_count``."""
+        """Return the effective values, keyed by names such as ``stop_count``."""
         return {value.name: value for value in _in_force(self.explanation)}
 
     def __repr__(self) -> str:
@@ -138,17 +138,18 @@ class ConfigPicture:
 
 
 def config_run(text: str = EXAMPLE, *, broker_options: Sequence[str] = ()) -> ConfigPicture:
-    """Return the effective settings of a queue's configuration, in any spelling.
+    """Return the effective settings of a queue, whose configuration may be given in any notation.
 
     Parameters:
         text: Options of ``qpid-config add queue``, an address string, or declare arguments as JSON.
         broker_options: Options of ``qpidd``, such as ``--default-flow-stop-threshold=90``.
 
     Returns:
-        With a ``refusal`` if the broker refuses.
+        The effective configuration; its ``refusal`` is a sentence if the broker refuses the configuration,
+        else "".
 
     Raises:
-        ConfigurationError: If the text is invalid in the notation that it resembles.
+        ConfigurationError: If the text is invalid in the notation that it appears to be in.
         StartupError: If the broker does not start with these options.
 
     >>> config_run().claims[0]

@@ -1,4 +1,4 @@
-"""config_lab: type a queue's configuration, and see its effect while you type."""
+"""The configuration lab: a field for the configuration of a queue, with its effect below the field."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEPT = "The drawing is that of the last queue that the broker accepted."
 
 
 class _Dress(anywidget.AnyWidget):
-    """The labs' colours and letters, for a lab without a scene."""
+    """An invisible widget that brings the styles of the labs, for a lab without a scene."""
 
     _esm = "export default { render() {} }"
     _css = read_styles(*STYLES)
@@ -35,7 +35,7 @@ class _Dress(anywidget.AnyWidget):
 
 
 class ConfigLab(AnyLab):
-    """A field to type in, the gauges, and the rule behind every value; see :func:`config_lab`."""
+    """The widget of the configuration lab: input fields, gauges and claims; see :func:`config_lab`."""
 
     name = "config"
 
@@ -62,11 +62,11 @@ class ConfigLab(AnyLab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The last readable text and the broker's options: the arguments that reopen the lab."""
+        """The last valid text and broker options, which are the arguments that reopen the lab."""
         return {"text": self._read[0], "broker_options": self._read[1]}
 
     def go_to(self, token: Token) -> None:
-        """Describe the differences between this environment and the token's."""
+        """Show the differences between this environment and the one that the token was made in."""
         if token.difference():
             self._refuse(token.difference(), "")
 
@@ -102,20 +102,21 @@ class ConfigLab(AnyLab):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
-        # A reader without a kernel gets the drawing.
+        # A notebook that is viewed without a kernel shows the drawing.
         shown = {"image/svg+xml": self.picture.svg} if self._gauge.value else {}
         return {**bundle, **shown, "text/plain": repr(self)}
 
 
 def config_lab(text: str = EXAMPLE, *, broker_options: str = "") -> ConfigLab:
-    """Open the configuration lab: effective thresholds, the rule behind each, or the refusal.
+    """Open the configuration lab: a queue's effective settings with the rule behind each, or the refusal.
 
     Parameters:
-        text: The initial text: options of ``qpid-config add queue``, an address string, or JSON.
+        text: The initial text: options of ``qpid-config add queue``, an address string, or declare arguments
+            as JSON.
         broker_options: Options of ``qpidd``, as on its command line.
 
     Returns:
-        A widget; without widgets, use :func:`qflow.labs.config_run`.
+        The lab, a widget. :func:`qflow.labs.config_run` returns the same without widgets.
 
     Raises:
         ConfigurationError: If the text cannot be read.
@@ -130,7 +131,7 @@ def config_lab(text: str = EXAMPLE, *, broker_options: str = "") -> ConfigLab:
 
 
 def _field(label: str, text: str, tooltip: str) -> widgets.Textarea:
-    # Its margins would push one of the full width out of sight.
+    # A field of the full width would be pushed out of sight by its margins.
     layout = {"width": "auto", "max_width": "1000px"}
     return widgets.Textarea(
         text, description=label, tooltip=tooltip, continuous_update=False, rows=2, layout=layout
@@ -139,7 +140,7 @@ def _field(label: str, text: str, tooltip: str) -> widgets.Textarea:
 
 def _list_claims(picture: ConfigPicture) -> str:
     explanation, values = picture.explanation, picture.values().values()
-    # What is refused has no values; the refusal itself is said above the drawing.
+    # A refused queue has no values; the refusal itself is shown above the drawing.
     first = () if explanation.refusal else picture.claims[:1]
     said = first + picture.claims[1 + len(values) :]
     items = "".join(f"<li>{html.escape(claim)}</li>" for claim in said)
@@ -155,7 +156,7 @@ def _list_claims(picture: ConfigPicture) -> str:
         if rows
         else ""
     )
-    # Beside the table, which is what is asked for first, the other spellings are for those who open them.
+    # Most readers want the table; the same configuration in other notations can be unfolded.
     if table and spelled:
         spelled = f"<details><summary>the same in other spellings</summary>{spelled}</details>"
     return f"<b>What this comes to</b><ul>{items}</ul>{table}{spelled}"

@@ -1,22 +1,22 @@
-"""Experiments: small workloads that show one thing each, with the labs in which they can be tried.
+"""Experiments: small workloads that each demonstrate one behaviour, with the labs in which to try them.
 
-An :class:`Experiment` is a function that describes a :class:`~qflow.workload.Workload`, the knobs that set
-its parameters, and what is said of its picture. Its ``…_run`` runs it and returns what a lab would show; its
-``…_lab`` opens the lab: sliders, the picture, its claims. A run needs the standard library only; widgets are
-imported when a lab is opened.
+An :class:`Experiment` consists of a function that describes a :class:`~qflow.workload.Workload`, the knobs
+that set the parameters of this function, and a function that makes claims about its picture. Its ``…_run``
+runs the workload and returns what a lab would show; its ``…_lab`` opens the lab with sliders, the picture and
+its claims. A run needs the standard library only; widgets are imported when a lab is opened.
 
 ====================  ======================================================================
-flow control          one producer in bursts, one steady consumer that is slower
-bytes and counts      two units, each with its own thresholds
-capacity              two clients: how far their windows overshoot a stop threshold
-fanout                one slow queue of three, and a producer that waits for all of them
-policies              what a full queue does, five ways, with the same messages
-history               QPID-2935's alternatives, on the same workload
+flow control          one producer that sends in bursts, one steady consumer that is slower
+bytes and counts      thresholds in messages and in bytes on the same queue
+capacity              how far the windows of two clients overshoot a stop threshold
+fanout                three queues, one of them slow, and a producer that waits for all
+policies              five ways in which a full queue treats the same messages
+history               the alternatives discussed in QPID-2935, on the same workload
 ====================  ======================================================================
 
-Three errors are common to all: the broker's own refusal (``AmqpException``) of thresholds that do not go
-together, ``WorkloadError`` for a number that makes no sense whatever the broker says, such as a capacity of
-0, and ``TypeError`` for a setting that an experiment does not have.
+All of them raise the same three errors: ``AmqpException``, the broker's own refusal of thresholds that
+contradict each other; ``WorkloadError`` for a number that is invalid whatever the broker says, such as a
+capacity of 0; and ``TypeError`` for a setting that the experiment does not have.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ Shown = TypeVar("Shown", Picture, Comparison)
 
 @dataclass(frozen=True)
 class Experiment(Generic[Shown]):
-    """A workload described by settings, with its run and its lab."""
+    """A workload that depends on settings, with its knobs; the base of the two kinds of experiments."""
 
     name: str
-    # Returns the workload of some settings; its parameters are those that a knob may set.
+    # Returns the workload for given settings; its parameters are the settings that knobs may set.
     describe: Callable[..., Workload]
-    # Messages that a run sends by default.
+    # The number of messages that a run sends by default.
     messages: int
     knobs: Sequence[Knob]
 
     def steps(self, *, messages: int, **settings: Any) -> Steps[Shown]:
-        """Run with given settings, in steps; see :mod:`qflow.labs.running`."""
+        """Run with the given settings, as a generator of steps; see :mod:`qflow.labs.running`."""
         raise NotImplementedError
 
     def run(self, messages: int, settings: Mapping[str, float]) -> Shown:
-        """Run with given settings."""
+        """Run with the given settings to the end, and return what the lab would show."""
         return finish_steps(self.steps(messages=messages, **settings))
 
     def open(self, messages: int, settings: Mapping[str, float], more: Sequence[Knob] = ()) -> SliderLab:
-        """Open the lab with its sliders at given settings, with further knobs."""
+        """Open the lab with its sliders at the given settings, and with additional knobs."""
         from qflow.labs.slider_lab import SliderLab
 
         begins: dict[str, float] = begin(f"{self.name}_lab", self.describe, [*self.knobs, *more], settings)
@@ -71,15 +71,15 @@ class Experiment(Generic[Shown]):
 
 @dataclass(frozen=True)
 class _OneRun(Experiment[Picture]):
-    """An experiment that shows one run, with its own claims before the usual ones."""
+    """An experiment that shows one run, with claims of its own before those of every picture."""
 
     claims: Callable[[Picture], list[str]] = lambda picture: []
-    # Changes the picture when it is whole.
+    # Changes the picture after the run is complete.
     finish: Callable[[Picture], Picture] = lambda picture: picture
 
     def steps(self, *, messages: int, **settings: Any) -> Steps[Picture]:
-        """Run, and draw the run as it goes."""
-        # Claims come last, as they hold for a whole run only.
+        """Run with the given settings, and yield pictures of the incomplete run on the way."""
+        # Claims are made at the end, as they are true only of a complete run.
         picture = yield from draw_steps(self.describe(**settings), messages)
         return self.finish(replace(picture, claims=(*self.claims(picture), *picture.claims)))
 
@@ -89,14 +89,14 @@ class _SideBySide(Experiment[Comparison]):
     """An experiment that shows runs differing in one setting side by side, with a sentence for each."""
 
     setting: str
-    # By value of that setting: the name of its run.
+    # The name of each run, keyed by the value of that setting.
     names: Mapping[str, str]
     verdict: Callable[[Picture], str]
 
     def steps(self, *, messages: int, **settings: Any) -> Steps[Comparison]:
-        """Run each setting in turn."""
+        """Run the workload once for each value of the setting."""
         values = {name: {self.setting: value} for value, name in self.names.items()}
-        # All are described before the first is run: a refused setting is reported at once.
+        # All workloads are described before the first is run, so that invalid settings are refused at once.
         workloads = {name: self.describe(**settings, **value) for name, value in values.items()}
         pictures = {}
         for index, (name, workload) in enumerate(workloads.items()):
@@ -113,7 +113,7 @@ def _one_queue(
     service: float,
     options: BrokerOptions | None = None,
 ) -> Workload:
-    """Describe a producer, the queue ``orders``, and the consumer ``c1``."""
+    """Return a workload of one producer, the queue ``orders`` and the consumer ``c1``."""
     return Workload(
         name,
         duration=3_600,
@@ -125,14 +125,14 @@ def _one_queue(
 
 
 def _first_death(frames: Frames) -> str:
-    """Return the time of the first session's death, in words."""
+    """Return the time at which the first session died, as text."""
     return seconds(frames.column("time")[frames.deaths[0].frame])
 
 
 # Flow control
 
 _BURST = (1.0, 2.2)
-"""Seconds on and off: without pauses, overdue messages would turn the queue ON again right after a block."""
+"""Seconds of sending and of pause. Without pauses, overdue messages would turn the queue ON again at once."""
 
 
 def flow_workload(
@@ -146,15 +146,15 @@ def flow_workload(
     service: float = 0.004,
     **arguments: Argument,
 ) -> Workload:
-    """Describe one producer that sends in bursts, one queue, and one steady consumer that is slower.
+    """Return a workload of a producer that sends in bursts, a queue, and a slower, steady consumer.
 
     Parameters:
         stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of the queue ``orders``.
-        limit: ``qpid.max_count`` of the queue; 0 for none.
-        capacity: Most transfers the producer ``p1`` may have outstanding.
-        prefetch: Most messages the consumer ``c1`` may hold.
-        rate: Messages a second that fall due at the producer during a burst, on average.
-        service: Seconds the consumer needs for a message, on average.
+        limit: ``qpid.max_count`` of the queue; 0 for no limit.
+        capacity: The most transfers that the producer ``p1`` may have outstanding.
+        prefetch: The most messages that the consumer ``c1`` may hold.
+        rate: The messages per second that the producer has to send during a burst, on average.
+        service: The seconds that the consumer needs for a message, on average.
         arguments: Further declare arguments of the queue, such as ``**{"qpid.alert_count": 500}``.
 
     >>> flow_workload(stop=20, resume=10).queues["orders"]["qpid.flow_stop_count"]
@@ -190,11 +190,12 @@ def flow_run(*, messages: int = FLOW.messages, **settings: float) -> Picture:
     """Run the flow control experiment, and return its picture.
 
     Parameters:
-        messages: The run ends when this number has been sent and everything on the queue has been served.
-        settings: As in :func:`flow_workload`.
+        messages: The number of messages to send. The run ends when all of them have been sent, and the queue
+            has been emptied.
+        settings: The parameters of :func:`flow_workload`.
 
     Returns:
-        Its `claims` are the picture in words.
+        The picture of the run; its `claims` describe it in sentences.
 
     Raises:
         AmqpException: The broker's own refusal, if the thresholds do not go together.
@@ -212,18 +213,18 @@ qpid.flow_resume_count=600 must be less or equal to qpid.flow_stop_count=500
 
 
 def flow_lab(*, messages: int = FLOW.messages, **settings: float) -> SliderLab:
-    """Open the flow control lab: drag a threshold, and see a queue go ON and OFF.
+    """Open the flow control lab: drag a threshold, and see flow control of a queue turn ON and OFF.
 
     Parameters:
         messages: The number of messages of a run.
-        settings: Where the sliders begin; as in :func:`qflow.labs.flow_workload`. A declare argument is a
-            slider, too, if it is given a number: ``**{"qpid.alert_count": 500}``.
+        settings: The initial values of the sliders; the parameters of :func:`qflow.labs.flow_workload`. A
+            declare argument that is given as a number gets a slider, too: ``**{"qpid.alert_count": 500}``.
 
     Returns:
-        A widget; its ``claims`` describe the picture. Without widgets, use :func:`qflow.labs.flow_run`.
+        The lab, a widget; its ``claims`` describe the picture. :func:`qflow.labs.flow_run` needs no widgets.
 
     Raises:
-        AmqpException: If the broker refuses the settings the lab begins with.
+        AmqpException: If the broker refuses the initial settings.
         WorkloadError: If a setting is invalid for a workload.
         TypeError: If the lab has no such setting.
 
@@ -246,7 +247,7 @@ must be less or equal to qpid.flow_stop_count=20
 
 CLIENTS = ("C1", "C2")
 _READER_COMES = 2.5
-"""Seconds until the consumer comes: both clients wait by then, at the bound."""
+"""Seconds until the consumer subscribes; both clients wait by then, with the queue at its bound."""
 
 
 def capacity_workload(
@@ -260,13 +261,15 @@ def capacity_workload(
     rate: float = 100,
     service: float = 0.008,
 ) -> Workload:
-    """Describe the manual's two clients on one queue, and a consumer that comes when both wait.
+    """Return a workload of two clients on one queue, and a consumer that subscribes when both clients wait.
+
+    The two clients are those of an example in the broker's manual.
 
     Parameters:
-        capacity_1, capacity_2: Most transfers that the client ``C1`` and the client ``C2`` may have
-            outstanding (CAP-01).
+        capacity_1, capacity_2: The most transfers that the clients ``C1`` and ``C2`` may have outstanding
+            (CAP-01).
         stop, resume, limit, prefetch, rate, service: As in :func:`flow_workload`; `rate` is that of each
-            client, and neither pauses. The consumer, ``reader``, is slower than they are.
+            client, and neither client pauses. The consumer, ``reader``, is slower than the clients together.
     """
     arguments = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
     capacities = (capacity_1, capacity_2)
@@ -290,7 +293,7 @@ def _bound(picture: Picture) -> list[str]:
     queue, windows = topology.queues[0], [spot.capacity for spot in topology.producers]
     if not queue.stop_count:
         return []
-    # Producers notice a stop by missing completions only: each may still send what its window has room for.
+    # Producers notice flow control only by missing completions: each may still fill its window.
     terms = (queue.stop_count, *windows)
     bound, limit, died = sum(terms), queue.max_count, len(picture.run.errors)
     deepest = max(picture.frames.column(f"queue.{queue.name}.depth"))
@@ -331,8 +334,9 @@ CAPACITY = _OneRun(
 def capacity_run(*, messages: int = CAPACITY.messages, **settings: float) -> Picture:
     """Run the capacity experiment, and return its picture.
 
-    Its first claims compare the deepest the queue was with the bound: stop plus all capacities. The arguments
-    are those of :func:`flow_run`; the settings are those of :func:`capacity_workload`.
+    Its first claims compare the greatest depth of the queue with the bound, which is the stop threshold plus
+    the capacities of all producers. The arguments are those of :func:`flow_run`; the settings are those of
+    :func:`capacity_workload`.
 
     >>> print(capacity_run().claims[0])
     The bound is 100 + 50 + 15 = 165 messages: stop, and the windows. At its deepest, orders had 165.
@@ -343,7 +347,7 @@ def capacity_run(*, messages: int = CAPACITY.messages, **settings: float) -> Pic
 
 
 def capacity_lab(*, messages: int = CAPACITY.messages, **settings: float) -> SliderLab:
-    """Open the capacity lab: how far two clients' windows overshoot a stop threshold.
+    """Open the capacity lab: see how far the windows of two clients overshoot a stop threshold.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`capacity_workload`;
     :func:`capacity_run` needs no widgets.
@@ -371,10 +375,10 @@ def bytes_workload(
     rate: float = 40,
     service: float = 0.04,
 ) -> Workload:
-    """Describe one producer, a queue with thresholds in messages and in bytes, and a slower consumer.
+    """Return a workload of a producer, a queue with thresholds in both units, and a slower consumer.
 
     Parameters:
-        size: Bytes of content of each message.
+        size: The bytes of content of each message.
         stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of the queue ``orders``.
         stop_size, resume_size: ``qpid.flow_stop_size`` and ``qpid.flow_resume_size``.
         capacity, prefetch, rate, service: As in :func:`flow_workload`; the producer does not pause.
@@ -390,20 +394,20 @@ def bytes_workload(
 
 
 def _verdicts_beside(picture: Picture) -> Picture:
-    """Return the picture with each unit's state beside its tank."""
+    """Return the picture with a caption on the thresholds beside the tanks of messages and of bytes."""
     frames, size = picture.frames, picture.run.workload.producers[0].size
     verdicts = {"messages": _verdicts(frames, "depth", "count"), "bytes": _verdicts(frames, "bytes", "size")}
     return replace(picture, drawing={"verdicts": verdicts, "size": size})
 
 
 def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:
-    """Return one unit's ON and OFF turns as captions."""
+    """Return captions that compare one unit's level with its threshold, each with its first frame."""
     (queue,) = frames.topology.queues
     stop, resume = getattr(queue, f"stop_{unit}"), getattr(queue, f"resume_{unit}")
     found: list[tuple[int, str]] = []
     columns = (frames.column(f"queue.{queue.name}.{name}") for name in (channel, "flow"))
     for frame, (level, is_on) in enumerate(zip(*columns, strict=True)):
-        # While the queue is ON the question is the resume, and while it is OFF the stop.
+        # While flow control is ON, the resume threshold matters; while it is OFF, the stop threshold.
         if is_on and resume:
             said = f"below {resume:,}" if level < resume else f"not below {resume:,}"
         elif stop:
@@ -416,7 +420,7 @@ def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:
 
 
 def turns_by_unit(picture: Picture) -> tuple[dict[str, int], dict[str, int]]:
-    """Count the ON turns of each unit, and how often it was the last below its resume threshold."""
+    """Count how often each unit turned the queue ON, and was last to fall below its resume threshold."""
     frames = picture.frames
     (queue,) = frames.topology.queues
     on, last = ({"messages": 0, "bytes": 0} for _ in range(2))
@@ -425,7 +429,7 @@ def turns_by_unit(picture: Picture) -> tuple[dict[str, int], dict[str, int]]:
         if change.is_on:
             on["bytes" if parts[change.frame] & BITS["turned_on_bytes"] else "messages"] += 1
             continue
-        # Judged by the frame before the turn: the unit that was not yet below its resume is the last to fall.
+        # In the frame before OFF, the unit that is not yet below its resume threshold is the last one.
         before = frames.at(change.frame - 1)
         last["messages"] += before[f"queue.{queue.name}.depth"] >= queue.resume_count > 0
         last["bytes"] += before[f"queue.{queue.name}.bytes"] >= queue.resume_size > 0
@@ -433,7 +437,7 @@ def turns_by_unit(picture: Picture) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _units(picture: Picture) -> list[str]:
-    """Describe the unit that turned the queue ON, and the last one below its resume threshold."""
+    """Return claims about the units that turned flow control ON, and those that were last to permit OFF."""
     on, last = (
         [f"{unit} {times(number)}" for unit, number in turns.items()] for turns in turns_by_unit(picture)
     )
@@ -487,7 +491,8 @@ BYTES = _OneRun(
 def bytes_run(*, messages: int = BYTES.messages, **settings: float) -> Picture:
     """Run the experiment of messages and bytes, and return its picture.
 
-    Its first claims say which unit turned flow control ON, and which was the last below its resume threshold.
+    Its first claims say how often each unit turned flow control ON, and how often each was the last to fall
+    below its resume threshold.
     The arguments are those of :func:`flow_run`; the settings are those of :func:`bytes_workload`.
 
     >>> for claim in bytes_run().claims[:2]:
@@ -499,7 +504,7 @@ def bytes_run(*, messages: int = BYTES.messages, **settings: float) -> Picture:
 
 
 def bytes_lab(*, messages: int = BYTES.messages, **settings: float) -> SliderLab:
-    """Open the lab of messages and bytes: two units, each with thresholds of its own.
+    """Open the lab of messages and bytes: see which of the two units stops a producer, and which resumes it.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`bytes_workload`;
     :func:`bytes_run` needs no widgets.
@@ -528,12 +533,12 @@ def fanout_workload(
     medium: float = 0.004,
     slow: float = 0.012,
 ) -> Workload:
-    """Describe a producer on ``amq.fanout``, three queues, and a consumer of its own pace for each.
+    """Return a workload of a producer on ``amq.fanout``, three queues, and a consumer for each of them.
 
     Parameters:
         stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of each queue.
         capacity, prefetch, rate: As in :func:`flow_workload`; the producer does not pause.
-        fast, medium, slow: Seconds that the consumer of the queue of that name needs for a message, on
+        fast, medium, slow: The seconds that the consumer of the queue with that name needs for a message, on
             average.
     """
     arguments = {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
@@ -541,7 +546,7 @@ def fanout_workload(
     return Workload(
         "one producer, three queues",
         duration=3_600,
-        # The same thresholds for all three: only the pace of their consumers differs.
+        # All three queues have the same thresholds; only the pace of their consumers differs.
         queues=dict.fromkeys(QUEUES, arguments),
         binds=tuple(("amq.fanout", name, "") for name in QUEUES),
         producers=(Producer("p1", ("amq.fanout", ""), rate=rate, capacity=capacity, size=100, seed=1),),
@@ -586,8 +591,9 @@ FANOUT = _OneRun(
 def fanout_run(*, messages: int = FANOUT.messages, **settings: float) -> Picture:
     """Run the fanout experiment, and return its picture.
 
-    Its first claims say which queue the producer waited for, and what that cost the others. The arguments are
-    those of :func:`flow_run`; the settings are those of :func:`fanout_workload`.
+    Its first claims say for how much of the time the producer waited and each queue was ON, and which queues
+    never turned ON. The arguments are those of :func:`flow_run`; the settings are those of
+    :func:`fanout_workload`.
 
     >>> print(fanout_run(messages=300).claims[0])
     A transfer to three queues is complete when no queue holds it: p1 waited 83 % of the time.
@@ -596,7 +602,7 @@ def fanout_run(*, messages: int = FANOUT.messages, **settings: float) -> Picture
 
 
 def fanout_lab(*, messages: int = FANOUT.messages, **settings: float) -> SliderLab:
-    """Open the fanout lab: one slow queue holds up a producer, and with it all the others.
+    """Open the fanout lab: see how one slow queue delays a producer, and so all other queues.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`fanout_workload`;
     :func:`fanout_run` needs no widgets.
@@ -616,7 +622,7 @@ POLICIES: dict[str, dict[str, Argument]] = {
     "last value": {"qpid.last_value_queue_key": "group"},
     "priority": {"qpid.priorities": 10, "qpid.policy_type": "ring"},
 }
-"""The arguments of each picture's queue, besides its limit."""
+"""The declare arguments of the queue under each policy, besides its limit."""
 
 
 def policy_workload(
@@ -630,21 +636,22 @@ def policy_workload(
     service: float = 0.03,
     groups: int = 6,
 ) -> Workload:
-    """Describe one producer, one bounded queue and one consumer that is slower.
+    """Return a workload of a producer, a queue with a limit and a policy, and a slower consumer.
 
     Parameters:
         policy: A key of :data:`POLICIES`.
         limit: ``qpid.max_count`` of the queue.
-        stop: ``qpid.flow_stop_count``; the resume count is the same. 0 for no threshold, so that the limit
-            itself is reached (FC-08). A ring has no flow control in any case (FC-03).
+        stop: ``qpid.flow_stop_count``, which is also the resume count. 0 for no thresholds, so that the queue
+            reaches its limit (FC-08). A ring has no flow control in any case (FC-03).
         capacity, prefetch, rate, service: As in :func:`flow_workload`; the producer does not pause.
-        groups: How many values the header ``group`` has: the last value's key, and the lower the more urgent.
+        groups: The number of values of the header ``group``, which is the key of a last value queue; on a
+            priority queue, a message with a lower value is more urgent.
 
     >>> policy_workload(policy="ring", limit=5).queues["orders"]
     {'qpid.max_count': 5, 'qpid.flow_stop_count': 0, 'qpid.flow_stop_size': 0, 'qpid.policy_type': 'ring'}
     """
     arguments: dict[str, Argument] = {"qpid.max_count": limit, "qpid.flow_stop_count": stop}
-    # One assignment for two cases: with a stop, a resume as high; without, no stop in bytes either (FC-08).
+    # With a stop threshold, the resume threshold is the same; without, there is none in bytes either (FC-08).
     arguments["qpid.flow_resume_count" if stop else "qpid.flow_stop_size"] = stop
     to = ("", "orders")
     p1 = Producer("p1", to, rate, capacity, size=100, groups=(groups, 1.0), seed=1, priority="group")
@@ -695,10 +702,10 @@ POLICY = _SideBySide(
 
 
 def policy_run(*, messages: int = POLICY.messages, **settings: float) -> Comparison:
-    """Run the same messages into each kind of queue, and return their pictures.
+    """Send the same messages to a queue of each policy, and return the pictures side by side.
 
-    There is one picture for each of :data:`POLICIES`. The arguments are those of :func:`flow_run`,
-    for each run; the settings are those of :func:`policy_workload`, but for `policy`.
+    There is one picture for each of :data:`POLICIES`. The arguments are those of :func:`flow_run`, and apply
+    to each run; the settings are those of :func:`policy_workload` except `policy`.
 
     >>> print(policy_run().claims[1])
     ring: p1 sent 150 messages, c1 accepted 57; 93 were thrown out or dropped.
@@ -707,7 +714,7 @@ def policy_run(*, messages: int = POLICY.messages, **settings: float) -> Compari
 
 
 def policy_lab(*, messages: int = POLICY.messages, **settings: float) -> SliderLab:
-    """Open the policy lab: five ways to treat a full queue, side by side, with equal messages.
+    """Open the policy lab: see five policies of a full queue side by side, with the same messages.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`policy_workload`;
     :func:`policy_run` needs no widgets.
@@ -742,12 +749,12 @@ def history_workload(
     service: float = 0.005,
     flow_control: str = "shipped",
 ) -> Workload:
-    """Describe one producer in bursts, one queue with thresholds in both units, and a slower consumer.
+    """Return a workload of a producer that sends in bursts, a queue, and a slower consumer.
 
     Parameters:
-        stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count``; the bytes of as many messages
-            are the thresholds in bytes, for the Java broker knows no others (ALT-12).
-        limit: ``qpid.max_count`` of the queue; 0 for none.
+        stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count``. The thresholds in bytes are the
+            bytes of that number of messages, as the Java broker has thresholds in bytes only (ALT-12).
+        limit: ``qpid.max_count`` of the queue; 0 for no limit.
         capacity, prefetch, rate, service: As in :func:`flow_workload`.
         flow_control: A key of :data:`NAMES`.
     """
@@ -795,10 +802,10 @@ HISTORY = _SideBySide(
 
 
 def history_run(*, messages: int = HISTORY.messages, **settings: float) -> Comparison:
-    """Run the same workload under each alternative, and return their pictures.
+    """Run the same workload under each design of flow control, and return the pictures side by side.
 
-    There is one picture for each of :data:`NAMES`, what shipped first. The arguments are those of
-    :func:`flow_run`; the settings are those of :func:`history_workload`, but for `flow_control`.
+    There is one picture for each of :data:`NAMES`, beginning with the design that was shipped. The arguments
+    are those of :func:`flow_run`; the settings are those of :func:`history_workload` except `flow_control`.
 
     >>> for claim in history_run(messages=200).claims:
     ...     print(claim)
@@ -808,7 +815,7 @@ def history_run(*, messages: int = HISTORY.messages, **settings: float) -> Compa
 
 
 def history_lab(*, messages: int = HISTORY.messages, **settings: float) -> SliderLab:
-    """Open the history lab: the shipped design, its predecessor and the proposals, on one workload.
+    """Open the history lab: see the shipped design, its predecessor and the proposals on one workload.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`history_workload`;
     :func:`history_run` needs no widgets.

@@ -1,24 +1,24 @@
-"""Fold: a run's events, counted into frames.
+"""Fold: reduces the events of a run to frames, the rows of numbers that a picture shows.
 
-A frame is added for each *step* that changed something: one command with all its effects, or one instant at
-which a client did something on its own. A command, or an event at another instant, begins a new step. Only
-counting happens here: the engine applied every rule when it made the events.
+A frame is added for each *step* that changed a number: one command with all its effects, or one instant at
+which a client acted on its own. A command, or an event at another instant, begins a new step. This module
+only counts: the engine applied every rule when it produced the events.
 
-The columns of a frame are the time, :data:`STEP_CHANNELS`, and then :data:`PRODUCER_CHANNELS` for each
-producer, :data:`QUEUE_CHANNELS` for each queue and :data:`CONSUMER_CHANNELS` for each consumer of the
-topology. The frame that is being counted is one array, ``now``; a handler finds a client's or queue's first
-column there by its name and adds the constant of a channel, such as ``now[at + DEPTH]``. Four tables of spans
-grow beside the frames:
+The columns of a frame, its *channels*, are the time, :data:`STEP_CHANNELS`, and then
+:data:`PRODUCER_CHANNELS` for each producer, :data:`QUEUE_CHANNELS` for each queue and
+:data:`CONSUMER_CHANNELS` for each consumer of the topology. The frame that is being counted is one list,
+``now``. A handler finds the first column of a client or queue by its name, and adds the constant of a
+channel, such as ``now[at + DEPTH]``. Four tables of spans grow beside the frames:
 
 - :data:`SENDINGS`: a transfer, from being sent until its producer knows that it is complete;
 - :data:`STAYS`: a message on a queue;
 - :data:`HOLDINGS`: an acquired message at a consumer;
 - :data:`LOCKS`: a consumer's ownership of a message group.
 
-A run of a million messages has ten million events. So a handler is called with the cells of a table of
-events (:class:`~qflow.broker.events.EventTable`) and the place of its event there, and reads the few that it
-needs: no object is made of an event. The frames leave the fold as columns, too. Like the engine, this module
-may be compiled.
+A run of a million messages has ten million events. So no object is made for an event: a handler gets the
+cells of a table of events (:class:`~qflow.broker.events.EventTable`) and the index of its event's first cell,
+and reads only the cells that it needs. The frames are stored by column, too. Like the engine, this module may
+be compiled.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ PRODUCER_CHANNELS = ("sent", "outstanding", "held", "blocked", "mood")
 QUEUE_CHANNELS = ("depth", "bytes", "flow", "held", "acquired", "discards", "gone")
 CONSUMER_CHANNELS = ("present", "holds", "accepted")
 
-# Where each channel is: the number to add to the first column of its step, producer, queue or consumer, in
-# the order of the names above; a test compares both.  We would rather have an IntEnum, or a class of such
-# numbers. But a handler runs for each of ten million events and writes several channels.  In a loop that
-# does nothing else, an IntEnum's members took 1.8 times as long as these when compiled, 4 times when not; a
-# class that holds them took 1.4 and 1.1 times as long, as each use is a look-up.  What is Final in a module
-# is a constant of the compiled code, and of nothing else.  Nor can the numbers be counted from the names:
-# the compiler inlines what is written out, and looks up what a call has made.
+# The offset of each channel from the first column of its step, producer, queue or consumer, in the order of
+# the names above; a test compares both. An IntEnum, or a class with these numbers, would be nicer. But a
+# handler runs for each of ten million events and writes several channels. In a loop that does nothing else,
+# the members of an IntEnum took 1.8 times as long as these constants when compiled, 4 times when not; a class
+# took 1.4 and 1.1 times as long, as each use is a look-up. Only names that are Final in a module become
+# constants of the compiled code. Nor can the numbers be computed from the names: the compiler inlines
+# literals only, and looks up the results of calls.
 
-# STEP_CHANNELS; the time is 0.
+# STEP_CHANNELS; column 0 is the time.
 PARTS: Final = 1
 PRODUCER: Final = 2
 QUEUE: Final = 3
@@ -100,13 +100,13 @@ STAYS = (
 HOLDINGS = ("stay", "consumer", "start", "end", "again")
 LOCKS = ("queue", "group", "consumer", "start", "end")
 REASONS = ("", "accept", "accept-none", "ring", "reject", "lvq", "queue-deleted", "purge", "expired", "other")
-"""Why a message left its queue; the first is for one that is still there."""
+"""The reasons for which messages leave their queues; the first, "", is for a message still on its queue."""
 
 _LATEST: Final = 2**31 - 1
-"""The last microsecond that a frame can hold."""
+"""The latest time that a frame can store, in microseconds."""
 
 Sender = tuple[Any, Any]
-"""A message's producer, from 1, or 0 for one outside the topology, and its number."""
+"""The producer of a message, counted from 1, or 0 if it is not in the topology, and the message's number."""
 
 Cells = list[Any]
 """The cells of events, as in :attr:`EventTable.cells <qflow.broker.events.EventTable.cells>`."""
@@ -115,7 +115,7 @@ _AT_ONCE: Final = 512
 _TRANSFER = ("command", "message")
 _BLANK = [0] * len(STEP_CHANNELS)
 _LIMIT_EXCEEDED: Final = 506
-# Bits of a step's parts, by their place in :data:`~qflow.labs.words.BITS`.
+# Bits of the channel `parts` of a step, the same as in :data:`~qflow.labs.words.BITS`.
 _SENT: Final = 1 << 1
 _ACCEPTED: Final = 1 << 8
 _DELIVERED: Final = 1 << 18
@@ -144,28 +144,29 @@ _DISCARDS = ("ring", "reject", "lvq", "queue-deleted")
 
 
 class _Producer:
-    """A producer: its index, its first column, its window, and the reason for its wait."""
+    """A producer: its index, its first column, its capacity, and its transfers that are not complete."""
 
     def __init__(self, index: int, at: int, capacity: int) -> None:
         self.index, self.at, self.capacity = index, at, capacity
-        # Command to the number of queues that hold it; completions to report.
+        # The number of queues that hold each command; the completions that were not reported yet.
         self.holds: dict[object, int] = {}
         self.unreported: list[int] = []
 
 
 class _Consumer:
-    """A consumer: its index among them, and its first column."""
+    """A consumer: its index among the consumers of the topology, and its first column in a frame."""
 
     def __init__(self, index: int, at: int) -> None:
         self.index, self.at = index, at
 
 
 class _Queue:
-    """A queue: its index, first column and thresholds, and the start of each of its spans."""
+    """A queue: its index, first column and thresholds, and the first number of each of its open spans."""
 
     def __init__(self, index: int, at: int, stop_count: int, stop_size: int) -> None:
         self.index, self.at, self.stop_count, self.stop_size = index, at, stop_count, stop_size
-        # Rows of stays by position and by the newest message of a label; rows of locks by group.
+        # Where its rows start: of stays by position, and by label for the newest message with that label; of
+        # holdings by position; of locks by group.
         self.stays: dict[int, int] = {}
         self.newest: dict[str, int] = {}
         self.holdings: dict[int, int] = {}
@@ -173,10 +174,10 @@ class _Queue:
 
 
 class Fold:
-    """The frames of a run, made from its events; events of clients outside its topology leave no mark."""
+    """The reduction of a run's events to frames; it ignores clients that are not in its topology."""
 
-    # Frames are at least `grain` microseconds apart: all events in between are one step.
-    # `own_steps` are kinds of events that make a frame although they change no number in it.
+    # Frames are at least `grain` microseconds apart: all events in between belong to one step.
+    # `own_steps` are kinds of events that get a frame although they change no number in it.
     def __init__(self, topology: Topology, grain: int = 0, own_steps: Collection[str] = ()) -> None:
         self.topology = topology
         self.grain = grain
@@ -196,19 +197,19 @@ class Fold:
             _Consumer(index, consumers_at + len(CONSUMER_CHANNELS) * index)
             for index, _ in enumerate(topology.consumers)
         ]
-        # The frames that are finished: as columns, and the newest still one after the other; the place of the
-        # last event of each.
+        # The finished frames, as columns, and the newest ones, still row by row; for each frame, the index of
+        # its last event.
         self._columns = [array("i") for _ in range(width)]
         self._newest: list[Any] = []
         self._rows, self._newest_rows = array("i"), list[int]()
-        # Most numbers only pass through: as compiled code has it, an int would be taken apart and made again.
-        # So the current frame's number, too, is an object of its own: `count` again.
+        # Typed as Any, as most numbers are only copied: compiled code would unbox and box each int again.
+        # `_frame` equals `count`, and exists as such an object for the same reason.
         self._now: list[Any] = [0] * width
         self._frame: Any = 0
         self._never: Any = NEVER
         self._is_dirty = True
         self._time = self._due = 0
-        # Senders by a message's label; numbers of groups, from 1, by name.
+        # The sender of each message by its label; the numbers of groups, from 1, by name.
         self._known: dict[str, Sender] = {}
         self._groups: dict[str, int] = {}
         self._group_by_message: dict[tuple[int, int], int] = {}
@@ -225,33 +226,34 @@ class Fold:
         self._readers: dict[str, list[_Consumer]] = defaultdict(list)
         for link, place in self._by_link.items():
             self._readers[link.partition("::")[0]].append(place)
-        # Consumers by session and tag, filled as they are looked up.
+        # The consumers by session and tag, filled as they are looked up.
         self._by_tag: dict[str, dict[str, _Consumer | None]] = defaultdict(dict)
-        # The spans, number after number. Where the row of a transfer begins is kept by session and command.
+        # The tables of spans, row by row in flat lists. `_sent` has the start of a transfer's row, by session
+        # and command.
         self._sendings: list[Any] = []
         self._stays: list[Any] = []
         self._holdings: list[Any] = []
         self._locks: list[Any] = []
         self._sent: dict[str, dict[object, int]] = {session: {} for session in self._sessions}
         self._deaths: list[Death] = []
-        # For sessions of AMQP 1.0: by link name, the transfers without an outcome.
+        # The transfers without an outcome, by session of AMQP 1.0 and by link name.
         self._links: dict[str, dict[str, dict[object, None]]] = {}
         self._finish(0, 0)
 
     def follow(self, events: Sequence[Event]) -> None:
-        """Count a run's events from the first that was not counted yet, in their order."""
+        """Count those events of a run that were not counted yet, in their order."""
         if isinstance(events, EventTable):
             self.add(events.cells, self.seen)
         else:
             self.add(EventTable(events[self.seen :]).cells)
 
     def end(self) -> None:
-        """Finish the last step, when no event follows."""
+        """Finish the last step; call it when no more events follow."""
         if self._is_dirty:
             self._finish(self._time, self.seen - 1)
 
     def so_far(self, end: int) -> Frames:
-        """Return the frames of all finished steps, with room up to an instant, as the run may continue."""
+        """Return the frames of all finished steps; their time axis ends at `end`, as the run may continue."""
         topology = replace(self.topology, routes=tuple(sorted(self._routes)), end=end)
         tables = (
             ("sendings", SENDINGS, self._sendings),
@@ -276,22 +278,22 @@ class Fold:
         )
 
     def whole(self, end: int) -> Frames:
-        """Return the frames of a complete run, without an idle end."""
+        """Return the frames of a complete run, without the idle time at its end."""
         frames = self.so_far(end)
         last = frames.at(-1)
         if any(value for name, value in last.items() if name.endswith(_UNSETTLED)):
             return frames
-        # Nothing waits for anything any more: the rest of the run would show nothing.
+        # No queue has messages and no client waits: the rest of the run would show nothing.
         return replace(frames, topology=replace(frames.topology, end=last["time"]))
 
     def renew(self, topology: Topology, first: int) -> Fold:
-        """Return a fold that continues from a frame, for other clients and queues."""
+        """Return a fold that continues this one with another topology, without the frames before `first`."""
         new = Fold(topology, self.grain, self._own_steps)
         shift = _Shift(self.topology, topology, first)
         self._append_frames()
         new._newest, new._now = [], shift.row(self._now)
         if _names(topology) == _names(self.topology):
-            # The same clients and queues: only the oldest frames go, so the columns are cut and not rebuilt.
+            # The clients and queues are the same, so the columns need not be rebuilt, only shortened.
             new._columns = [column[first:] for column in self._columns]
         else:
             for frame in range(first, self.count):
@@ -311,7 +313,7 @@ class Fold:
         return new
 
     def _pass_open_spans(self, new: Fold, shift: _Shift) -> None:
-        """Copy the open spans and their places into the fold that continues this one."""
+        """Copy the open spans, and the starts of their rows, into the fold that continues this one."""
         producer, queue, sender, reader = shift.producer, shift.queue, shift.sender, shift.reader
         sendings, new._sendings = shift.keep(self._sendings, SENDINGS, {"producer": producer})
         for session in self._sent.keys() & new._sent.keys():
@@ -336,7 +338,7 @@ class Fold:
     # Steps
 
     def add(self, cells: Cells, start: int = 0) -> None:
-        """Count a table's events from the offset `start` on; they follow the events counted until now."""
+        """Count the events of a table from the index `start` on; they follow the events counted before."""
         first, width, detail, kinds = start * WIDTH, WIDTH, DETAIL, _KINDS
         place, time = self.seen - 1, self._time
         moments: list[int] = cells[first::width]
@@ -359,26 +361,25 @@ class Fold:
         self._time, self.seen = time, place + 1
 
     def _finish(self, time: int, row: int) -> None:
-        """Finish the current frame, and begin the next."""
+        """Finish the current frame, given its time and the index of its last event, and begin the next."""
         if time > _LATEST:
-            raise ValueError(f"a picture's clock ends at 2147 s; the run has an event at {time / 1e6:g} s")
+            raise ValueError(f"the time of an event must be at most 2147 s; got {time / 1e6:g} s")
         now = self._now
         now[0] = time
         self._newest += now
         self._newest_rows.append(row)
         self.count += 1
         self._frame = self.count
-        # To extend a column by one number costs a call for each column; frames are kept and moved in
-        # hundreds.
+        # Appending to the columns takes a call for each column, so it is done for hundreds of frames at once.
         if len(self._newest_rows) == _AT_ONCE:
             self._append_frames()
         now[1:AFTER_STEP] = _BLANK
         self._is_dirty = False
-        # The grid of instants, so that the frames of a lively run come at an even pace.
+        # Rounded to a grid of times, so that the frames of a busy run are evenly spaced.
         self._due = time - time % self.grain + self.grain if self.grain else 0
 
     def _append_frames(self) -> None:
-        """Append the newest frames to the columns."""
+        """Move the newest frames from rows into the columns."""
         newest, width = self._newest, len(self._now)
         for index, column in enumerate(self._columns):
             column.extend(_array_of(newest[index::width]))
@@ -387,24 +388,24 @@ class Fold:
         self._newest_rows.clear()
 
     def _note(self, part: str) -> None:
-        """Record the current step's caption, as a key of :data:`qflow.labs.words.STEP`."""
+        """Add a part, a key of :data:`qflow.labs.words.STEP`, to the caption of the current step."""
         self._now[PARTS] |= BITS[part]
         self._is_dirty = True
 
     def _note_many(self, part: str, number: int) -> None:
-        """Record the current step's caption, in its singular or plural form."""
-        # The singular was noted by the first: a caption says the number once.
+        """Add a part to the caption of the current step, in the plural form if `number` is above 1."""
+        # The first of several events has added the singular form, which the plural replaces.
         if number > 1:
             self._now[PARTS] &= ~BITS[part]
             part = f"{part}_many"
         self._note(part)
 
     def _message(self, label: str) -> Sender:
-        """Return the producer and number of a message."""
+        """Return the producer and the number of a message, given its label."""
         found = self._known.get(label)
         if found is None:
-            # Labels are made by the clients of a workload: p1-12 is the 12th message of p1. A producer's name
-            # may have a hyphen of its own.
+            # The clients of a workload make labels such as p1-12 for the 12th message of p1. The name of a
+            # producer may contain hyphens.
             sender, _, number = label.rpartition("-")
             is_known = sender in self._producers and number.isdigit()
             found = (self._producers[sender].index + 1, int(number)) if is_known else (0, 0)
@@ -415,7 +416,7 @@ class Fold:
         return self._groups.setdefault(group, len(self._groups) + 1) if group else 0
 
     def _producer(self, session: str, label: str) -> _Producer | None:
-        """Return the producer of an event's transfer."""
+        """Return the producer that sent a message in a session, or None if it is not in the topology."""
         return self._producers.get(self._senders.of(session, label))
 
     # Producers
@@ -440,7 +441,7 @@ class Fold:
         if outstanding >= producer.capacity:
             now[first + MOOD] = FULL
         elif now[first + MOOD] in (DEAD, FULL):
-            # It sends on a new session; or its window is larger than was seen before.
+            # It sends on a new session, or its capacity has turned out to be larger than assumed before.
             now[first + MOOD] = FREE
         found = self._known.get(label) or self._message(label)
         now[SENDER] = found[0]
@@ -459,7 +460,7 @@ class Fold:
 
     def _completed(self, cells: Cells, at: int, values: Values) -> None:
         label = cells[at + 5]
-        # Only a transfer's completion names a message.
+        # An event without a message is the completion of another command than a transfer.
         if not label:
             return
         session, command = cells[at + 3], values[0]
@@ -469,7 +470,7 @@ class Fold:
             if producer is not None and start is not None:
                 producer.unreported.append(start)
                 if session in self._links:
-                    # Its outcome is sent by itself, and at once.
+                    # In AMQP 1.0 each outcome is sent by itself, and at once.
                     for waiting in self._links[session].values():
                         waiting.pop(command, None)
                     self._reported(cells, at, values)
@@ -495,7 +496,7 @@ class Fold:
             self._links[cells[at + 3]] = {}
 
     def _released(self, cells: Cells, at: int, values: Values) -> None:
-        """Count a released transfer: its client has it back, and its link lives on (LNK-05)."""
+        """Count a transfer that the broker released: its client may send it again on its link (LNK-05)."""
         (command,) = values
         if command in self._sent.get(cells[at + 3], ()):
             self._completed(cells, at, values)
@@ -505,14 +506,14 @@ class Fold:
             self._note("released")
 
     def _first_queue(self, producer: int) -> int:
-        """Return the first queue that a producer has reached; both are given by index."""
+        """Return the index of the first queue that a producer, given by its index, has sent to."""
         return next((queue for one, queue in self._routes if one == producer), 0)
 
     def _link_ended(self, cells: Cells, at: int, values: Values) -> None:
-        """Close the transfers that will have no outcome; their messages stay on their queues (LNK-07)."""
+        """End the transfers that will not get an outcome; their messages stay on their queues (LNK-07)."""
         session, link = cells[at + 3], cells[at + 4]
         links = self._links.get(session, {})
-        # A session that ends takes all its links with it; a link that ends, only its own transfers.
+        # The end of a session ends all its links; the end of a link affects only its own transfers.
         for tag in [link] if link else list(links):
             for command in links.pop(tag, ()):
                 start = self._sent.get(session, {}).pop(command, None)
@@ -540,14 +541,14 @@ class Fold:
             self._note_many("unblocked", self._now[WAITERS])
 
     def _waiter(self, name: str, blocked: int) -> int:
-        """Record whether a producer waits; return its first column, or 0 for a dead session."""
+        """Record whether a producer waits; return its first column, or 0 if its session is dead."""
         producer = self._producers.get(name)
         if producer is None:
             return 0
         now = self._now
         now[producer.at + BLOCKED] = blocked
         self._is_dirty = True
-        # A recorded client waits on until it hears that its session is dead.
+        # A recorded client keeps waiting until it learns that its session is dead.
         if now[producer.at + MOOD] == DEAD:
             return 0
         now[WAITER] = producer.index
@@ -605,7 +606,7 @@ class Fold:
         label = cells[at + 5]
         found = self._known.get(label) or self._message(label)
         if reason in _GIVES_WAY:
-            # In the same step another message is sent.
+            # Another message is sent in the same step: `sender` and `number` belong to that one.
             now[LOST_SENDER] = found[0]
             now[LOST_NUMBER] = found[1]
         else:
@@ -629,7 +630,7 @@ class Fold:
             self._note(part)
 
     def _count_depth(self, name: str, depth: Any, volume: Any) -> _Queue:
-        """Record a queue's depth, and return it."""
+        """Record the depth and the bytes of a queue; return the queue."""
         queue = self._queues[name]
         now = self._now
         now[QUEUE] = queue.index
@@ -665,8 +666,8 @@ class Fold:
     def _release_hold(self, cells: Cells, at: int, values: Values) -> None:
         now = self._now
         start = self._queues[cells[at + 2]].newest.get(cells[at + 5])
-        # The engine releases the hold of a session that died, too. Nobody gets that completion (CM-09), so it
-        # is not one of those that the picture counts, at the gate or at a producer.
+        # The engine also releases the completions of a session that died. No client receives these (CM-09),
+        # so the picture does not count them, neither at the queue nor at a producer.
         if start is not None and self._stays[start + _STAY_HELD_END] != NEVER:
             return
         now[FREED] += 1
@@ -681,7 +682,7 @@ class Fold:
             now[producer.at + P_HELD] = len(holds)
 
     def _count_held(self, cells: Cells, at: int, by: int, column: int) -> _Producer | None:
-        """Count a completion that a queue holds or releases; return its producer."""
+        """Count a completion that a queue holds (`by` is 1) or releases (-1); return its producer."""
         queue, label = self._queues[cells[at + 2]], cells[at + 5]
         self._now[queue.at + Q_HELD] += by
         start = queue.newest.get(label)
@@ -690,12 +691,12 @@ class Fold:
         return self._producer(cells[at + 3], label)
 
     def _forget_held(self, producer: _Producer, number: int | None = None) -> None:
-        """Stop counting a producer's held completions, or one message's: it waits for them no more."""
+        """Stop counting a producer's held completions, or that of one message: no client waits for them."""
         for queue in self._queues.values():
             for start in queue.stays.values():
                 row = self._stays[start : start + _STAY_WIDTH]
-                # The broker keeps holding them. Nobody will hear of these completions, and a picture that
-                # counted them would show held completions beside a producer that has none.
+                # The broker still holds these completions, but no client will receive them. If the picture
+                # counted them, it would show held completions for a producer that waits for none.
                 is_held = row[_STAY_HELD_START] != NEVER and row[_STAY_HELD_END] == NEVER
                 if (
                     is_held
@@ -717,7 +718,7 @@ class Fold:
         if queue.stop_count and now[queue.at + DEPTH] > queue.stop_count:
             self._note("turned_on")
         else:
-            # The watermark proposal turns ON at its level, what shipped above it (ALT-08).
+            # The watermark proposal turns ON at its threshold, the shipped design above it (ALT-08).
             by_size = queue.stop_size and now[queue.at + BYTES] > queue.stop_size
             self._note("turned_on_bytes" if by_size else "turned_on_at")
 
@@ -727,14 +728,14 @@ class Fold:
         self._now[QUEUE] = queue.index
         self._note("turned_off")
 
-    # Who has which message, and which group
+    # Acquired messages and owned groups
 
     def _acquired(self, cells: Cells, at: int, values: Values) -> None:
         queue, position = self._queues[cells[at + 2]], values[0]
         consumer = self._by_link.get(cells[at + 4])
         start = queue.stays.get(position, -1)
         frame, holdings, now = self._frame, self._holdings, self._now
-        # The message was requeued before: whoever acquires it now may not be the first.
+        # Whether the message was requeued before, so that this consumer may not be the first to acquire it.
         again = 1 if start >= 0 and self._stays[start + _AGAIN] <= frame else 0
         queue.holdings[position] = len(holdings)
         number = 0 if consumer is None else consumer.index + 1
@@ -756,7 +757,7 @@ class Fold:
         self._note("given_back")
 
     def _end_holding(self, queue: _Queue, position: int) -> _Consumer | None:
-        """End the holding of a message; return the consumer that had it, if shown."""
+        """End the holding of a message; return the consumer that held it, or None if it is not shown."""
         start = queue.holdings.pop(position, None)
         if start is None:
             return None
@@ -788,7 +789,7 @@ class Fold:
     # Consumers
 
     def _reader(self, session: str, tag: str) -> _Consumer | None:
-        """Return the consumer of a subscription."""
+        """Return the consumer with a subscription, or None if it is not in the topology."""
         tags = self._by_tag[session]
         if tag not in tags:
             tags[tag] = self._by_link.get(f"{session}::{tag}")
@@ -839,20 +840,20 @@ class Fold:
 
 
 class _Kind:
-    """A kind of event: its handler, the details that it reads, and whether it starts a step."""
+    """A kind of event: its handler, the details that this reads, and whether it begins a step."""
 
     def __init__(self, handler: _Handler | None, details: tuple[str, ...], begins: bool) -> None:
         self.handler, self.details, self.begins = handler, details, begins
-        # The names of the last event's details that were these: most events share theirs.
+        # A tuple of names equal to `details`, from the last event: most events share the same tuple.
         self.seen: Names = details
 
     def in_order(self, names: Names, values: Values) -> Values:
-        """Return the details that the handler reads."""
-        # Events of the engine share one tuple of names, so that an identity check finds it; those of a file
-        # do not.
+        """Return the values of the details that the handler reads, in the handler's order."""
+        # All events of the engine share one tuple of names, so that an identity check is enough; the events
+        # of a file do not.
         if names != self.details:
             return _in_order(names, values, self.details)
-        # Equal names in another tuple: the next event probably has this tuple, too.
+        # The names are equal but in another tuple, which the next event probably has, too.
         self.seen = names
         return values
 
@@ -892,7 +893,7 @@ _HANDLERS: dict[str, tuple[_Handler, tuple[str, ...]]] = {
     "message.cancel": (Fold._left, ()),
     "session.detach": (Fold._link_ended, ()),
 }
-"""For each kind of event that changes a frame: its handler, and the details that it reads, in their order."""
+"""The handler of each kind of event that changes a frame, and the details that it reads, in its order."""
 
 _KINDS = {kind: _Kind(None, (), True) for kind in COMMANDS} | {
     kind: _Kind(handler, details, kind in COMMANDS) for kind, (handler, details) in _HANDLERS.items()
@@ -900,7 +901,7 @@ _KINDS = {kind: _Kind(None, (), True) for kind in COMMANDS} | {
 
 
 class _Shift:
-    """Index maps from one topology to the topology of a continuing fold, from a frame on."""
+    """A translation of indices from one topology to that of the continuing fold, which starts at a frame."""
 
     def __init__(self, before: Topology, after: Topology, first: int) -> None:
         self.first = first
@@ -909,27 +910,27 @@ class _Shift:
             for names, new in zip(_names(before), _names(after), strict=True)
         ]
         was = {name: column for column, name in enumerate(channel_names(before))}
-        # For each column after those of the step, where it was; -1 for one that is new.
+        # For each column after those of the step, its old index, or -1 if the column is new.
         self._columns = [was.get(name, -1) for name in channel_names(after)[AFTER_STEP:]]
 
     def producer(self, index: int) -> int:
-        """Return a producer's index; -1 for one that is no longer shown."""
+        """Return the new index of a producer, or -1 if it is no longer shown."""
         return self._producers.get(index, -1)
 
     def queue(self, index: int) -> int:
-        """Return a queue's index; -1 for one that is no longer shown."""
+        """Return the new index of a queue, or -1 if it is no longer shown."""
         return self._queues.get(index, -1)
 
     def sender(self, number: int) -> int:
-        """Return a producer's number from 1; 0 for none."""
+        """Return the new number of a producer, counted from 1, or 0 if it is no longer shown."""
         return self.producer(number - 1) + 1
 
     def reader(self, number: int) -> int:
-        """Return a consumer's number from 1; 0 for none."""
+        """Return the new number of a consumer, counted from 1, or 0 if it is no longer shown."""
         return self._consumers.get(number - 1, -1) + 1
 
     def row(self, row: list[int]) -> list[int]:
-        """Return a frame with the new columns."""
+        """Return a frame with the columns and indices of the new topology."""
         moved = row[:AFTER_STEP] + [row[column] if column >= 0 else 0 for column in self._columns]
         for at, index in ((PRODUCER, self.producer), (QUEUE, self.queue), (WAITER, self.producer)):
             moved[at] = max(0, index(row[at]))
@@ -941,11 +942,11 @@ class _Shift:
     def keep(
         self, data: list[int], names: tuple[str, ...], moves: Mapping[str, Callable[[int], int]]
     ) -> tuple[dict[int, int], list[int]]:
-        """Return the rows of a table that still last: their new starts, and their numbers."""
+        """Return the rows of a table that last beyond the first frame, after a map of old to new starts."""
         width, first, end = len(names), self.first, names.index("end")
         where: dict[int, int] = {}
         rows: list[int] = []
-        # In a stay, `again` is a frame; in a holding it is 0 or 1.
+        # The column `again` is a frame in STAYS, but 0 or 1 in HOLDINGS.
         in_frames = (*_FRAMES, "again") if names == STAYS else _FRAMES
         frames = [names.index(name) for name in in_frames if name in names]
         moved = [(names.index(name), move) for name, move in moves.items()]
@@ -955,13 +956,13 @@ class _Shift:
                 continue
             for at, move in moved:
                 row[at] = move(row[at])
-            # The owner of the row is not shown any more. A holding stays: only its message may be gone.
+            # Drop the row if its producer or queue is no longer shown. A holding without its stay is kept.
             if "stay" not in moves and row[moved[0][0]] < 0:
                 continue
             for at in frames:
                 if row[at] != NEVER:
                     row[at] = max(0, row[at] - first)
-            # Handlers hold the place of a row, not the row: these places move with it.
+            # Handlers keep the start of a row and not the row, so the starts are translated as well.
             where[start] = len(rows)
             rows += row
         return where, rows
@@ -979,12 +980,12 @@ def _names(topology: Topology) -> tuple[list[str], list[str], list[str]]:
 
 
 def _move(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int]:
-    """Return the index of the first row of each kind that was kept."""
+    """Return the new starts of rows by the same keys, without the rows that were dropped."""
     return {key: where[start] for key, start in starts.items() if start in where}
 
 
 def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] = ()) -> Frames:
-    """Return the frames of a run, for its workload's clients and queues unless a topology is given."""
+    """Return the frames of a complete run, for the clients and queues of its workload or of a topology."""
     folding = Fold(topology or Topology.of(run.workload, run.end), own_steps=own_steps)
     folding.follow(run.events)
     folding.end()
@@ -995,7 +996,7 @@ _CHANNELS = {"producer": PRODUCER_CHANNELS, "queue": QUEUE_CHANNELS, "consumer":
 
 
 def places_of(topology: Topology) -> dict[str, tuple[int, tuple[str, ...]]]:
-    """Return the first column and the column order of each kind in a frame."""
+    """Return the first column of the producers, queues and consumers in a frame, and the channels of each."""
     places, at = {}, AFTER_STEP
     for (kind, channels), names in zip(_CHANNELS.items(), _names(topology), strict=True):
         places[kind] = at, channels
@@ -1005,7 +1006,7 @@ def places_of(topology: Topology) -> dict[str, tuple[int, tuple[str, ...]]]:
 
 def channel_names(topology: Topology) -> tuple[str, ...]:
     """Return the names of a frame's columns, in order."""
-    # The order is that of the constants PARTS, SENT, DEPTH and so on: a channel is added in both places.
+    # The order is that of the constants PARTS, SENT, DEPTH and so on; a new channel has to be added to both.
     found = ["time", *(f"step.{name}" for name in STEP_CHANNELS)]
     for (kind, channels), names in zip(_CHANNELS.items(), _names(topology), strict=True):
         found += [f"{kind}.{name}.{channel}" for name in names for channel in channels]
@@ -1013,8 +1014,8 @@ def channel_names(topology: Topology) -> tuple[str, ...]:
 
 
 def _array_of(numbers: list[int]) -> array[int]:
-    """Return an array of numbers; faster than the constructor, as many columns are constant."""
-    # array's constructor converts one number after the other; pack does all in one call.
+    """Return an array of numbers, faster than the constructor of array does."""
+    # Many columns are constant. For others, array's constructor would convert one number after the other.
     made, count = array("i"), len(numbers)
     if count and numbers[0] == numbers[-1] and numbers.count(numbers[0]) == count:
         made.append(numbers[0])
@@ -1024,6 +1025,6 @@ def _array_of(numbers: list[int]) -> array[int]:
 
 
 def _in_order(names: Names, values: Values, wanted: tuple[str, ...]) -> Values:
-    """Return the details that a handler reads, in its order; a file has another order."""
+    """Return the values of the details that a handler reads, in its order, which a file may not have."""
     found = unpack(names, values) or {}
     return tuple(found[name] for name in wanted)

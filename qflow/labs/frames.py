@@ -1,14 +1,15 @@
-"""Frames: a run as tables of whole numbers, which can be read forwards, backwards and at any time.
+"""Frames: a run as tables of integers, which can be shown forwards, backwards and at any instant.
 
-A run is shown frame by frame. A frame is one row of numbers: the time, what the step that led to it did, and
-a few counts for each producer, queue and consumer. Frames count; *spans* say which message lies where: one
-row for everything that lasts for some frames, such as a message's stay on a queue. A row of a span names the
-frame in which it begins and the first frame in which it is over.
+A run is shown frame by frame. A *frame* is one row of numbers: the time, a description of the step that led
+to it, and a few counts for each producer, queue and consumer. Its columns are called *channels*. Frames
+contain only counts; *spans* say which message is where. A span is a row for something that lasts for several
+frames, such as the stay of a message on a queue; it has the frame in which this begins, and the first frame
+in which it is over.
 
-The browser gets these tables once for each run, as plain columns of 32-bit numbers (:func:`pack`), and only
-looks numbers up. It works nothing out, so a step back shows exactly what was there.
+The browser receives these tables once for each run, as columns of 32-bit numbers (:func:`pack`), and only
+looks numbers up. It computes nothing, so a step back shows exactly the earlier state.
 
-:mod:`qflow.labs.fold` makes frames of a run's events.
+:mod:`qflow.labs.fold` makes the frames from the events of a run.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from typing import Final, NamedTuple
 from qflow.labs.topology import Topology
 
 Span = tuple[int, int]
-"""Begin and end, in microseconds."""
+"""The beginning and the end of an interval, in microseconds."""
 
 NEVER: Final = 2**31 - 1
-"""The frame in which something ends that had not ended when the run did."""
+"""The end of a span that had not ended when the run ended, instead of a frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A change of a queue's flow state: the first frame with it, its time in microseconds, the queue."""
+    """A change of a queue's flow control state, with the first frame that shows it and its time in µs."""
 
     frame: int
     time: int
@@ -43,7 +44,7 @@ class Transition:
 
 
 class Death(NamedTuple):
-    """A producer's session that died: the first frame that shows it, the producer's index, the error."""
+    """The death of a producer's session: the first frame that shows it, the producer's index, the error."""
 
     frame: int
     producer: int
@@ -51,7 +52,7 @@ class Death(NamedTuple):
 
 
 class Spans:
-    """A table of intervals, each over some frames; :mod:`qflow.labs.fold` defines them."""
+    """A table of spans, each of which lasts for several frames; :mod:`qflow.labs.fold` defines the tables."""
 
     def __init__(self, columns: tuple[str, ...], data: Sequence[array[int]]) -> None:
         self.columns = columns
@@ -63,18 +64,18 @@ class Spans:
         return self._by_name[column][row]
 
     def row(self, index: int) -> dict[str, int]:
-        """Return a row, by column."""
+        """Return a row as a dict, keyed by column."""
         return {name: numbers[index] for name, numbers in self._by_name.items()}
 
     def __iter__(self) -> Iterator[dict[str, int]]:
         return map(self.row, range(len(self)))
 
     def column(self, name: str) -> array[int]:
-        """Return one column, top to bottom."""
+        """Return all numbers of a column."""
         return self._by_name[name]
 
     def alive(self, frame: int) -> Iterator[int]:
-        """Yield the numbers of the rows that last during a frame, in the order of their start."""
+        """Yield the indices of the rows that last during a frame, in the order of their start."""
         for row, (start, end) in enumerate(zip(self.column("start"), self.column("end"), strict=True)):
             if start > frame:
                 return
@@ -87,46 +88,46 @@ class Spans:
 
 @dataclass(frozen=True)
 class Frames:
-    """All frames of a run; the first shows the time before anything happened."""
+    """All frames of a run, with its tables of spans; the first frame shows the state before any event."""
 
     topology: Topology
-    # The name of each column, such as ``queue.orders.depth``, and its numbers, top to bottom.
+    # The name of each column, such as ``queue.orders.depth``, and the numbers of each column.
     channels: tuple[str, ...]
     columns: tuple[array[int], ...]
     count: int
-    # ``sendings``, ``stays``, ``holdings`` and ``locks``; they count the groups from 1.
+    # The tables of spans: ``sendings``, ``stays``, ``holdings`` and ``locks``. They number groups from 1.
     lasting: Mapping[str, Spans] = field(default_factory=dict)
     groups: tuple[str, ...] = ()
-    # For each frame, the place in the run of the last event that it shows.
+    # For each frame, the index in the run of the last event that it shows.
     rows: array[int] = field(default_factory=lambda: array("i"))
-    # Producers' sessions that died, in order of time.
+    # The deaths of producers' sessions, in order of time.
     deaths: tuple[Death, ...] = ()
 
     def column(self, channel: str) -> array[int]:
-        """Return one column, top to bottom; KeyError for an unknown name."""
+        """Return all numbers of a column; raise KeyError for an unknown name."""
         if channel not in self.channels:
             raise KeyError(f"no channel {channel!r}; there are {', '.join(self.channels)}")
         return self.columns[self.channels.index(channel)]
 
     def at(self, index: int) -> dict[str, int]:
-        """Return one frame, by channel; negative numbers count from the end."""
+        """Return a frame as a dict, keyed by channel; a negative index counts from the end."""
         if not -self.count <= index < self.count:
             raise IndexError(f"no frame {index}; there are {self.count}, from 0")
         return {name: column[index] for name, column in zip(self.channels, self.columns, strict=True)}
 
     def index_at(self, time: int) -> int:
-        """Return the frame shown at a time in microseconds: the last one that is not later."""
+        """Return the index of the frame shown at a time in microseconds: the last one that is not later."""
         return max(0, bisect_right(self.columns[0], time) - 1)
 
     def frame_of(self, place: int, time: int) -> int:
-        """Return the frame that shows an event of the run, given its index and its time."""
-        # An event that changes nothing that is counted makes no frame: it is shown with what came before it.
+        """Return the index of the frame that shows an event, given the event's index and its time."""
+        # An event that changes no count has no frame of its own: it is shown by the frame before it.
         index = min(bisect_left(self.rows, place), self.count - 1)
         return index - 1 if self.columns[0][index] > time else index
 
     @cached_property
     def transitions(self) -> tuple[Transition, ...]:
-        """Every change of a flow control state, in order."""
+        """All changes of the queues' flow control states, in order of time."""
         found = [
             Transition(frame, self.columns[0][frame], spot.name, not nth % 2)
             for spot in self.topology.queues
@@ -135,12 +136,12 @@ class Frames:
         return tuple(sorted(found, key=lambda change: change.frame))
 
     def spans(self, channel: str) -> tuple[Span, ...]:
-        """Return the times during which a channel is not 0; the last may end with the run."""
+        """Return the intervals in which a channel is not 0; the last one may end with the run."""
         times = [self.columns[0][frame] for frame in self.switches(channel)]
         return tuple(zip(times[::2], [*times[1::2], self.topology.end], strict=False))
 
     def switches(self, channel: str) -> list[int]:
-        """Return the frames at which a channel turns from 0 to another number, and back, alternating."""
+        """Return the frames at which a channel changes from 0 to another number or back, alternating."""
         if channel not in self._found:
             self._found[channel] = _switches(self.column(channel))
         return self._found[channel]
@@ -150,7 +151,7 @@ class Frames:
         return {}
 
     def most_telling(self) -> int:
-        """Return the frame to show first: the one with the most held transfers, else the deepest."""
+        """Return the frame to show first: the one with the most held transfers, or else the deepest queue."""
         names = [f"producer.{spot.name}.held" for spot in self.topology.producers]
         names += [f"queue.{spot.name}.depth" for spot in self.topology.queues]
         for name in names:
@@ -161,17 +162,17 @@ class Frames:
         return self.count - 1
 
     def pack(self) -> bytes:
-        """Return the frames and the tables of intervals in the browser's form; see :func:`pack`."""
+        """Return the frames and the tables of spans as bytes for the browser; see :func:`pack`."""
         return pack([*self.columns, *(column for table in self.lasting.values() for column in table.data)])
 
 
 def pack(columns: Sequence[array[int]]) -> bytes:
-    """Return columns of 32-bit numbers, deflated: the low bytes of all, then the next, and so on."""
+    """Return columns of 32-bit numbers, compressed: all lowest bytes, then all next ones, and so on."""
     places: list[list[bytes]] = [[], [], [], []]
     zeros = bytes(4 * max(map(len, columns), default=0))
     for column in columns:
         numbers = column.tobytes()
-        # Many columns hold nothing but zeros.
+        # Many columns contain only zeros.
         is_empty = zeros.startswith(numbers)
         for place, parts in enumerate(places if sys.byteorder == "little" else reversed(places)):
             parts.append(zeros[: len(column)] if is_empty else numbers[place::4])
@@ -179,7 +180,7 @@ def pack(columns: Sequence[array[int]]) -> bytes:
 
 
 def spans_of(states: Iterable[tuple[int, int]], end: int) -> tuple[Span, ...]:
-    """Return the intervals in which something held, given the times at which it began to hold or not.
+    """Return the intervals in which a condition is true, given pairs of a time and its value from then on.
 
     >>> spans_of([(0, False), (50, True), (70, True), (90, False), (95, True)], end=99)
     ((50, 90), (95, 99))
@@ -199,12 +200,12 @@ _SIGN = bytes([0, *[1] * 255])
 
 
 def _switches(column: array[int]) -> list[int]:
-    """Return the indices at which a column turns from 0 to non-zero and back, alternating."""
+    """Return the indices at which a column changes from 0 to another number or back, alternating."""
     numbers = column.tobytes()
     bits = 0
     for place in range(4):
         bits |= int.from_bytes(numbers[place::4], "little")
-    # A byte for each number, in which the next of a kind is found at once.
+    # One byte for each number, 0 or 1, so that bytes.find finds the next change.
     signs = bits.to_bytes(len(column), "little").translate(_SIGN)
     found: list[int] = []
     at = signs.find(1)

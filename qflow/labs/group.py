@@ -1,16 +1,17 @@
-"""The group experiment: a queue of message groups, and consumers that work by themselves or by hand.
+"""The group experiment: a queue of message groups, and consumers that work by themselves or on command.
 
-:class:`GroupTable` is the queue with its clients; :func:`group_run` plays it, by given actions, at paces of
-their own or with all consumers accepting in turn, and returns the picture. The lab is in
+:class:`GroupTable` is the queue with its clients. :func:`group_run` runs it and returns the picture; its
+consumers perform given actions, work at a pace of their own, or all accept in turn. The lab is in
 :mod:`qflow.labs.hand_lab`.
 
-The picture is a *conveyor*: the queue as one line with its head in front, and the looks of its consumers.
-The frames of a run hold the place of each message. The rest of a conveyor comes from the events: each
-*look* of a consumer, which passes a message over, takes one, or finds none; a sentence for every frame; and
-the *race*: how many carts had an item removed before it was added.
+The picture is a *conveyor*: the queue as one line, with its head in front, and what its consumers examine.
+The frames of a run contain the place of each message. Everything else on a conveyor is derived from the
+events: each *look* of a consumer, which passes over a message, takes one, or finds none; a sentence for every
+frame; and the *race*, the number of shopping carts from which an item was removed before it was added.
 
-A message is called by its group and its place in it. In the story of the shopping cart the odd ones add an
-item and the even ones remove it again: ``A-3`` adds the second item of cart A, ``A-4`` removes it.
+A message is named by its group and its number in the group. In the story of the shopping carts a message with
+an odd number adds an item and the next one removes it: ``A-3`` adds the second item of cart A, and ``A-4``
+removes it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from qflow.workload import Consumer, Producer, Run, Workload
 QUEUE = "carts"
 _SHOP = "shop"
 PAUSE = 100_000
-"""Microseconds between two actions, so that each has an instant of its own."""
+"""Microseconds between two actions, so that no two actions happen at the same time."""
 
 _MODES = {"window": WINDOW_MODE, "credit": CREDIT_MODE}
 VERDICTS = ("accept", "release", "reject")
@@ -54,7 +55,7 @@ _NAME = re.compile(r"[A-Za-z0-9]{1,8}")
 
 
 class GroupTable:
-    """One queue, a shop that sends, and consumers that act on demand or at their own pace."""
+    """A queue, a producer (the shop), and consumers that act on command or at their own pace."""
 
     def __init__(
         self,
@@ -73,14 +74,14 @@ class GroupTable:
         self._mode = _MODES[mode]
         self.broker = Broker(self.options)
         self.grouped = grouped
-        # What was done by hand since the consumers came, as `play` does it again: ``("send", group, time)``
-        # or ``(verdict, message, consumer, time)``.
+        # The actions since the consumers subscribed, as `play` can repeat them: ``("send", group, time)`` or
+        # ``(verdict, message, consumer, time)``.
         self.moves: list[tuple[Any, ...]] = []
         self._events: list[Event] = []
         self._prefetch, self._paces = tuple(prefetch), tuple(paces)
         self._held: dict[str, dict[int, DeliveryRecord]] = {}
-        # Times: the receipt of each message that a consumer holds, and its last settlement.
-        # The engine knows no working time of a consumer: it only sees the accept.
+        # By consumer: the time of receipt of each message that it holds, and the time of its last settlement.
+        # They are kept here, as the engine does not know how long a consumer works; it only sees the accept.
         self._got: dict[str, dict[int, int]] = {}
         self._free: dict[str, int] = {}
         self._sent: Counter[str] = Counter()
@@ -89,7 +90,7 @@ class GroupTable:
             "qpid.flow_stop_count": stop,
             **({} if stop else {"qpid.flow_stop_size": 0}),
         }
-        # Before anything is sent: a picture needs the run from its first event.
+        # Observe before anything is sent: a picture needs the events from the first one on.
         self.broker.observe(self._events.append)
         self._shop = self.broker.session(_SHOP)
         self._shop.queue_declare(QUEUE, self.arguments)
@@ -100,17 +101,17 @@ class GroupTable:
 
     @property
     def works(self) -> bool:
-        """Whether the consumers work by themselves."""
+        """Whether the consumers work at their own pace, without commands."""
         return bool(self._paces)
 
     @property
     def consumers(self) -> tuple[str, ...]:
-        """The consumers' names."""
+        """The names of all consumers, including those that have left."""
         return tuple(self._held)
 
     @property
     def present(self) -> tuple[str, ...]:
-        """The consumers that are still connected."""
+        """The names of the consumers that are still connected."""
         return tuple(self._consumers)
 
     def _join(self, name: str, credit: int) -> Session:
@@ -135,9 +136,9 @@ class GroupTable:
         self.broker.advance(self.broker.now + PAUSE)
 
     def send(self, group: str) -> None:
-        """Send one more message of a group."""
+        """Send one more message of a group; raise ValueError for an invalid name of a group."""
         if not _NAME.fullmatch(group):
-            raise ValueError(f"a group's name has one to eight letters or digits; got {group!r}")
+            raise ValueError(f"a group's name must have one to eight letters or digits; got {group!r}")
         self._pause()
         label = f"{group}-{self._sent[group] + 1}"
         message = Message(100, routing_key=QUEUE, headers={"group": group}, label=label)
@@ -146,7 +147,7 @@ class GroupTable:
         self.moves.append(("send", group, self.broker.now))
 
     def settle(self, consumer: str, verdict: str, label: str = "") -> None:
-        """Let a consumer accept, release or reject a message, by its label or else its oldest."""
+        """Let a consumer accept, release or reject a message that it holds, by default the oldest one."""
         record = self._find(consumer, verdict, label)
         self._pause()
         self._settle(consumer, verdict, record)
@@ -157,12 +158,12 @@ class GroupTable:
         self._free[consumer] = self.broker.now
         session = self._consumers[consumer]
         getattr(session, f"message_{verdict}")((record.id,))
-        # In window mode an accept alone gives no credit: the broker credits what the consumer reports as
-        # complete.
+        # In window mode an accept alone restores no credit: the broker does that when the consumer reports
+        # the transfer as complete.
         session.session_completed((record.id,))
 
     def leave(self, consumer: str) -> None:
-        """Disconnect a consumer: the messages it holds return to the queue."""
+        """Disconnect a consumer, so that the messages that it holds return to the queue."""
         self._pause()
         self._held[consumer].clear()
         self._consumers.pop(consumer).close()
@@ -173,7 +174,7 @@ class GroupTable:
         self._shop.queue_purge(QUEUE)
 
     def work(self, until: int | None = None) -> None:
-        """Let each consumer accept its oldest message at its pace, until an instant or until all wait."""
+        """Let the consumers accept their messages at their paces, until a time or until all are idle."""
         while self._paces:
             due = [
                 (max(self._got[name][first], self._free[name]) + round(1e6 * pace), name)
@@ -189,11 +190,10 @@ class GroupTable:
             self.broker.advance(max(until, self.broker.now))
 
     def play(self, moves: Iterable[Sequence[Any]]) -> None:
-        """Repeat another table's `moves`; a move without an instant comes next."""
+        """Repeat the `moves` of another table; a move without a time is made at once."""
         for what, *names in moves:
             if isinstance(names[-1], int):
-                # Consumers at work go on up to the instant at which the move began, one pause before it was
-                # noted.
+                # Consumers work until the move began, which was one pause before the recorded time.
                 self.work(names.pop() - PAUSE)
             if what == "send":
                 self.send(*names)
@@ -214,24 +214,23 @@ class GroupTable:
         return wanted[0]
 
     def holds(self, consumer: str) -> list[str]:
-        """Return the messages that a consumer holds, in the order of receipt."""
+        """Return the labels of the messages that a consumer holds, in the order of receipt."""
         return [record.label for record in self._held[consumer].values()]
 
     def has_credit(self, consumer: str) -> bool:
-        """Return whether a connected consumer may have another message (RF-07)."""
+        """Return whether a connected consumer has credit for another message (RF-07)."""
         return self._consumers[consumer].consuming.subscriptions[consumer].credit.exists()
 
     def owners(self) -> dict[str, str]:
-        """Return each owned group with its owner (MG-07)."""
+        """Return the name of the consumer that owns each owned group, keyed by group (MG-07)."""
         groups = self.broker.queue(QUEUE).groups
         states = groups.groups.values() if groups is not None else ()
         return {state.name: state.owner.partition("::")[0] for state in states if state.owner}
 
     def picture(self) -> Picture:
-        """Return the picture of the run until now, at its last frame."""
+        """Return the picture of all events so far."""
         senders = (
-            # The conveyor draws a producer for each group, though one session sends everything: a row for
-            # each cart.
+            # The conveyor has a row for each cart, so each group is a producer; one session sends all of them.
             Producer(group, ("", QUEUE), rate=1, capacity=number, size=100, session=_SHOP)
             for group, number in sorted(self._sent.items())
         )
@@ -265,21 +264,24 @@ def group_run(
     grouped: bool = True,
     paces: Sequence[float] = (),
 ) -> Picture:
-    """Play the consumers of a queue with message groups, and return the picture.
+    """Let consumers work on a queue with message groups, and return the picture.
 
     Parameters:
-        messages: One letter a message: its group. They are sent before the consumers come. A message is
-            called by its group and its place in it: ``A-1``, ``A-2``.
-        prefetch: For each consumer, the most messages it may hold.
-        actions: What the consumers do: (consumer, "accept" or "release" or "reject"), and which message if it
-            is not the oldest it holds. None lets them work at their `paces` until none holds any, or accept
-            in turn.
+        messages: A letter for each message, which is its group. The messages are sent before the consumers
+            subscribe, and are named by their group and their number in it: ``A-1``, ``A-2``.
+        prefetch: For each consumer, the most messages that it may hold.
+        actions: The actions of the consumers: (consumer, "accept" or "release" or "reject"), with the name of
+            a message as a third item unless it is the oldest that the consumer holds. With None, consumers
+            work at their `paces`, or accept in turn, until none of them holds a message.
         wake_up: Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
-        grouped: Whether the queue has groups; without, every consumer may have every message.
+        grouped: Whether the queue has message groups; if not, any consumer may get any message.
         paces: For each consumer, the seconds that it works on a message before it accepts it.
 
+    Returns:
+        The picture of the run, drawn as a conveyor.
+
     Raises:
-        ValueError: If an action cannot be done.
+        ValueError: If an action is not possible.
 
     >>> for claim in group_run(messages="AAB", prefetch=(1, 1)).claims[:3]:
     ...     print(claim)
@@ -301,7 +303,7 @@ def group_run(
 
 
 def group_picture(table: GroupTable, **settings: Any) -> Picture:
-    """Return a table's picture as a conveyor, with claims on its carts and groups; see `conveyor_of`."""
+    """Return a table's picture as a conveyor, with claims about its groups and carts; see `conveyor_of`."""
     picture = conveyor_of(table.picture(), grouped=table.grouped, works=table.works, **settings)
     claims = (*_claim_owners(picture), *_order(picture), *_claim_race(picture), *_idle(table))
     return replace(picture, claims=claims)
@@ -331,18 +333,18 @@ def _order(picture: Picture) -> list[str]:
     if broken:
         rule = " (MG-18)" if picture.drawing["grouped"] else ""
         return [f"Accepted in another order than sent: group {', '.join(broken)}{rule}."]
-    # A run without an accept shows no order, neither right nor wrong.
+    # A run without an accepted message shows no order.
     is_any = any(reason == ACCEPTED for reason in picture.frames.lasting["stays"].column("reason"))
     return ["Every group was accepted in the order in which it was sent."] if is_any else []
 
 
 def groups_out_of_order(picture: Picture) -> list[str]:
-    """Return the groups with a message accepted while an earlier one was on the queue."""
-    # The earlier one need not be accepted later: released, it waits for the next owner, and the pair is out
-    # of order all the same. One that was rejected, or expired, before the accept is no longer waited for.
+    """Return the groups of which a message was accepted while an earlier one was still on the queue."""
+    # The earlier message need not be accepted later: if it was released and waits for the next owner, the
+    # pair is out of order as well. A message that was rejected or expired before the accept does not count.
     frames = picture.frames
     broken: set[int] = set()
-    # By group: when the last of the messages enqueued until now leaves the queue.
+    # For each group, the frame in which the last of the messages examined so far leaves the queue.
     leaves: dict[int, int] = {}
     for stay in frames.lasting["stays"]:
         group, end = stay["group"], stay["end"]
@@ -370,20 +372,20 @@ def _idle(table: GroupTable) -> list[str]:
 ACCEPTED = REASONS.index("accept")
 
 _LOOKS = ("consumer", "stay", "kind", "start", "end")
-"""One look: the consumer, from 1; the message's row among the stays, -1 for the end; the outcome."""
+"""The columns of a look: the consumer, from 1; the row of the message's stay, or -1; the outcome; frames."""
 
 PASSED, TAKEN, NOTHING = range(3)
 
 
 class _Line(Narration):
-    """One queue and its consumers, followed through the events of a run."""
+    """The narration of a conveyor: the looks of the consumers at one queue, and a sentence for each event."""
 
     def __init__(self, frames: Frames) -> None:
         super().__init__(frames)
-        # By link: a consumer's number, from 1, and its name.
+        # A consumer's number, from 1, and its name, by its link.
         self._readers = {spot.link: (at, spot.name) for at, spot in enumerate(frames.topology.consumers, 1)}
         self._stays = 0
-        # By position: the row of the stay, the label and the group; and the link that holds the message.
+        # For the message at each position: the row of its stay, its label and group; the link that holds it.
         self._line: dict[int, tuple[int, str, str]] = {}
         self._holder: dict[int, str] = {}
         self._cursor: dict[str, int] = defaultdict(int)
@@ -391,13 +393,13 @@ class _Line(Narration):
         self._bad: set[str] = set()
         self.groups: set[str] = set()
         self.looks: list[int] = []
-        # For each message that removes an item not yet added: the frame of its accept, its row of stays.
+        # For each message that removes an item not yet added: the frame of its accept, the row of its stay.
         self.wrong: list[tuple[int, int]] = []
-        # Each time another cart goes wrong: the frame, and how many carts are wrong then.
+        # For each cart that becomes wrong: the frame, and the number of wrong carts from then on.
         self.carts: list[tuple[int, int]] = []
 
     def receive(self, event: Event) -> None:
-        """Record the visible effect of one event on the queue, if any."""
+        """Record the effect of one event on the conveyor, if it has any."""
         handler = getattr(self, f"_on_{event.kind.rpartition('.')[2]}", None)
         if handler is not None:
             handler(event, event.detail or {})
@@ -419,7 +421,7 @@ class _Line(Narration):
     def _on_group_freed(self, event: Event, detail: Any) -> None:
         waits = any(group == event.group for _, _, group in self._line.values())
         self.note(f"The lock of {event.group} opens{': it is free' * waits}.", is_turn=True)
-        # Where more of the group waits, every consumer begins at the head again (MG-11).
+        # If more messages of the group wait, every consumer starts again at the head of the queue (MG-11).
         if waits:
             self._cursor.clear()
 
@@ -438,7 +440,7 @@ class _Line(Narration):
 
     def _on_idle(self, event: Event, detail: Any) -> None:
         if event.link in self._readers:
-            # A consumer that found nothing has looked at every message up to the end.
+            # A consumer that found nothing has examined all messages up to the end of the queue.
             last = max(self._line, default=0)
             said = self._pass_over(event.link, last + 1)
             self._look(event.link, -1, NOTHING)
@@ -458,8 +460,8 @@ class _Line(Narration):
     def _race(self, row: int, label: str) -> None:
         cart, _, number = label.rpartition("-")
         add = f"{cart}-{int(number) - 1}"
-        # Odd numbers add an item, even ones remove it. Only an add that is still on the queue makes the cart
-        # wrong.
+        # Odd numbers add an item, even ones remove it. The cart becomes wrong only if the adding message is
+        # still on the queue.
         if int(number) % 2 or add not in {label for _, label, _ in self._line.values()}:
             return
         self.note(f"{label} removes what {add} has not added yet: cart {cart} is wrong.", is_turn=True)
@@ -473,11 +475,11 @@ class _Line(Narration):
         _, who = self._readers.get(self._holder.pop(position, ""), (0, "The broker"))
         self.note(f"{who} releases {event.message}.", is_turn=True)
         for reader in self._cursor:
-            # A returned message has its old position, so every cursor behind it goes back to it.
+            # A returned message keeps its position, so every cursor behind that position moves back to it.
             self._cursor[reader] = min(self._cursor[reader], position - 1)
 
     def _pass_over(self, link: str, until: int) -> str:
-        """Record the messages between a consumer's last and present cursor, and caption them."""
+        """Record a look at each message that a consumer passes over; return the beginning of a sentence."""
         between = [at for at in sorted(self._line) if self._cursor[link] < at < until]
         waiting = [at for at in between if at not in self._holder]
         for at in waiting:
@@ -490,7 +492,7 @@ class _Line(Narration):
 
 
 def conveyor_of(picture: Picture, **settings: Any) -> Picture:
-    """Return the picture of a run with one queue, drawn as a conveyor, with the race of its carts."""
+    """Return the picture of a run with one queue, drawn as a conveyor; add `settings` to the drawing."""
     frames = picture.frames
     line = _Line(frames)
     line.follow(picture.run.events)

@@ -1,6 +1,6 @@
-"""Labs whose reader acts on the run: the conveyor of message groups, and the strip of a session's commands.
+"""Labs in which the reader acts as a client: the group lab and the completion lab.
 
-The model that is acted on needs no widgets: :mod:`qflow.labs.group`, :mod:`qflow.labs.completion`.
+The models behind them need no widgets: :mod:`qflow.labs.group` and :mod:`qflow.labs.completion`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from qflow.labs.slider_lab import slider_of
 
 
 class HandLab(Lab):
-    """A lab in which the reader acts on the run itself: each act redraws it, and the run continues."""
+    """A lab in which the reader makes moves in the run itself: each move redraws the run and continues it."""
 
     def _show_from(self, picture: Picture, time: int, *, plays: bool = True) -> None:
-        """Show another picture at its first step at or after `time`, and play the rest."""
+        """Show another picture from its first step at or after `time`, and play it from there."""
         self.scene.refusal, self._alone = "", None
         self.show(picture, self.scene.run + 1)
         times = picture.frames.column("time").tolist()
         later = [one for one in times if one >= time] or times[-1:]
-        # At the last step of all nothing follows, and to play would begin at the start again.
-        # Several frames may have one time: `back` counts from the last of them to the first.
+        # At the last step it does not play, as the scene would start again from the beginning.
+        # Several frames may have the same time: `back` counts from the last of them to the first.
         place = {"time": later[0], "back": later.count(later[0]) - 1, "plays": plays and len(later) > 1}
-        # With the number of its run: the browser may still be drawing the one before.
+        # The number of the run is sent too, as the browser may still be drawing the previous run.
         self.scene.place = {**place, "number": self.scene.run}
 
 
 # Groups
 
 MESSAGES = "ABCADBBEEEDDCABEAE"
-"""No group sticks to a consumer: four of five change their owner, and D is free for a while."""
+"""Messages with which no group stays with one consumer: four of five change owners, D is free for a while."""
 PACES = (3.2, 2.1, 1.2)
 _PREFETCH = Knob(
     "prefetch-c{}",
@@ -60,7 +60,7 @@ _PACE = Knob(
 
 
 def _sliders(knob: Knob, values: Iterable[float]) -> dict[str, widgets.IntSlider]:
-    """Return a slider for each consumer."""
+    """Return a slider for each consumer, keyed by setting; the knob's texts have a gap for its number."""
     made = {}
     for number, value in enumerate(values, 1):
         setting, label, tooltip = (text.format(number) for text in (knob.setting, knob.label, knob.tooltip))
@@ -69,7 +69,7 @@ def _sliders(knob: Knob, values: Iterable[float]) -> dict[str, widgets.IntSlider
 
 
 class GroupLab(HandLab):
-    """The conveyor, sliders for prefetch and pace, and the reader's moves; see :func:`group_lab`."""
+    """The group lab: a conveyor, sliders for prefetch and pace, the reader's moves; see :func:`group_lab`."""
 
     name = "group"
 
@@ -85,7 +85,7 @@ class GroupLab(HandLab):
     ) -> None:
         self._messages, self._wake_up, self._grouped, self._mode = messages, wake_up, grouped, mode
         self._works = bool(paces)
-        # The wrong carts of the last try, by whether the queue had groups.
+        # The number of wrong carts in the last run with groups (True) and without (False).
         self._tried: dict[bool, int] = {}
         seconds = list(paces) or list(islice(cycle(PACES), len(prefetch)))
         self.sliders = _sliders(_PREFETCH, prefetch) | _sliders(_PACE, seconds)
@@ -112,14 +112,14 @@ class GroupLab(HandLab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The messages, the consumers, and the reader's moves until now."""
+        """The messages, the consumers' settings, and the reader's moves so far."""
         return {"messages": self._messages, **self._dealt, "moves": self.table.moves}
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
         return {name: slider for name, slider in self.sliders.items() if name.startswith("prefetch")}
 
     def _play(self, moves: Sequence[Sequence[Any]]) -> Picture:
-        """Deal the messages again, and perform `moves`; return the picture."""
+        """Start again with the same messages, and make `moves`; return the picture."""
         table = self._table(moves)
         picture = self._draw(table)
         self.table = table
@@ -133,12 +133,12 @@ class GroupLab(HandLab):
         return table
 
     def _draw(self, table: GroupTable) -> Picture:
-        """Let the consumers work until all wait, and return the picture."""
+        """Let the consumers work until all are idle, and return the picture."""
         table.work()
         return group_picture(table, tried=self._tried.get(not self._grouped, -1))
 
     def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
-        """Return the run beside another one whose consumers react to the differences."""
+        """Return the run side by side with one in which the action happens, and the consumers react to it."""
         table = self._table(self._moves_until(time))
         table.work(time)
         kind, _, name = action.partition(":")
@@ -151,7 +151,7 @@ class GroupLab(HandLab):
     def settle(
         self, consumer: str, verdict: str, label: str = "", time: int | None = None, *, plays: bool = False
     ) -> None:
-        """Let a consumer settle a message at an instant of the picture, then replay the later moves."""
+        """Let a consumer settle a message at a time of the picture; later moves are undone."""
         self._act((verdict, label, consumer), time, plays=plays)
 
     def _moves_until(self, time: int) -> list[tuple[Any, ...]]:
@@ -159,8 +159,7 @@ class GroupLab(HandLab):
 
     def _act(self, move: tuple[str, ...], time: int | None = None, *, plays: bool = False) -> None:
         now = self.table.broker.now if time is None else time
-        # Nothing is undone in the engine: the messages are dealt again, and every earlier move is played
-        # again.
+        # The engine cannot undo: the messages are sent again, and every earlier move is made again.
         picture = self._play([*self._moves_until(now), (*move, now + PAUSE)])
         self._show_from(picture, self.table.moves[-1][-1], plays=plays or not self._works)
 
@@ -182,7 +181,7 @@ class GroupLab(HandLab):
         self._deal(None)
 
     def _deal(self, _: object) -> None:
-        """Begin again from the start, without any move."""
+        """Start again from the beginning, without any moves."""
         self._show_from(self._play(()), 0)
 
 
@@ -196,20 +195,20 @@ def group_lab(
     moves: Sequence[Sequence[Any]] = (),
     mode: str = "window",
 ) -> GroupLab:
-    """Open the group lab: a queue of shopping carts, and consumers that share it, with groups and without.
+    """Open the group lab: consumers share a queue of messages for shopping carts, with or without groups.
 
     Parameters:
         messages, prefetch, wake_up, grouped: As in :func:`qflow.labs.group_run`. A group is a cart; its
-            first message adds an item, the second removes it.
-        paces: The seconds that each consumer works on a message; by default one is slow, one medium, one
-            quick; () for consumers that act only on the reader's moves.
-        moves: Moves to make at once, such as ``[("accept", "A-1", "c1"), ("send", "C")]``; a token
-            brings them.
-        mode ({"window", "credit"}): Whether a consumer that has settled a message may have another, or each
-            fetches its prefetch once (CN-04).
+            first message adds an item, the second removes it, and so on.
+        paces: The seconds that each consumer works on a message; by default one consumer is slow, one medium
+            and one fast; () for consumers that act only on the reader's moves.
+        moves: Moves to make at once, such as ``[("accept", "A-1", "c1"), ("send", "C")]``; a shared token
+            contains them.
+        mode ({"window", "credit"}): Whether a consumer gets another message for each one that it settles
+            (window), or no more than its prefetch in total (credit) (CN-04).
 
     Returns:
-        A widget; without widgets, use :func:`qflow.labs.group_run`.
+        The lab, a widget. :func:`qflow.labs.group_run` needs no widgets.
 
     >>> lab = group_lab(messages="AAB", prefetch=(1, 1), paces=())
     >>> lab.settle("c1", "accept")
@@ -227,7 +226,7 @@ _STOP = Knob("stop", "qpid.flow_stop_count of busy", "More messages than this tu
 
 
 class CompletionLab(HandLab):
-    """The strip, its queues, and a slider for the stop threshold; see :func:`completion_lab`."""
+    """The completion lab: the strip, its two queues, and a stop threshold; see :func:`completion_lab`."""
 
     name = "completion"
 
@@ -241,11 +240,11 @@ class CompletionLab(HandLab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The reader's moves until now, and the threshold."""
+        """The reader's moves so far, and the stop threshold."""
         return {"moves": self.table.moves, "stop": self.table.stop}
 
     def _do(self, content: dict[str, Any]) -> None:
-        """Perform one of :data:`qflow.labs.completion.MOVES`, or begin again."""
+        """Make one of :data:`qflow.labs.completion.MOVES`, or start again."""
         if content["what"] == "again":
             self._again(None)
             return
@@ -254,7 +253,7 @@ class CompletionLab(HandLab):
         self._show_from(self.table.picture(), before + 1)
 
     def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
-        """Return the session beside another in which a queue is purged at an instant."""
+        """Return the session side by side with one in which a queue is purged at a given time."""
         forked = self.table.fork(time, action.partition(":")[2]).picture()
         return beside(picture, forked, action, reacts=False)
 
@@ -264,19 +263,20 @@ class CompletionLab(HandLab):
 
 
 def completion_lab(*, moves: Iterable[Sequence[str]] = STORY, stop: int = 2) -> CompletionLab:
-    """Open the completion lab: which commands of a session are complete, held and reported.
+    """Open the completion lab: see which commands of a session are complete, held and reported.
 
-    Send to a queue that turns ON or to one without flow control, ask for a sync, and click a message off its
-    queue: the strip shows which numbers become complete, and what the client hears of it.
+    Send to a queue whose flow control turns ON, or to one without flow control; ask for a sync; and click on
+    a message to remove it from its queue. The strip shows which commands become complete, and which of them
+    the broker reports to the client.
 
     Parameters:
         moves, stop: As for :func:`qflow.labs.completion_run`, which needs no widgets.
 
     Returns:
-        A widget.
+        The lab, a widget.
 
     Raises:
-        ValueError: If a move cannot be done.
+        ValueError: If a move is not possible.
 
     >>> lab = completion_lab(moves=[("busy",), ("busy",), ("idle",)], stop=1)
     >>> print(lab.claims[0])

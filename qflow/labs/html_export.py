@@ -1,7 +1,8 @@
-"""HTML export: a run that plays offline and without a kernel, as a file or in the output of a cell.
+"""HTML export: a run that can be played offline and without a kernel, as a file or in a cell's output.
 
-The picture is drawn by the scripts beside this module (``static``), whether it is a widget of a notebook
-(:class:`qflow.labs.scene.Scene`) or stored: then ``stored.js`` answers what a widget would ask of its kernel.
+The same scripts in ``static``, beside this module, draw a picture in a widget of a notebook
+(:class:`qflow.labs.scene.Scene`) and a stored picture. For a stored picture ``stored.js`` answers the
+requests that a widget would send to its kernel.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ THEME = (
     'const dark = matchMedia("(prefers-color-scheme: dark)");'
     "(dark.onchange = () => { document.body.dataset.jpThemeLight = String(!dark.matches); })();"
 )
-"""A script in the body of a page of ours: scenes are as light or as dark as the reader's system."""
+"""A script for the body of an exported page: it sets the light or dark theme of the reader's system."""
 
-# The sentences come first: they remain where a page runs no script.
+# The claims come first: they remain visible in a page that runs no scripts.
 _STORED = (
     '<div class="qflow-stored">\n'
     '<div class="qflow-lab"><b>{title}</b><ul>{claims}</ul></div>{still}\n'
@@ -53,10 +54,12 @@ script.textContent = await new Response(scripts).text();
 document.head.append(script);
 }})("{packed}");</script>"""
 
-# Within a script, "<!--<script>" or "</script>" in a name would end or swallow it; two more end a line.
+# Within a script element, "<!--<script>" or "</script>" in a name would end the element too early or too
+# late; U+2028 and U+2029 end a line.
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
-# An output's text is tidied of what looks like an address, 0x7f21a4, or a folder of a machine.
+# The builder of the chapters replaces anything in an output that looks like an address, 0x7f21a4, or a
+# folder; so these letters of base64 must not occur.
 _LETTERS = str.maketrans("+/0", "-_.")
 
 
@@ -68,7 +71,7 @@ def to_fragment(
     states: dict[str, object] | None = None,
     asks: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """Return a run as an HTML fragment that plays in any page, without a server."""
+    """Return a run as an HTML fragment that can be played in any page, without a server."""
     run = {"place": place or {}, "plays": plays, "pictures": picture_data(picture)}
     if states is not None:
         run["states"] = states
@@ -96,7 +99,7 @@ _STILL = (
 
 
 def draw_still(shown: Picture | Comparison) -> str:
-    """Return the depth of a run's first queue with its times ON, for pages without scripts."""
+    """Return a still picture of a run's first queue, its depth and ON periods, for pages without scripts."""
     frames = next(iter(pictures_of(shown).values())).frames
     if not frames.topology.queues:
         return ""
@@ -104,7 +107,7 @@ def draw_still(shown: Picture | Comparison) -> str:
     depths = frames.column(f"queue.{spot.name}.depth")
     deepest = max(depths, default=0)
     scale = 110 / max(1, deepest, spot.stop_count)
-    # A queue is as deep as it gets in each slice of time: no turn ON is hidden.
+    # Each slice of time shows its greatest depth, so that no short ON period is hidden.
     slices: dict[int, int] = {}
     for time, depth in zip(frames.column("time"), depths, strict=True):
         at = _SLICES * time // end
@@ -122,10 +125,10 @@ def draw_still(shown: Picture | Comparison) -> str:
 
 
 def picture_data(picture: Picture | Comparison) -> list[dict[str, Any]]:
-    """Return a run as JSON for the browser: its numbers as text, beside their digest."""
+    """Return the pictures of a run as data for JSON: the frames as compressed text, with their digest."""
     pictures = []
     for payload in payload_of(picture):
-        # Packed anew as text: a stored notebook is JSON, and its cells are compared and tidied as text.
+        # Compressed again as text, as a stored notebook is JSON, whose cells are compared and tidied as text.
         numbers = zlib.decompress(payload.pop("numbers"))
         digest = hashlib.sha256(numbers).hexdigest()
         pictures.append({**payload, "digest": digest, "numbers": pack_text(numbers)})
@@ -133,38 +136,43 @@ def picture_data(picture: Picture | Comparison) -> list[dict[str, Any]]:
 
 
 def pack_text(numbers: bytes) -> str:
-    """Return bytes as text, deflated, in letters that no tidying of outputs mistakes for an address or id."""
+    """Return bytes compressed as text, in letters that never look like a memory address or a folder."""
     return base64.b64encode(zlib.compress(numbers, 9)).decode().translate(_LETTERS)
 
 
 @cache
 def script_element(name: str = "stored.js", folder: Path = STATIC) -> str:
-    """Return the element with all scripts and styles that draw stored runs, or with a page's own module."""
+    """Return the HTML element with a module, its imports and the labs' styles, compressed."""
     return _SCRIPTS.format(packed=pack_text(styled_script(name, folder).encode()))
 
 
 def styled_script(name: str, folder: Path) -> str:
-    """Return a module, and all that it imports, as a script that brings the styles of labs."""
-    # Styles travel with the script: where no script runs, the sentences are shown without them.
+    """Return a module and all that it imports as one script, which also adds the styles of the labs."""
+    # Without scripts there are only sentences to show, which need no styles.
     styles = script_json(read_styles(*STYLES))
     sheet = f"Object.assign(document.createElement('style'), {{textContent: {styles}}})"
     return f"document.head.append({sheet});\n{join_script(name, folder)}"
 
 
 def script_json(value: object) -> str:
-    """Return JSON that neither ends its enclosing script nor begins another."""
+    """Return a value as JSON, escaped so that it is safe inside a script element."""
     return json.dumps(value).translate(_ESCAPES)
 
 
 def to_html(
     picture: Picture | Comparison, title: str = "qflow: a run", place: dict[str, int] | None = None
 ) -> str:
-    """Return a run as one HTML page that plays it without a server."""
+    """Return a self-contained HTML page that plays a run without a server."""
     return _PAGE.format(title=escape(title), theme=THEME, stored=to_fragment(picture, place))
 
 
 def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qflow: a run") -> Path:
-    """Write a run as one HTML page, replacing the file, and return its path; see :func:`to_html`.
+    """Write a self-contained HTML page that plays a run without a server, and return its path.
+
+    Parameters:
+        picture: The run, or several runs side by side.
+        path: The file to write; an existing file is replaced.
+        title: The title of the page.
 
     >>> from tempfile import TemporaryDirectory
     >>> from qflow.labs import flow_run

@@ -1,7 +1,7 @@
-"""Knobs: a lab's settings, named as in the product, each with the rule behind it.
+"""Knobs: descriptions of the sliders of a lab, named as in the product, each with the rule behind it.
 
-A knob is the plan of a slider and needs no widget, so that it can be written beside the experiment that it
-sets. :mod:`qflow.labs.slider_lab` makes sliders of knobs.
+A knob needs no widget, so that it can be defined beside the experiment whose parameter it sets.
+:mod:`qflow.labs.slider_lab` makes sliders from knobs.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from qflow.workload.attributes import is_number, require
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One slider of a lab."""
+    """The description of one slider of a lab."""
 
     setting: str
-    """The parameter of the experiment that it sets."""
+    """The parameter of the experiment that the slider sets."""
     label: str
-    """Its name, as in the product."""
+    """The name shown beside the slider, as in the product."""
     tooltip: str
-    """Its effect, with the rule's id."""
+    """The effect of the setting, with the id of its rule."""
     low: int
     high: int
     step: int = 1
     unit: float = 1
-    """How many of the setting make one on the slider."""
+    """The amount of the setting that corresponds to 1 on the slider."""
 
 
 STOP = Knob(
@@ -71,9 +71,9 @@ SERVICE = Knob(
 def begin(
     name: str, describe: Callable[..., object], knobs: Sequence[Knob], given: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the initial slider positions by setting: the given values, else the defaults."""
+    """Return the initial value of each knob's setting: the given one, or else the default."""
     known = [knob.setting for knob in knobs]
-    # Python would only say that the function which describes the workload got an unexpected argument.
+    # Python's own error would name the function that describes the workload instead of the lab.
     if unknown := sorted(set(given) - set(known)):
         raise TypeError(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")
     for setting, value in given.items():
@@ -84,14 +84,13 @@ def begin(
 
 
 def fit_levels(knobs: Sequence[Knob], begins: Mapping[str, float]) -> list[Knob]:
-    """Return the knobs, with those of a queue's levels in messages limited to twice the highest level.
+    """Return the knobs; those for thresholds and limits in messages end at twice the highest initial value.
 
     >>> fit_levels([STOP], {"stop": 40})[0].high
     80
     """
     levels = {"stop", "resume", "limit"} & begins.keys()
-    # The slider's own reach is for large queues: of a lab that begins with a stop of 8 it would move by
-    # pixels.
+    # The knobs' own ranges suit large queues; with a stop threshold of 8, the slider would move by pixels.
     most = 2 * int(max((begins[level] for level in levels), default=0))
     return [
         replace(knob, high=most, step=1) if knob.setting in levels and 0 < most < knob.high else knob

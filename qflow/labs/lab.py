@@ -1,9 +1,10 @@
-"""Lab: a picture on the screen, with the sentences that state its content.
+"""Lab: the widget that shows a picture and its claims, the sentences that state its content.
 
-A lab owns a scene (the widget that draws) and answers what the scene asks: *why* something is as it is, which
-is a question to the engine's trace; a *fork*, another course of events from an instant on; a *comparison*
-with a later run; a *token* that opens the same instant elsewhere; a *file* that plays the run. A failure is
-shown in the scene, never as a traceback: the reader only clicked on a picture.
+A lab owns a scene, the widget that draws, and answers the scene's requests. *Why* asks for the causes of a
+state, which are found in the trace of the run. A *fork* shows an alternative course of events from an instant
+on. A *comparison* shows two runs side by side. A *token* is a text that opens the same instant in another
+notebook. A *file* is a page that plays the run. A failure is shown as a sentence in the scene, never as a
+traceback, as the reader only clicked on a picture.
 """
 
 from __future__ import annotations
@@ -43,35 +44,35 @@ _BESIDE = "{} (clients act as recorded)"
 
 
 class AnyLab(widgets.VBox):
-    """The common interface of labs: a picture with its claims, and settings that reopen it."""
+    """The common interface of labs: a picture with its claims, and settings that reopen the lab."""
 
     name = ""
-    """What opens this lab again: one of :data:`qflow.labs.share.LABS`, or "" for nothing."""
+    """The name by which a token reopens this lab, one of :data:`qflow.labs.share.LABS`, or ""."""
     picture: Any
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The picture in sentences."""
+        """The sentences that state the content of the picture."""
         return tuple(self.picture.claims)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that reopen this lab in its present state."""
+        """The arguments that reopen this lab in its current state."""
         return {}
 
     @property
     def shown_settings(self) -> dict[str, Any]:
-        """The arguments that reproduce the picture, for another lab to open."""
+        """The arguments that reopen a lab with the picture now shown, which may lag behind the sliders."""
         return self.settings
 
     def token(self, time: int = 0, back: int = 0) -> str:
-        """Return the token of an instant, microseconds and steps back within it; TokenError without one."""
+        """Return a token that opens the lab at a time in microseconds, `back` steps before its last frame."""
         if self.name not in LABS:
             raise TokenError("no token can open this lab")
         return Token(self.name, self.shown_settings, time, back).text()
 
     def close(self) -> None:
-        """Free all resources of the lab."""
+        """Close the widgets of the lab."""
         close_parts(self)
         super().close()
 
@@ -80,22 +81,22 @@ class AnyLab(widgets.VBox):
 
 
 class Lab(AnyLab):
-    """A picture, or several side by side, and its claims, one above the other.
+    """A lab with a scene: one picture, or several side by side, with their claims below.
 
     Parameters:
-        picture: The first picture.
-        controls: Widgets above the picture.
+        picture: The picture to show first.
+        controls: Widgets to place above the picture.
 
     Attributes:
-        picture: The picture shown.
-        scene: The widget that draws it.
-        asking: The questions of :meth:`ask`.
+        picture: The picture that is shown now.
+        scene: The widget that draws the picture.
+        asking: The questions asked by :meth:`ask`.
     """
 
     def __init__(self, picture: Picture | Comparison, controls: Sequence[widgets.Widget] = ()) -> None:
         self.picture = picture
         self._alone: Picture | Comparison | None = None
-        # A lab that is still at work shows an empty comparison: its scene stays empty.
+        # A lab whose first run is not complete has an empty comparison as its picture; its scene is empty.
         is_empty = isinstance(picture, Comparison) and not picture.pictures
         self.scene = Scene(None if is_empty else picture)
         self._text = widgets.HTML(_in_words(picture)).add_class("qf-claims")
@@ -103,7 +104,7 @@ class Lab(AnyLab):
         self._charts: list[LinkedChart] = []
         self._listeners: list[Callable[[], object]] = []
         self._timed: tuple[Picture, Timeline] | None = None
-        # Before the scene is displayed, so that the first drawing has its handles.
+        # Set before the scene is displayed, so that the first drawing has the handles.
         self.scene.handles = [
             [setting, slider.min, slider.max, slider.step] for setting, slider in self._handles().items()
         ]
@@ -114,18 +115,27 @@ class Lab(AnyLab):
 
     @property
     def first(self) -> Picture:
-        """The picture, or the last of several: the changing one; RefusalError without a picture."""
+        """The picture, or the last of several side by side, which is the one that changes.
+
+        Raises:
+            RefusalError: If the lab shows no picture, as it is closed or its first run is not complete.
+        """
         shown = list(pictures_of(self.picture).values())
         if not shown:
             raise RefusalError("this lab shows no picture: it is closed, or still at work")
         return shown[-1]
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
-        """Return the sliders that also have a handle in the picture, by the handle's name."""
+        """Return the sliders that also have a handle in the picture, keyed by the handle's name."""
         return {}
 
     def show(self, picture: Picture | Comparison, run: int) -> bool:
-        """Show the picture of a run, given by its number, unless a later one is on show; return whether."""
+        """Show the picture of a run, unless a later run is already shown; return whether it is shown.
+
+        Parameters:
+            picture: The picture to show.
+            run: The number of the run; a later run has a higher number.
+        """
         if not self.scene.show(picture, run):
             return False
         self.picture = picture
@@ -138,18 +148,18 @@ class Lab(AnyLab):
         return True
 
     def on_show(self, listener: Callable[[], object]) -> None:
-        """Call a function whenever another whole run, or another fork, is shown."""
+        """Call a function, without arguments, whenever the lab shows another complete run or a fork."""
         self._listeners.append(listener)
 
     def play(self) -> Self:
         """Play the picture from its start, at once or as soon as the lab is displayed; return the lab."""
-        # The browser hears of a change: a lab that has played before plays again.
+        # Only a change of the value reaches the browser, so that a lab that has played plays again.
         self.scene.plays = False
         self.scene.plays = True
         return self
 
     def tell(self) -> Self:
-        """Tell the run in seven beats as soon as the lab is displayed; return the lab.
+        """Tell the story of the run, in seven captioned parts, when the lab is displayed; return the lab.
 
         Raises:
             RefusalError: If the run has no story to tell.
@@ -165,9 +175,12 @@ class Lab(AnyLab):
         return self.play()
 
     def ask(self, *asked: Question) -> Self:
-        """Ask questions in the picture before its run answers them, in that order; return the lab.
+        """Ask questions in the picture, each before its run shows the answer; return the lab.
 
-        A chapter asks with :meth:`qflow.teaching.Predictions.ask`.
+        A chapter calls :meth:`qflow.teaching.Predictions.ask` instead.
+
+        Parameters:
+            *asked: The questions, in the order in which to ask them.
 
         Raises:
             RefusalError: If a question has no mark, or the run does not answer it.
@@ -178,7 +191,7 @@ class Lab(AnyLab):
         return self
 
     def show_claims(self, claims: Sequence[str]) -> None:
-        """Show other claims below the picture."""
+        """Replace the claims below the picture."""
         self.picture = replace(self.picture, claims=tuple(claims))
         self._text.value = _in_words(self.picture)
 
@@ -186,12 +199,13 @@ class Lab(AnyLab):
         """Return a chart of the picture, linked to the scene's cursor.
 
         Parameters:
-            make: A function from a picture to a chart, such as :func:`qflow.labs.held_chart`.
-            **options: Its further arguments, such as ``queue``.
+            make: A function that returns a chart of a picture, such as :func:`qflow.labs.held_chart`.
+            **options: Further arguments of this function, such as ``queue``.
 
         Returns:
-            A widget. Its line is where the scene is, a click in it moves the scene, and every later run of
-            the lab is drawn in it too; of several runs side by side, the last.
+            A widget. Its vertical line shows the instant of the scene, a click in the chart moves the scene,
+            and each later run of the lab is drawn in it as well. If the lab shows several runs side by side,
+            the chart shows the last.
 
         >>> from qflow.labs import capacity_lab, held_chart
         >>> print(capacity_lab(messages=60, stop=20, resume=10, capacity_1=2).chart(held_chart))
@@ -205,7 +219,7 @@ class Lab(AnyLab):
     # Sharing
 
     def go_to(self, token: Token) -> None:
-        """Go to a token's instant, and describe the differences from the token's environment."""
+        """Move the scene to the instant of a token, and show differences from the token's environment."""
         self.scene.place = {"time": token.time, "back": token.back}
         self.scene.refusal = token.difference()
 
@@ -213,16 +227,16 @@ class Lab(AnyLab):
 
     @property
     def is_forked(self) -> bool:
-        """Whether a fork is shown beside the run."""
+        """Whether the lab shows a fork side by side with its run."""
         return self._alone is not None
 
     @property
     def can_compare(self) -> bool:
-        """Whether :meth:`compare` is available: here, to end two runs side by side."""
+        """Whether :meth:`compare` has an effect, which in this class is to end a comparison."""
         return isinstance(self.picture, Comparison) and self._alone is not None
 
     def compare(self) -> None:
-        """End the comparison."""
+        """End the comparison with a fork: show the original run alone again."""
         if self._alone is not None:
             alone, self._alone = self._alone, None
             self.show(alone, self.scene.run + 1)
@@ -230,7 +244,7 @@ class Lab(AnyLab):
     # Requests of the scene
 
     def _offer(self) -> None:
-        """Offer in the scene the questions that its present frame allows."""
+        """Tell the scene which buttons and actions to offer for the picture that is shown."""
         offers = ["html"]
         if self.can_compare:
             offers += ["compare", *(["pinned"] if isinstance(self.picture, Comparison) else [])]
@@ -261,11 +275,11 @@ class Lab(AnyLab):
                     self.scene.token = self.token(int(content["time"]), int(content["back"]))
                 case "html":
                     self._save(content)
-        except Exception as error:  # a reader who only pressed a button is never shown a traceback
+        except Exception as error:  # a reader who only pressed a button must not be shown a traceback
             self.scene.refusal = str(error)
 
     def _set(self, setting: str, value: int) -> None:
-        """Move a slider to the place where the reader dropped its handle in the picture."""
+        """Set a slider to the value at which the reader dropped its handle in the picture."""
         self._handles()[setting].value = value
 
     def _answer_why(self, content: dict[str, Any]) -> None:
@@ -280,9 +294,8 @@ class Lab(AnyLab):
         self.scene.answer = {**answer, "picture": content["picture"], "number": content["number"]}
 
     def _timeline(self, picture: Picture) -> Timeline:
-        """Return the timeline of a picture's run, made on first use."""
-        # A timeline replays the run up to the instant of a question; the next question about this run reuses
-        # it.
+        """Return the timeline of a picture's run, which is created on first use."""
+        # A timeline replays the run up to the instant of a question; later questions reuse it.
         if self._timed is None or self._timed[0] is not picture:
             self._timed = picture, Timeline(trace_of(picture.run))
         return self._timed[1]
@@ -296,25 +309,25 @@ class Lab(AnyLab):
             self.scene.place = {"time": time, "back": 0, "number": self.scene.run}
 
     def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
-        """Return a run beside another course of events, from a frame or instant on."""
+        """Return a run side by side with its fork, in which the action happens after a frame or time."""
         return _fork_picture(picture, frame, action, None if picture.messages else self._timeline(picture))
 
     def _settle(self, content: dict[str, Any]) -> None:
-        """Let a consumer settle a message that it holds: here, in a fork."""
+        """Let a consumer settle a message that it holds, which in this class makes a fork."""
         self._fork({**content, "action": ":".join(map(str, (content["verdict"], *content["message"])))})
 
     def _do(self, content: dict[str, Any]) -> None:
-        """Perform the action of a button in the picture."""
+        """Perform the action of a button in the picture; this class has no such buttons."""
         raise RefusalError(f"this lab has no button {content['what']!r}")
 
     def _save(self, content: dict[str, Any]) -> None:
-        """Send the run as a page to the browser, which saves it among the reader's downloads."""
+        """Send the run as an HTML page to the browser, which saves it among the reader's downloads."""
         place = {"time": int(content["time"]), "back": int(content["back"])}
         self.scene.send({"page": "qflow-run.html"}, buffers=[to_html(self.picture, place=place).encode()])
 
     def close(self) -> None:
-        """Free all resources of the lab: its widgets, here and in the browser, and its run."""
-        if hasattr(self, "_timed"):  # a lab whose first run is refused never comes so far
+        """Close the lab's widgets and charts, and free its run."""
+        if hasattr(self, "_timed"):  # not set in a lab whose first run was refused
             while self._charts:
                 self._charts.pop().close()
             self._timed = None
@@ -324,21 +337,21 @@ class Lab(AnyLab):
         super().close()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        # A reader without a kernel gets the run to play; where nothing is drawn, all of the text, which
-        # ipywidgets would cut short.
+        # A notebook without a kernel shows the stored run; a program that draws nothing shows the whole text,
+        # which ipywidgets would truncate.
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
         shown = {"text/html": self._to_fragment()} if self.scene.pictures else {}
         return {**bundle, **shown, "text/plain": repr(self)}
 
     def _to_fragment(self) -> str:
-        """Return the lab's stored form for a notebook."""
+        """Return the lab as HTML to store in a notebook."""
         return to_fragment(self.picture, self.scene.place, plays=self.scene.plays, asks=self._asks)
 
 
 def _actions_of(picture: Picture) -> dict[str, str]:
-    """Return the first possible acts in a fork of a picture: a key and a short description each."""
+    """Return the actions with which a fork of a picture may begin: their descriptions, keyed by action."""
     topology = picture.frames.topology
-    # On a conveyor one shop sends all before the consumers come; a strip is of one session, and what it did.
+    # On a conveyor the producer must not leave, as it sends everything; on a strip no client may leave.
     consumers = [spot.name for spot in topology.consumers]
     clients = [*consumers, *(spot.name for spot in topology.producers)]
     leaving = {"conveyor": consumers, "strip": []}.get(picture.drawing.get("form", ""), clients)
@@ -349,42 +362,42 @@ def _actions_of(picture: Picture) -> dict[str, str]:
 
 
 def _fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline | None = None) -> Comparison:
-    """Return a run beside another course of events, which begins with an action after a frame."""
-    # An action that there is not is refused before anything is run.
+    """Return a run side by side with its fork, in which an action happens after a frame."""
+    # Refuse an unknown action before anything runs.
     _name_of(picture, action)
     time = picture.frames.at(frame)["time"]
     if picture.messages:
         act = partial(_act, action, _sessions(picture))
-        # The seeds are the workload's: up to the action both runs are the same.
+        # The seeds are those of the workload, so that both runs are equal up to the action.
         run = simulate_with(picture.run.workload, picture.messages, time, act, until=picture.run.end)
         topology = replace(picture.frames.topology, end=run.end)
         forked = replace(picture_of(run, topology=topology), messages=picture.messages)
         return beside(picture, forked, action, reacts=True)
     timeline = timeline or Timeline(trace_of(picture.run))
-    # Without a workload nobody knows how clients would react: the recorded commands are given again.
+    # Without a workload it is unknown how clients would react, so they repeat their recorded commands.
     timeline.seek(max(0, picture.frames.rows[frame]))
     trace = timeline.fork([_command(picture, action, timeline)])
-    # Events of clients belong to the run that recorded them: a fork has the broker's events only.
+    # The clients' own events belong to the recorded run: a fork has only the broker's events.
     events = [event for event in trace.events() if not event.kind.startswith("client.")]
     topology = replace(picture.frames.topology, end=picture.run.end)
     forked = picture_of(replace(picture.run, events=events, errors={}), topology=topology)
     if picture.drawing.get("form") == "conveyor":
         kept = {name: picture.drawing[name] for name in ("grouped", "works", "tried")}
         forked = conveyor_of(forked, **kept)
-    # Nor is it known who waited: every client acts when it did in the run.
+    # Nor is it known which clients would have waited, as each acts at its recorded times.
     said = tuple(claim.replace("; it never had to wait.", ".") for claim in forked.claims)
     return beside(picture, replace(forked, claims=said), action, reacts=False)
 
 
 def beside(picture: Picture, forked: Picture, action: str, *, reacts: bool) -> Comparison:
-    """Return a run beside its fork, with a note on whether the clients react to the differences."""
+    """Return a run side by side with its fork, with a claim on whether the clients react to the change."""
     name = _name_of(picture, action)
     said, name = (_REACTS, name) if reacts else (_REPEATS, _BESIDE.format(name))
     return compare(picture, replace(forked, claims=(said, *forked.claims)), ("as it was", name))
 
 
 def _name_of(picture: Picture, action: str) -> str:
-    """Return an action as a phrase; KeyError for a client, queue or message outside the picture."""
+    """Return the description of an action; raise KeyError for an unknown client, queue or message."""
     known = _actions_of(picture)
     verdict, _, rest = action.partition(":")
     consumer, _, label = rest.partition(":")
@@ -396,14 +409,14 @@ def _name_of(picture: Picture, action: str) -> str:
 
 
 def _sessions(picture: Picture) -> dict[str, str]:
-    """Return the session of each client."""
+    """Return the name of each client's session, keyed by client."""
     topology = picture.frames.topology
     sessions = {spot.name: spot.session for spot in topology.producers}
     return sessions | {spot.name: spot.link.partition("::")[0] for spot in topology.consumers}
 
 
 def _act(action: str, sessions: Mapping[str, str], stage: Stage) -> None:
-    """Perform a fork's action at a stage."""
+    """Perform the action of a fork in a simulation that is under way."""
     kind, name, *label = action.split(":", 2)
     if kind == "purge":
         stage.broker.session(SETUP).queue_purge(name)
@@ -416,16 +429,16 @@ def _act(action: str, sessions: Mapping[str, str], stage: Stage) -> None:
 
 
 def _delivery_of(session: Session, name: str, label: str) -> tuple[int, ...]:
-    """Return the number of the delivery of a message that a consumer holds."""
+    """Return, in a tuple, the number of the delivery of a message that a consumer holds."""
     found = [number for number, record in session.consuming.records.items() if record.label == label]
     if not found:
         raise TraceError(f"{name} does not hold {label} at that instant")
-    # A message that came twice has two deliveries; the consumer holds the later one.
+    # A message that was delivered twice has two deliveries; the consumer holds the later one.
     return (found[-1],)
 
 
 def _command(picture: Picture, action: str, timeline: Timeline) -> Event:
-    """Return a fork's action as a command for a trace."""
+    """Return the action of a fork as a command to insert into a trace."""
     kind, name, *label = action.split(":", 2)
     sessions, time = _sessions(picture), timeline.row.time
     if kind == "purge":
@@ -438,7 +451,7 @@ def _command(picture: Picture, action: str, timeline: Timeline) -> Event:
 
 
 def _why(picture: Picture, frame: int, subject: str, timeline: Timeline) -> list[dict[str, Any]]:
-    """Return the chain of causes of a client's, queue's, message's or group's state in a frame."""
+    """Return the causes of the state of a client, queue, message or group in a frame, for the scene."""
     return [
         {
             "text": link.text,
@@ -454,31 +467,31 @@ def _why(picture: Picture, frame: int, subject: str, timeline: Timeline) -> list
 
 
 def _frame_of(link: Link, rows: Sequence[int], trace: Trace) -> int:
-    """Return the frame of a link's row, or the frame before it for a row without one."""
+    """Return the frame that shows the event of a cause, or the frame before an event without a frame."""
     frame = min(bisect_left(rows, link.seq), len(rows) - 1)
     return frame - 1 if frame and trace.time[rows[frame]] > link.time else frame
 
 
 def _last_shown(picture: Picture, frame: int) -> int:
-    """Return the place of the last event at a frame's instant, events without a frame included."""
+    """Return the index of the last event at the time of a frame, including events without a frame."""
     frames, events = picture.frames, picture.run.events
     place = max(0, frames.rows[frame])
     times = frames.columns[0]
     if frame + 1 < frames.count and times[frame + 1] == times[frame]:
         return place
-    # A question is about what the frame shows, and its instant may go on in events that change no number.
+    # The frame also shows later events at the same time that change no number.
     while place + 1 < len(events) and events[place + 1].time == events[place].time:
         place += 1
     return place
 
 
 def button_of(text: str, tooltip: str, name: str) -> widgets.Button:
-    """Return a button as wide as its text; `name` distinguishes it from the page's other buttons."""
+    """Return a button as wide as its text, with `name` as its CSS class."""
     return widgets.Button(description=text, tooltip=tooltip, layout={"width": "auto"}).add_class(name)
 
 
 def close_parts(widget: widgets.Widget) -> None:
-    """Close a widget's parts, recursively; ipywidgets leaves them all open."""
+    """Close the parts of a widget, recursively, which ipywidgets does not do itself."""
     for child in getattr(widget, "children", ()):
         close_parts(child)
         child.close()
@@ -489,7 +502,7 @@ def close_parts(widget: widgets.Widget) -> None:
 
 
 def _in_words(shown: Picture | Comparison) -> str:
-    """Return the claims, and the measures of all shown queues under the names of ``qflow run``."""
+    """Return the claims as HTML, with the measures of all queues, named as in the output of ``qflow run``."""
     items = "".join(f"<li>{html.escape(claim)}</li>" for claim in shown.claims)
     measured = [
         f"<p>{html.escape(f'{name}: ' * bool(name) + queue)}: {measures_text(measures)}</p>"

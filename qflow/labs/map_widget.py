@@ -1,8 +1,10 @@
-"""The map of a lab: stop × capacity, a run in each cell; a click moves the lab there.
+"""The map of a lab: a grid of stop thresholds and capacities with a run in each cell.
 
-The ladder of abstraction, one step up: a lab shows one run, its map shows the runs of all its neighbours
-(:mod:`qflow.design.settings_map`). The runs are on all cores, coarse first; what has come is drawn several
-times a second. When another slider of the lab moves, they are dropped, and those of the new map begin.
+A lab shows one run; its map is one level of abstraction higher, and shows the runs for all combinations of
+two settings (:mod:`qflow.design.settings_map`). A click on a cell moves the sliders of the lab to its
+settings. The runs use all cores. A coarse grid of cells runs first, then the cells in between; the results
+are drawn several times a second. When another slider of the lab moves, the runs are abandoned, and those of
+the new map start.
 """
 
 from __future__ import annotations
@@ -19,21 +21,21 @@ from qflow.design.settings_map import SettingsMap
 from qflow.labs.scripts import STYLES, join_modules, read_styles
 
 _PAUSE, _INTERVAL = 0.02, 0.15
-"""Seconds between two looks for results, and between two drawings."""
+"""Seconds between two checks for results, and between two drawings."""
 
 
 class MapWidget(anywidget.AnyWidget):
-    """The drawing of a map of settings, and the runs that fill it."""
+    """The widget that draws a map of settings and starts the runs that fill it."""
 
     _esm = join_modules("map.js")
     _css = read_styles(*STYLES, "map.css")
 
-    # Both sides, the cells that are safe by the law, and the drawing that the browser fills.
+    # Both axes, the cells in which the bound is within the limit, and the drawing that the browser fills.
     axes = traitlets.Dict().tag(sync=True)
-    # The results of the runs, and each depth over time.
+    # The results of the runs, and the depth over time in each.
     cells = traitlets.Bytes(b"").tag(sync=True)
     courses = traitlets.Bytes(b"").tag(sync=True)
-    # The lab's own stop and capacity; and the cell that was clicked.
+    # The stop threshold and capacity of the lab; the cell that was clicked.
     dot = traitlets.List([0, 0]).tag(sync=True)
     chosen = traitlets.Dict().tag(sync=True)
     words = traitlets.List().tag(sync=True)
@@ -52,11 +54,11 @@ class MapWidget(anywidget.AnyWidget):
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The map in sentences."""
+        """The sentences that state the content of the map."""
         return self.drawn.claims
 
     def show(self, drawn: SettingsMap) -> None:
-        """Show another map: its coarse cells at once, the others as their runs finish."""
+        """Show another map: the coarse cells at once, the other cells as their runs finish."""
         self._started += 1
         self.drawn = drawn
         across, up = ({"label": axis.label, "values": list(axis.values)} for axis in (drawn.across, drawn.up))
@@ -84,7 +86,7 @@ class MapWidget(anywidget.AnyWidget):
         stop, capacity = self.drawn.across.setting, self.drawn.up.setting
         chosen = {stop: self.chosen["stop"], capacity: self.chosen["capacity"]}
         if "resume" in self._lab.sliders:
-            # The map's cell has the resume level of its lab, or its stop where that is less (FC-05).
+            # A cell has the resume threshold of the lab, or its own stop threshold if that is less (FC-05).
             chosen["resume"] = min(self.drawn.settings["resume"], chosen[stop])
         self._is_moving = True
         try:
@@ -103,7 +105,7 @@ class MapWidget(anywidget.AnyWidget):
             self.show(self._plan())
 
     def _receive(self, _: object, content: dict[str, Any], __: object) -> None:
-        # A map that no browser shows, as when a chapter is built, stays coarse.
+        # Until a browser shows the map, only the coarse cells are run, as when a chapter is built.
         if content.get("ask") == "runs" and not self._is_seen:
             self._is_seen = True
             self._run_rest()
@@ -124,7 +126,7 @@ class MapWidget(anywidget.AnyWidget):
                 if time.monotonic() - drawn_at > _INTERVAL or not runs.left:
                     drawn_at = time.monotonic()
                     self._draw()
-        except Exception as error:  # a reader who only moved a slider is never shown a traceback
+        except Exception as error:  # a reader who only moved a slider must not be shown a traceback
             self.words = [*self.drawn.claims, f"The runs ended early ({type(error).__name__}: {error})."]
         finally:
             runs.close()
@@ -136,7 +138,7 @@ class MapWidget(anywidget.AnyWidget):
             self.words = list(self.drawn.claims)
 
     def close(self) -> None:
-        """Drop the runs, and free the widget."""
+        """Abandon the runs, and close the widget."""
         self._started += 1
         super().close()
 
@@ -144,6 +146,6 @@ class MapWidget(anywidget.AnyWidget):
         return repr(self.drawn)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        # A notebook without a kernel shows the drawing as it was when the widget was displayed.
+        # A notebook without a kernel shows the drawing as of the time when the widget was displayed.
         data, metadata = super()._repr_mimebundle_(**kwargs)
         return {**data, "image/svg+xml": self.drawn.svg(), "text/plain": repr(self)}, metadata

@@ -1,10 +1,10 @@
-"""Opened: recordings as pictures: a trace, a client log, a workload recorded on a real broker.
+"""Opened files: pictures of traces, of client logs, and of the workloads that the kit recorded.
 
-A client log is replayed through the engine first. Where the log has the real broker's own reports of its
-queues, the picture shows them beside the engine's flow control, and its claims say how well the two agree.
+A client log is replayed through the engine first. If the log contains a real broker's reports of its queues,
+the picture shows them beside the engine's flow control, and its claims say how well the two agree.
 
-A trace may come without its workload, or with more queues than can be drawn; then its clients and queues are
-read off its events, and only some of them are shown.
+A trace may lack its workload, or have more queues than can be drawn. Then the clients and queues are found in
+its events, and only some of them are shown.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ _ENDINGS, _LOG_ENDINGS = (".csv.gz", ".parquet"), (".csv", ".csv.gz")
 
 @dataclass(frozen=True, slots=True)
 class ReplayAgreement:
-    """The engine's flow control compared with a real broker's reports of one queue."""
+    """A comparison of the engine's flow control of a queue with a real broker's reports of the queue."""
 
     queue: str
-    # Reports between the engine's first and last event; at how many of them both are in the same state.
+    # The number of reports from the engine's first event on, and of those with the engine's state.
     polls: int
     agreeing: int
-    # Microseconds from the worst of the others to the nearest change of the engine's state.
+    # The most microseconds from any other report to the nearest change of the engine's state.
     farthest: int
-    # Microseconds between two reports, typically.
+    # Microseconds between two reports (the median).
     gap: int
     turned_on: int
     really_turned_on: int
     # Time of the last report, in microseconds.
     until: int
-    # Messages by which the two depths differ at the typical report.
+    # Messages by which the two depths differ at a report (the median).
     depth_difference: int
 
     def sentences(self) -> list[str]:
-        """Return the comparison in words.
+        """Return the comparison in sentences.
 
         >>> print(ReplayAgreement("q", 100, 99, 20_000, 50_000, 3, 3, 6_000_000, 1).sentences()[0])
         The real broker reported the state of q 100 times, about every 50 ms until 6.000 s: 99 times the \
@@ -74,12 +74,13 @@ engine agrees; the one other report is within 20 ms of a change.
 
 
 def recorded_picture(name: str) -> Picture:
-    """Return a recording of the kit, such as ``slow-consumer``, replayed through the engine.
+    """Return the picture of a recording of the kit, such as ``slow-consumer``, replayed through the engine.
 
-    The picture's lanes and samples hold what the real broker reported; its claims say how well the two agree.
+    The lanes and samples of the picture contain the real broker's reports; its claims say how well the engine
+    agrees with them.
 
     Raises:
-        LogError: If there is no such recording; the message lists those there are.
+        LogError: If there is no such recording; the message lists the names of the recordings.
 
     >>> recorded_picture("ring").frames.topology.queues[0].name
     'q'
@@ -90,7 +91,7 @@ def recorded_picture(name: str) -> Picture:
 def _replay_picture(
     log: ClientLog, workload: Workload, progress: Callable[..., Any] | None = None
 ) -> Picture:
-    """Return a client log, replayed through the engine, with the real broker's reports beside it."""
+    """Return the picture of a client log replayed through the engine, with the real broker's reports."""
     run = replay(log, workload, progress)
     reports = {index: log.statistics(queue) for index, queue in enumerate(workload.queues)}
     reports = {index: heard for index, heard in reports.items() if heard}
@@ -115,10 +116,10 @@ def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Rep
     flow = frames.column(f"queue.{queue}.flow")
     depth = frames.column(f"queue.{queue}.depth")
     changes = [change for change in frames.transitions if change.queue == queue]
-    # Before the first event nothing had happened yet.
+    # Reports from before the first event are left out.
     heard = [(report, frames.index_at(report.ts_us)) for report in reports if report.ts_us >= 0]
-    # A report and a change at the same moment may come in either order, so the distance of each disagreement
-    # to the engine's nearest change is measured rather than its number judged.
+    # A report and a change at the same time may be in either order. So disagreement is measured by the time to
+    # the engine's nearest change, and not by the number of differing reports.
     others = [report.ts_us for report, index in heard if bool(flow[index]) != report.flowStopped]
     near = [min((abs(time - change.time) for change in changes), default=0) for time in others]
     last = reports[-1]
@@ -167,14 +168,16 @@ def trace_picture(
     Parameters:
         path: A trace (``.parquet``, ``.jsonl``, ``.jsonl.gz``), or what clients recorded (``.csv``,
             ``.csv.gz``, ``.parquet``). A client log is replayed through the engine first.
-        workload: For a client log, the workload file it was recorded with; None for the ``.json`` beside it.
-        queues: Which queues to show, with the clients that use them; () for all, or, of more than six, those
-            that share users with the first.
-        progress: What the reading reports to; it may raise to stop. None shows a line on standard error.
+        workload: For a client log, the file of the workload that it was recorded with; None for the ``.json``
+            file of the same name beside the log.
+        queues: The names of the queues to show, with the clients that use them. With (), all are shown, or if
+            there are more than six, the first one and those that share clients with it.
+        progress: A function that is called with the progress, and may raise an exception to stop the reading.
+            With None, the progress is shown on standard error.
 
     Raises:
-        TraceError, LogError: If the file is neither, or a queue is not in it; one sentence says why.
-        WorkloadError: If the workload file is none.
+        TraceError, LogError: If the file is neither a trace nor a client log, or lacks one of the queues.
+        WorkloadError: If the workload file is not valid.
         OSError: If a file cannot be opened.
 
     >>> from qflow.kit import kit_path
@@ -187,7 +190,7 @@ def trace_picture(
     if log is not None:
         model = Workload.load(_workload_path(path, workload))
         with _report_progress(f"replaying {path.name}", progress, len(log.rows)) as done:
-            # Only a replay that is drawn whole is compared: the claims name every queue.
+            # The engine is compared with the real broker only if all queues are drawn.
             if len(model.queues) <= MOST_QUEUES:
                 return _replay_picture(log, model, done)
             run = replay(log, model, done)
@@ -203,7 +206,7 @@ def trace_picture(
 def _report_progress(
     what: str, given: Progress | None, total: int | None = None
 ) -> Iterator[Callable[..., Any]]:
-    """Yield the progress for a reader's reports: the caller's own, or a progress line."""
+    """Yield a function to report progress to: the caller's own, or one that shows a progress line."""
     if given is None:
         with show_progress(what, total) as shown:
             yield shown
@@ -212,7 +215,7 @@ def _report_progress(
 
 
 def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
-    """Return the picture of a run with a topology from its events only, or one too large to draw whole."""
+    """Return the picture of a run whose clients are known only from its events, or of some of its queues."""
     topology = topology_of_events(run)
     names = [spot.name for spot in topology.queues]
     if not names:
@@ -222,7 +225,7 @@ def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
             raise TraceError(f"no queue {queue!r} in this trace; there are {', '.join(names)}")
     if not queues and len(names) <= MOST_QUEUES:
         return picture_of(run, topology=topology)
-    # Queues that share clients with the first explain its waits; any others would be drawn without a link.
+    # Queues that share clients with the first one explain its waits; others would be drawn unconnected.
     chosen = set(queues) or neighbours(topology, names[0], MOST_QUEUES)
     part = part_of(topology, chosen)
     picture = picture_of(replace(run, events=list(_about(run.events, topology, part))), topology=part)
@@ -238,12 +241,11 @@ def _about(events: Iterable[Event], whole: Topology, part: Topology) -> Iterable
 
 
 def _log_of(path: Path) -> ClientLog | None:
-    """Return the client log in a file; None for a trace."""
+    """Return the client log in a file, or None if the file is a trace."""
     if path.name.endswith(_LOG_ENDINGS):
         return ClientLog.load(path)
     if path.name.endswith(".parquet"):
-        # Only the columns tell the two kinds of Parquet apart: what the reader of logs refuses is read as a
-        # trace.
+        # The two kinds of Parquet files differ only in their columns; a file that is no log may be a trace.
         with suppress(LogError):
             return ClientLog.load(path)
     return None

@@ -85,7 +85,7 @@ def test_a_notebook_keeps_the_questions_and_a_picture_that_asks_them():
 
 def test_what_a_lab_cannot_ask_is_refused():
     with pytest.raises(
-        RefusalError, match="'n' has the mark ''; a lab asks with ON, OFF, deepest, sync, gets"
+        RefusalError, match="mark of question 'n' must be one of ON, OFF, deepest, sync, gets; got ''"
     ):
         flow_lab().ask(asked(""))
     with pytest.raises(RefusalError, match="does not answer 'n': orders never turns ON"):

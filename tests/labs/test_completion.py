@@ -91,9 +91,9 @@ def strip(move="busy", number=1):
 @pytest.mark.parametrize(
     ("make", "content", "said"),
     [
-        (strip(), {"what": "fly"}, "what can be done is busy, idle, sync, flush, take, purge; got 'fly'"),
+        (strip(), {"what": "fly"}, "a move must be one of busy, idle, sync, flush, take, purge; got 'fly'"),
         (strip(), {"what": "take", "name": "p1-9"}, "'p1-9' is not on a queue; there are p1-0"),
-        (strip(), {"what": "idle", "name": "no"}, "a message asks with 'sync', or not at all; got 'no'"),
+        (strip(), {"what": "idle", "name": "no"}, "the option of a message must be 'sync' or ''; got 'no'"),
         (strip(), {"what": "purge", "name": "x"}, "there is no queue 'x'; there are busy, idle"),
         (strip("idle", MOST), {"what": "idle"}, "the strip has room for 16 commands: start again"),
         (group_lab, SETTLED, "c2 holds A-3; it cannot accept B-9"),

@@ -101,7 +101,7 @@ def test_a_group_needs_a_name():
     lab = group_lab(messages="A", prefetch=(1,), paces=())
     lab.group.value = "a cart!"
     ask(lab, ask="do", what="send")
-    assert lab.scene.refusal == "a group's name has one to eight letters or digits; got 'a cart!'"
+    assert lab.scene.refusal == "a group's name must have one to eight letters or digits; got 'a cart!'"
 
 
 def test_the_consumers_of_a_forked_conveyor_react():
