@@ -230,7 +230,7 @@ class GroupTable:
     def picture(self) -> Picture:
         """Return the picture of all events so far."""
         senders = (
-            # The conveyor has a row for each cart, so each group is a producer; one session sends all of them.
+            # The conveyor has a row for each cart, so each group is a producer; one session sends for all.
             Producer(group, ("", QUEUE), rate=1, capacity=number, size=100, session=_SHOP)
             for group, number in sorted(self._sent.items())
         )

@@ -118,8 +118,8 @@ def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Rep
     changes = [change for change in frames.transitions if change.queue == queue]
     # Reports from before the first event are left out.
     heard = [(report, frames.index_at(report.ts_us)) for report in reports if report.ts_us >= 0]
-    # A report and a change at the same time may be in either order. So disagreement is measured by the time to
-    # the engine's nearest change, and not by the number of differing reports.
+    # A report and a change at the same time may be in either order. So disagreement is measured by the time
+    # to the engine's nearest change, and not by the number of differing reports.
     others = [report.ts_us for report, index in heard if bool(flow[index]) != report.flowStopped]
     near = [min((abs(time - change.time) for change in changes), default=0) for time in others]
     last = reports[-1]
