@@ -1,6 +1,7 @@
-"""Prediction: a broker with recorded clients, under the recorded settings or others.
+"""Prediction: the behaviour of a broker with recorded clients, under the recorded settings or others.
 
-One flow: evidence → model → replays → summary, each a module with its theory at the top.
+The work flows through four modules, each with its theory at the top: ``evidence`` (what a client log shows)
+→ ``client_model`` (the workload behind the log) → ``replays`` (simulations of it) → ``summary`` (intervals).
 
 >>> from qflow.prediction import Settings
 >>> lower = Settings(queues={"orders": {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200}})

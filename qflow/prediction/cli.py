@@ -1,4 +1,4 @@
-"""``qflow predict``: the recorded clients under other settings."""
+"""``qflow predict``: a prediction of recorded clients under other settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qflow.kit import RefusalError
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add ``predict`` to the commands of a parser; the engine is not loaded for that."""
+    """Add ``predict`` to a parser's commands, without importing the engine."""
     parser = rooms.add_parser(
         "predict",
         description="Run the workload behind a client log again. Prints, for each queue, producer and "
@@ -73,7 +73,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Predict, and print the report; or score a receipt."""
+    """Predict and print the report, or score a receipt; return the exit status."""
     from qflow.logs.workload_file import unseen_capacities
     from qflow.prediction.report import report_text
     from qflow.prediction.summary import receipt_of

@@ -1,23 +1,25 @@
-"""Model: the workload behind a client log, ready to be run again under other settings.
+"""Model: the workload behind a client log, which can be run again under other settings.
 
-A log shows what clients did; a prediction needs what they would have done.  Consumers and networks are read
-out of the log in any case (:mod:`qflow.prediction.costs`, :mod:`qflow.prediction.disturbances`): of the
-workload file only its structure counts, who sends where and reads what, never its rates, times or seeds.
+A log shows what clients did; a prediction needs what they would have done.  Consumers and networks are always
+estimated from the log (:mod:`qflow.prediction.costs`, :mod:`qflow.prediction.disturbances`).  Of the workload
+file only the structure is used (which client sends to or reads from which queue), never its rates, times or
+seeds.
 
-What a producer wanted to send is known for as long as its window had room.  Where the evidence
-(:mod:`qflow.prediction.evidence`) gives a lower bound only, the same log has more than one workload behind
-it:
+The demand of a producer is known for as long as its window had room.  Where the evidence
+(:mod:`qflow.prediction.evidence`) gives only a lower bound, several workloads fit the same log:
 
-- ``least``: each message was due when it met the window.  No demand that fits the log is later.
+- ``least``: each message was due when the producer tried to send it.  No demand that fits the log is later.
 - ``most``: all messages of a streak were due at its begin, and a producer that was still behind when the log
-  ended has twice as many more to send, evenly from then on.  For settings under which it can send no more
+  ended has twice as many more to send, due evenly from then on.  For settings under which it cannot send more
   than that, no demand that fits the log is larger.
-- ``likely``: messages of a streak fell due faster than they were sent, and later ones slower; the rest is as
-  ``most``.  Under the recorded settings it keeps producers as far behind as they were, whatever chance does.
+- ``likely``: the messages of a streak fell due faster than they were sent at first, and later more slowly;
+  the rest is as in ``most``.  Under the recorded settings it keeps producers as far behind as they were, in
+  spite of chance.
 
-An *open* producer keeps a schedule, and catches up after a block; a *closed* one thinks after each message
-and loses the time.  The log hints at it (:func:`~qflow.prediction.evidence.catches_up`).  The thoughts of a
-closed producer are all in the log, so its demand is known.
+An *open* producer keeps a schedule, and catches up after a block; a *closed* one thinks after each message,
+and loses the blocked time.  The log indicates which kind a producer is
+(:func:`~qflow.prediction.evidence.catches_up`).  The log contains all think times of a closed producer, so
+its demand is known.
 """
 
 from __future__ import annotations
@@ -49,16 +51,16 @@ from qflow.workload.attributes import require
 from qflow.workload.model import MODELS, Consumer, Producer, Workload
 
 _DETAILS = ("constants", "full")
-"""Layers of costs: constants only, or also how they vary (:mod:`qflow.prediction.disturbances`)."""
+"""Levels of cost estimates: constants, or also their variation (:mod:`qflow.prediction.disturbances`)."""
 
 BOUNDS = ("least", "likely", "most")
-"""Demands that fit a log: the least, the likely one and the most."""
+"""The three demands that fit a log: the least, the likely and the most."""
 
 _WITHOUT_END = 2
-"""The most messages that a late producer still sends after a log's end, in multiples of those sent before."""
+"""The further messages of a producer that is behind at a log's end, as a multiple of those sent before."""
 
 _ROUNDING = 0.98
-"""Share of the messages a second that a producer sent which a stated demand may not be below."""
+"""The smallest allowed ratio of a stated demand to the rate at which the producer sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Extraction:
     workload: Workload
     model: str
     demands: Mapping[str, Demand]
-    # Producer name to the answer of :func:`catches_up`.
+    # Producer name to the result of :func:`catches_up`.
     catches_up: Mapping[str, bool | None]
 
 
@@ -92,16 +94,17 @@ def extract(
 
 
 def unknown_demand(log: ClientLog, workload: Workload) -> dict[str, Demand]:
-    """Return the demands that a log does not show: the producers that were blocked too long.
+    """Return the demands that a log does not show, as their producers were blocked for too long.
 
     Parameters:
-        log: The rows of the workload's clients.
-        workload: Names, windows and duration count; a producer's ``demand`` settles what it wants to send.
+        log: The log of the workload's clients.
+        workload: The workload, of which names, windows and duration are used. A producer with a ``demand`` is
+            known.
 
     Returns:
-        Producer name to the lower bound, ``at_least`` in messages a second, and ``why`` it is no more than
-        that.  Predictions for settings that relieve such a producer are bounds
-        (:func:`qflow.prediction.summary.kinds_of`), and designs hold for that demand at least.
+        Producer name to its demand: ``at_least`` is a lower bound in messages a second, ``why`` the reason
+        why nothing more is known.  Predictions for settings that relieve such a producer are bounds
+        (:func:`qflow.prediction.summary.kinds_of`), and designs hold for at least that demand.
 
     >>> from qflow.logs import LogRow
     >>> rows = [LogRow(9, "p", "transfer", "q", "p-1", 100, ""), LogRow(10, "p", "block", "", "", 0, "")]
@@ -113,10 +116,10 @@ def unknown_demand(log: ClientLog, workload: Workload) -> dict[str, Demand]:
 
 
 class LogModel:
-    """The evidence of a log, gathered once; :meth:`extraction` returns a workload for it."""
+    """The evidence of a log, gathered once; :meth:`extraction` returns the workloads behind the log."""
 
-    # Its ``log`` and ``workload`` are those given, with times since the log's clock began; ``end`` is the
-    # duration in microseconds.
+    # ``log`` and ``workload`` are the given ones with times counted from the origin of the log's clock;
+    # ``end`` is the duration in microseconds.
 
     def __init__(self, log: ClientLog, workload: Workload, detail: str = "full") -> None:
         require(detail in _DETAILS, "extract", "detail", detail, " or ".join(map(repr, _DETAILS)))
@@ -131,7 +134,7 @@ class LogModel:
             name, stated = producer.name, producer.demand
             found = demand_of(own[name], self._sends[name], self.end)
             allowed = f"at least the {found.at_least:.4g} messages/s that it sent"
-            # A stated demand is often a rounded one: 100 messages/s for 101 that were sent is accepted.
+            # A stated demand is often rounded: 100 messages/s is accepted although 101 were sent.
             is_right = stated is None or stated >= _ROUNDING * found.at_least
             require(is_right, f"producer {name!r}", "demand", stated, allowed)
             self.demands[name] = found if stated is None else Demand(stated, is_stated=True)
@@ -151,18 +154,18 @@ class LogModel:
 
     @property
     def model(self) -> str:
-        """The model of the log: closed if no producer that was ever blocked catches up, else open."""
+        """The kind of the log's producers: "closed" if none that was blocked catches up, else "open"."""
         seen = [answer for answer in self.catches_up.values() if answer is not None]
         return "closed" if seen and not any(seen) else "open"
 
     def unknown(self, model: str | None = None) -> dict[str, Demand]:
-        """Return the producers whose demand is known by a lower bound only, under a model."""
+        """Return the producers of whose demand only a lower bound is known, under the given model."""
         is_open = (model or self.model) == "open"
         return {name: demand for name, demand in self.demands.items() if is_open and not demand.is_known}
 
     def to_design(self) -> tuple[Workload, dict[str, Demand]]:
-        """Return the workload to design settings for, and the demands of which it is a lower bound."""
-        # A think time would be a guess, too, of a producer that never shows its pace.
+        """Return the workload to design for, and the demands for which it is only a lower bound."""
+        # A producer that never shows its pace is modelled as open: think times would be a guess, too.
         bounds = self.unknown("open")
         return (self.extraction("open", "least") if bounds else self.extraction()).workload, bounds
 
@@ -177,8 +180,8 @@ class LogModel:
             times = self._times(producer, model, bound)
             producer = _as_recorded(producer, self._sends[producer.name].sent, model, times)
             if producer.window == "ideal" and not producer.session:
-                # Under a window of another kind, or on a shared session, the log does not separate a client's
-                # costs from the waits that its window causes, and the engine simulates those waits itself.
+                # With another kind of window, or on a shared session, the log does not separate a client's
+                # costs from the waits that its window causes, which the engine simulates itself.
                 producer = replace(producer, network=self._networks[producer.name])
             producers.append(producer)
         extracted = self.workload.replace(producers=tuple(producers), consumers=self._consumers)
@@ -195,24 +198,25 @@ class LogModel:
             times = likely_due(sends)
         else:
             times = _times_at(sends, bound)
-        # A producer that catches up shows no think times while it does; without blocks they would be the
-        # gaps between its due times.
+        # A producer shows no think times while it catches up; its think times without blocks would be the
+        # gaps between due times.
         return (
             [max(0, time - before) for before, time in pairwise([0, *times])] if model == "closed" else times
         )
 
 
 _APART = 0.001
-"""Seconds between the subscriptions of consumers that start together: longer than their ways differ."""
+"""Seconds between the subscriptions of consumers that start together, more than latencies differ."""
 
 
 def _in_order_of_credit(
     consumers: Sequence[Consumer], rows: Mapping[str, Sequence[LogRow]]
 ) -> list[Consumer]:
-    """Return consumers that start in the order of their first deliveries, if they start together."""
+    """Return consumers that start together with starts in the order of their first deliveries."""
     # The first message goes to the first subscription (CN-19), and a group stays with its owner while that
-    # holds messages of it: of three consumers in another order one kept the groups of the other two.  Where
-    # acknowledgements are delayed the first credit comes at a tick, in an order that the system decides.
+    # holds messages of it: in a replay with another order one of three consumers kept the groups of the other
+    # two.  With delayed acknowledgements the first credit arrives at a tick, in an order that the system
+    # decides.
     firsts = {
         item.name: next((row.ts_us for row in rows.get(item.name, ()) if row.event == "deliver"), inf)
         for item in consumers
@@ -227,43 +231,43 @@ def _in_order_of_credit(
 
 
 def _times_at(sends: Sends, bound: str) -> list[int]:
-    """Draw the due times of messages, in microseconds, from the demands that fit a log."""
+    """Return due times of a producer's messages in microseconds, for one of :data:`BOUNDS`."""
     if bound == "least":
         return [item.wanted for item in sends.sent]
     times = likely_due(sends) if bound == "likely" else [item.earliest for item in sends.sent]
     if sends.behind_since is not None:
-        # Messages that are due while the window is full count as soon as settings relieve the producer.  They
-        # are spread evenly: as one burst at the end a ring would drop them, and be empty afterwards.
+        # Messages that fall due while the window is full matter if the settings relieve the producer.  They
+        # are spread evenly: a ring would drop one burst at the end, and be empty afterwards.
         begin, more = max(times[-1:] + [sends.behind_since]), _WITHOUT_END * max(1, len(times))
         times += [begin + (sends.end - begin) * place // more for place in range(more)]
     return times
 
 
 def _stated_times(producer: Producer, end: int) -> list[int]:
-    """Return due times at the stated rate, with the bursts of the workload file."""
+    """Return due times at the stated demand, with the bursts of the workload file."""
     on, off = producer.burst or (1, 0)
-    # Recorded due times in the file belong to the file's demand, not to the stated one.
+    # Recorded due times in the workload file do not match the stated demand.
     arrival = "poisson" if producer.arrival == "recorded" else producer.arrival
-    # The stated demand is a mean over all time, and a producer's rate is that of its bursts.
+    # The stated demand is a mean over time; a producer's rate applies within its bursts.
     rate = (producer.demand or 0) * (on + off) / on
     drawn = replace(producer, arrival=arrival, rate=rate, recorded=(), seed=0)
     return [time for time, _, _ in takewhile(lambda message: message[0] <= end, due_messages(drawn))]
 
 
 def _think_times(sends: Sequence[Send]) -> list[int]:
-    """Return the microseconds between each transfer and the wish for the next (the closed model).
+    """Return the microseconds from each transfer to the attempt to send the next (the closed model).
 
     >>> _think_times([Send(10, 10, 10, 7, "", False), Send(90, 20, 20, 7, "", True)])
     [10, 10]
     """
-    # Valid only if the producer does not catch up after a block: with overdue messages it does not think.
+    # Valid only if the producer does not catch up after a block, as it does not think while it catches up.
     ends = [0, *(item.time for item in sends)]
     return [max(0, item.wanted - before) for item, before in zip(sends, ends, strict=False)]
 
 
 def _as_recorded(model: Producer, sent: Sequence[Send], kind: str, times: Sequence[int]) -> Producer:
-    """Return a producer with recorded times, and the sizes and groups of its log."""
-    # Messages beyond those of the log repeat its sizes and groups in order, so that the mix stays.
+    """Return a producer with the given recorded times, and the sizes and groups of its log."""
+    # Further messages than the log's repeat its sizes and groups in order, which preserves the mix.
     recorded = tuple(
         (time / SECOND, item.size, item.group) for time, item in zip(times, cycle(sent), strict=False)
     )

@@ -1,20 +1,21 @@
-"""What a recorded client's own work costs.
+"""Costs: estimates of the work of recorded clients, from their log.
 
-A client log holds instants, no costs.  But at some instants a client has nothing to wait for, and the time
-until its next row is its own work:
+A client log has times, but no costs.  At some times, however, a client waits for nothing, and the time until
+its next row is its own work:
 
-- **A send** that follows another at once, of a message that was overdue: the median of such times.
-- **A completion** that follows two others: they came together, so the time between them is the work of
-  learning of one.  The recorded clients keep a list of what they have sent, so this work grows with each
-  transfer; all clients of a log run the same software, so the growth is estimated from all of them.
-- **A round trip** of a transfer that was alone on its way, less the work of its completion.
-- **A service** lasts from a delivery, or from the end of the service before, to the settlement.
-- **The return of credit** to a consumer that holds as many messages as it may: the broker's system delays
-  acknowledgements (about 40 ms), and what a consumer settles waits for them.
+- **A send** that immediately follows another, of an overdue message: the median of such times.
+- **A completion** that follows two others: they arrived together, so the time between them is the work of
+  processing one.  The recorded clients keep a list of their transfers, so this work grows with each transfer;
+  all clients of a log run the same software, so the growth is estimated from all of them.
+- **A round trip** of a transfer that was the only one outstanding, minus the work of its completion.
+- **A service** lasts from a delivery, or from the end of the previous service, to the settlement.
+- **The return of credit** to a consumer that holds as many messages as its prefetch allows: the broker's
+  system delays acknowledgements (by about 40 ms), and settlements wait for them.
 
-Of each the middle holds throughout (:func:`constant_networks`).  That is the first layer, enough to
-understand a prediction, and what ``detail="constants"`` asks for.  The second,
-:mod:`qflow.prediction.disturbances`, adds how all that varies; the calibration page says what each keeps.
+Each estimate is a mean or median that applies at all times (:func:`constant_networks`).  This is the first
+layer, sufficient to understand a prediction, and the only one with ``detail="constants"``.  The second layer,
+:mod:`qflow.prediction.disturbances`, adds the variation of these costs; the calibration page shows the
+accuracy of both.
 """
 
 from __future__ import annotations
@@ -31,37 +32,37 @@ from qflow.workload.model import Consumer, Workload
 from qflow.workload.network import Network
 
 FEW, MANY = 20, 200
-"""Observations needed for a median; and for a median of one client alone."""
+"""The observations needed for a median, and for a median of a single client."""
 
 _HASTY = 500
-"""Microseconds: a send that follows another sooner than that was not waiting for its time."""
+"""In microseconds: a send that follows another sooner was overdue."""
 
 _USUAL = 2_000
-"""Microseconds: a single piece of work that takes longer was interrupted."""
+"""In microseconds: a single piece of work that took longer was interrupted."""
 
 ANSWERED = 5_000
-"""Microseconds: a longer wait for the first answer to a transfer is network delay, not the client's."""
+"""In microseconds: a longer time to an answer or a delivery includes waiting."""
 
 
-# A producer's pieces of work
+# The work of a producer
 
 
 class Report(NamedTuple):
-    """The report of one completion straight after others: messages sent before, microseconds of work."""
+    """A completion processed straight after others: the messages sent before it, the work in microseconds."""
 
     sent: int
     time: int
 
 
 class Pieces(NamedTuple):
-    """Pieces of work that nothing interrupted: microseconds of sends, and reports of completions."""
+    """Uninterrupted pieces of work: the microseconds of sends, and the reports of completions."""
 
     sends: list[int]
     reports: list[Report]
 
 
 def pieces(rows: Sequence[LogRow]) -> Pieces:
-    """Return the pieces of work that a producer's log shows.
+    """Return the uninterrupted pieces of work in a producer's log.
 
     >>> rows = [LogRow(time, "p", "transfer", "q", "", 0, "") for time in (1, 2, 3, 4)]
     >>> rows += [LogRow(time, "p", "complete", "", "", 0, "") for time in (500, 700, 704, 9000)]
@@ -77,7 +78,7 @@ def pieces(rows: Sequence[LogRow]) -> Pieces:
             found.sends.append(gap)
         sent += row.event == "transfer"
         streak = streak + 1 if row.event == "complete" else 0
-        # Sent together, answered together: but the first one travels alone, so the second may be waited for.
+        # Only from the third on: the first may travel alone, so the client may have waited for the second.
         if streak > 2 and gap < _USUAL:
             found.reports.append(Report(sent, gap))
         before = row
@@ -85,24 +86,24 @@ def pieces(rows: Sequence[LogRow]) -> Pieces:
 
 
 class _Cost(NamedTuple):
-    """The cost of a completion in microseconds: at the start, and the growth with each message sent."""
+    """The cost of a completion in microseconds: at the start, and its growth with each message sent."""
 
     start: float
     growth: float
 
     def of(self, sent: int) -> float:
-        """Return the cost of one completion, in microseconds."""
+        """Return the cost of a completion in microseconds, after a number of messages sent."""
         return self.start + self.growth * sent
 
 
 def growth(sets: Iterable[Sequence[Report]]) -> float:
-    """Return the microseconds that each message sent adds to a completion's work.
+    """Return by how many microseconds each message sent lengthens the work of a completion.
 
     >>> one = [Report(n, 100 + n) for n in range(200)]
     >>> growth([one, [Report(n, n) for n in range(900, 999)]])
     1.0
     """
-    # The slope of the line that fits the sets of all clients best, each with its own start; 0 if it falls.
+    # The common slope of lines fitted to the sets, each with its own intercept; 0 if it is negative.
     across = up = 0.0
     for points in sets:
         middles = _middles(points) if len(points) >= FEW else []
@@ -114,7 +115,7 @@ def growth(sets: Iterable[Sequence[Report]]) -> float:
 
 
 def cost(points: Sequence[Report], grows: float) -> _Cost:
-    """Return the cost of completions that grow by ``grows``, or less if that left nothing at the start."""
+    """Return the cost of completions with growth ``grows``, or less if the start were negative."""
     if len(points) < FEW:
         return _Cost(0.0, 0.0)
     sent, time = (mean(values) for values in zip(*_middles(points), strict=True))
@@ -124,7 +125,7 @@ def cost(points: Sequence[Report], grows: float) -> _Cost:
 
 
 def _middles(points: Sequence[Report]) -> list[tuple[float, float]]:
-    """Return the medians of sixty equal parts of the points, in which interruptions count little."""
+    """Return medians of about sixty equal parts of the points, robust against interruptions."""
     ordered = sorted(points)
     size = max(5, len(ordered) // 60)
     cells = (ordered[begin : begin + size] for begin in range(0, len(ordered) - size + 1, size))
@@ -132,7 +133,7 @@ def _middles(points: Sequence[Report]) -> list[tuple[float, float]]:
 
 
 class Work:
-    """The cost of a producer's work, and the round trip of its transfers, in microseconds."""
+    """The costs of a producer's work, and the round trip of its transfers, in microseconds."""
 
     def __init__(self, rows: Sequence[LogRow], own: Pieces, pooled: Pieces, grows: float) -> None:
         sends = own.sends if len(own.sends) >= MANY else pooled.sends
@@ -146,7 +147,7 @@ class Work:
         self.round_trip = max(0.0, usual)
 
     def network(self) -> Network:
-        """Return the network of the producer, in seconds."""
+        """Return the producer's network model, in seconds."""
         return Network(
             latency=self.round_trip / 2 / SECOND,
             send_cost=self.send_cost / SECOND,
@@ -163,10 +164,9 @@ def _shortest_trip(rows: Sequence[LogRow]) -> int:
 
 
 def works(rows: Mapping[str, Sequence[LogRow]], grows: float | None = None) -> dict[str, Work]:
-    """Return the work of each producer; ``grows`` is a completion's growth, None for the log's own."""
-    # Clients of one log run the same software on the same machine: the work of a completion grows in the same
-    # way for all of them, and one that sent too little to tell what its work costs is taken to be like the
-    # others.
+    """Return the work of each producer; ``grows`` is the growth of completions, None to estimate it."""
+    # Clients of one log run the same software on the same machine: the work of a completion grows equally for
+    # all, and a client that sent too few messages for an estimate gets that of the others.
     found = {name: pieces(own) for name, own in rows.items()}
     pooled = Pieces(
         [time for own in found.values() for time in own.sends],
@@ -180,7 +180,7 @@ def works(rows: Mapping[str, Sequence[LogRow]], grows: float | None = None) -> d
 
 
 def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
-    """Return begin, end and verdict of each service of a consumer, one at a time."""
+    """Return begin, end and verdict of each service of a consumer, one after the other."""
     arrived: dict[str, int] = {}
     works: list[tuple[int, int, str]] = []
     free = 0
@@ -194,20 +194,20 @@ def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
 
 
 _SUBSCRIBED_LATE = 200_000
-"""Microseconds: a first message that was on its way for longer found its consumer not subscribed."""
+"""In microseconds: if the first message took longer to arrive, its consumer had not subscribed yet."""
 
 
 def read_consumer(
     model: Consumer, rows: Sequence[LogRow], sent: Mapping[str, int], network: Network
 ) -> Consumer:
-    """Return a consumer with the services, verdicts, start and end that its log shows; else as it is."""
-    # No seed of the file may show in a prediction: its chance is not that of the clients.
+    """Return a consumer with the services, verdicts, start and end that its log shows."""
+    # The seed of the workload file must not influence a prediction.
     model = replace(model, seed=0, network=network)
     first = next((row for row in rows if row.event == "deliver"), None)
     if first is not None:
         is_late = first.ts_us - sent.get(first.label, first.ts_us) > _SUBSCRIBED_LATE
         if is_late or first.ts_us < model.start * SECOND:
-            # Its credit had gone to the broker before, and the message has come back.
+            # Before the message arrived, the credit had travelled to the broker, and the message back.
             model = replace(model, start=max(0.0, first.ts_us / SECOND - 2 * network.latency))
     works = works_of(rows)
     ends = [row.ts_us / SECOND for row in rows if row.event == "error"]
@@ -233,28 +233,29 @@ def read_consumer(
 # The credit of a consumer
 
 _NOTICEABLE = 5_000
-"""Microseconds: credit that returns faster than that is not delayed by acknowledgements."""
+"""In microseconds: a faster return of credit was not delayed by acknowledgements."""
 
 _FEW_SURE = 3
-"""Returns of credit for which a message waited, from which on only these tell whether credit is delayed."""
+"""From this number on, only returns of credit for which a message waited decide whether credit is delayed."""
 
 _LONGEST = 200_000
-"""Microseconds: a longer wait may have another cause, unless the log shows that a message was there."""
+"""In microseconds: a longer wait may have another cause, unless a message was certainly waiting."""
 
 
 class CreditReturn(NamedTuple):
-    """One return of credit in a log: its begin and its delay, in microseconds."""
+    """A return of credit in a log: the time of its begin and its delay, in microseconds."""
 
     since: int
     delay: float
-    # Whether a message waited for it, as far as the log shows.
+    # Whether the log shows that a message waited for the credit.
     is_sure: bool = True
 
 
 def credit_returns(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int]) -> list[CreditReturn]:
-    """Return the returns of credit that are certain: their begin and delay, batch by batch."""
-    # While a consumer holds as many messages as it may, only the return of credit can bring another.  The
-    # time from its first settlement after a batch of deliveries to the next batch is the delay of credit.
+    """Return the certain returns of credit to a consumer, one for each batch of deliveries."""
+    # While a consumer holds as many messages as its prefetch, it gets another only after a return of credit.
+    # So the delay of credit is the time from its first settlement after a batch of deliveries to the next
+    # batch.
     returns: list[CreditReturn] = []
     held, is_full, was_delivery = 0, False, False
     first_settled: int | None = None
@@ -277,36 +278,36 @@ def credit_returns(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int
 
 
 def is_delayed(returns: Sequence[CreditReturn]) -> bool:
-    """Return whether a consumer's credit returns with delay, as far as its log shows."""
-    # A delivery may have waited for its message, not for credit: on a queue that is often empty it did.
+    """Return whether a consumer's credit returns with a delay, as far as its log shows."""
+    # On a queue that is often empty a delivery waits for a message and not for credit.
     sure = [item.delay for item in returns if item.is_sure]
     judged = sure if len(sure) >= _FEW_SURE else [item.delay for item in returns]
     return len(returns) >= FEW and median(judged) >= _NOTICEABLE
 
 
 def typical(delays: Sequence[float]) -> float:
-    """Return the mean of delays, without those half as long again as the median, which have a cause.
+    """Return the mean of delays, leaving out those above one and a half times the median.
 
     >>> typical([42, 43, 47, 900])
     44.0
     """
-    # The mean, because over many messages it decides how many a consumer gets.
+    # The mean, because it determines how many messages a consumer gets over a long time.
     usual = median(delays)
     return float(mean(delay for delay in delays if delay < 1.5 * usual))
 
 
 def noticeable(returns: Sequence[CreditReturn]) -> list[CreditReturn]:
-    """Return the returns of credit that acknowledgements delayed."""
+    """Return the returns of credit that were delayed by acknowledgements."""
     return [item for item in returns if item.delay >= _NOTICEABLE]
 
 
-# The way of a consumer
+# The latency of a consumer
 
 
 def delivery_times(
     rows: Mapping[str, Sequence[LogRow]], senders: Iterable[str], readers: Iterable[str]
 ) -> dict[str, dict[str, int]]:
-    """Return the shortest time from a transfer to its delivery, by consumer and producer.
+    """Return the shortest time in microseconds from a transfer to its delivery, by consumer and producer.
 
     >>> sent = LogRow(5, "p", "transfer", "q", "1", 9, "")
     >>> came = LogRow(9, "c", "deliver", "q", "1", 9, "")
@@ -329,12 +330,12 @@ def delivery_times(
 
 
 def delivery_latency(least: Mapping[str, int], works: Mapping[str, Work]) -> float:
-    """Return the latency of a consumer in seconds: that of a delivery, less its producer's."""
+    """Return a consumer's latency in seconds: of its deliveries, minus that of their producers."""
     ways = [time - works[name].round_trip / 2 for name, time in least.items() if time < ANSWERED]
     return max(0.0, median(ways)) / SECOND if ways else 0.0
 
 
-# All of it
+# Networks
 
 
 def constant_networks(
@@ -343,7 +344,7 @@ def constant_networks(
     returns: Mapping[str, Sequence[CreditReturn]],
     deliveries: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Network]:
-    """Return the network of each client, in constants that hold throughout."""
+    """Return each client's network model with constant costs."""
     delays = [item.delay for own in returns.values() if is_delayed(own) for item in noticeable(own)]
     delay = typical(delays) / SECOND if delays else 0.0
     costs = works(rows, grows=0.0)

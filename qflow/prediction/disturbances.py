@@ -1,32 +1,31 @@
-"""Disturbances: how the costs of clients vary with the other work of their machine.
+"""Disturbances: the variation of clients' costs that is caused by other work on their machine.
 
-The second layer over :mod:`qflow.prediction.costs`, which a reader can skip and ``detail="constants"`` leaves
-out.
+This is the second layer on top of :mod:`qflow.prediction.costs`; readers may skip it, and
+``detail="constants"`` leaves it out.
 
-A machine has other work to do as well, which makes all work longer for a while.  Medians leave that out;
-finer terms add it again, each kept because a recorded log leaves its limits without it.  The limits are 5 %
-of the mean depth, 3 points of the share of time ON, 10 % of the stops (or 2), 3 % of the throughput.
+A machine has other work, too, which makes all work longer for a while.  Medians hide that; the terms below
+restore it.  Each is kept because without it predictions of a recorded log miss its limits: 5 % of the mean
+depth, 3 percentage points of the share of time ON, 10 % of the stops (or 2), 3 % of the throughput.
 
-- How a completion's work grows (:func:`qflow.prediction.costs.growth`).  With its median alone
-  ``capacity-165`` has 6 stops, and 1 was recorded; the clients of ``overflow-despite-flow-control`` under the
-  settings of ``bytes-and-count`` miss the mean depth.
-- How much longer a producer's work takes while others work (:func:`_usual_pace`), from the episodes in which
-  one that a stopped queue has released catches up.  Without it runs of ``bytes-and-count`` lie in 13 of 24
-  intervals, with it in 17.
+- The growth of a completion's work (:func:`qflow.prediction.costs.growth`).  With its median alone the
+  prediction of ``capacity-165`` has 6 stops, while 1 was recorded; the clients of
+  ``overflow-despite-flow-control`` under the settings of ``bytes-and-count`` miss the mean depth.
+- The factor by which a producer's work takes longer while others work (:func:`_usual_pace`), from episodes
+  in which a producer released by a stopped queue catches up.  Runs of ``bytes-and-count`` are in 13 of 24
+  intervals without it, and in 17 with it.
 - The ticks of the broker's system (:func:`_is_ticking`, CN-29): delays of acknowledgements end at them, so
-  what several clients settle or send comes to the broker at the same instant (CN-30).  Without it
-  ``groups-release`` has 23 stops, and 28 to 30 were recorded.
-- How late clients wake up (:func:`wakes`), and later where several are woken at once.  Without it no session
-  of ``fanout-wide`` ends, and ``bytes-and-count-low`` has twice its stops.
-- The same of all consumers together, for one that shows too few of its own (:class:`AckDelay`).  Without it a
-  queue of ``fleet`` misses the mean depth.
+  settlements and transfers of several clients reach the broker at the same instant (CN-30).  Without it
+  ``groups-release`` has 23 stops, while 28 to 30 were recorded.
+- The delay with which clients wake up (:func:`wakes`), which is longer when several wake at once.  Without it
+  no session of ``fanout-wide`` ends, and ``bytes-and-count-low`` has twice its stops.
+- The same delay from all consumers together, for a consumer with too few observations (:class:`AckDelay`).
+  Without it a queue of ``fleet`` misses the mean depth.
+- The times at which credit arrived late: later than ticks explain (:func:`_interruptions`), or each delay if
+  a log shows no ticks (:func:`_course`).  Replays move these times (CN-31).  Other runs of
+  ``fanout-one-slow`` and ``bytes-and-count`` are in 72 of 100 intervals without it, and in 82 with it.
 
-- When credit came late: later than ticks explain (:func:`_interruptions`); where a log shows no ticks, each
-  delay (:func:`_course`).  Replays move them (CN-31).  Without it
-  other runs of ``fanout-one-slow`` and ``bytes-and-count`` lie in 72 of 100 intervals, with it in 82.
-
-How the machine's load lengthens the way to the broker, and how each producer's pace changes, were part of
-this until no draws of recorded programs were used any more; without them as many values are held.
+Two further terms, the effect of the machine's load on latency and the changes of each producer's pace, were
+dropped when draws of recorded programs were no longer used; without them as many values are within limits.
 """
 
 from __future__ import annotations
@@ -58,44 +57,44 @@ from qflow.workload.model import Workload
 from qflow.workload.network import TICK, Network, Steps, ValueFrom
 
 _HELD = 15_000
-"""Microseconds: a longer wait was for a consumer's settlement."""
+"""In microseconds: a longer wait ended with a consumer's settlement."""
 
 
 _STOPPED = 100_000
-"""Microseconds: a block that lasts longer than that was a stopped queue's."""
+"""In microseconds: a longer block was caused by a stopped queue."""
 
 
 def add_spell(steps: list[ValueFrom], since: float, until: float, value: float, usual: float) -> None:
-    """Add a spell of a value to steps, and the usual value after it; a later spell replaces an earlier."""
+    """Append a spell of a value and then the usual value; an overlapped usual value is replaced."""
     if steps and steps[-1].since >= since:
         steps.pop()
     steps += [ValueFrom(since, value), ValueFrom(until, usual)]
 
 
-# When work took longer
+# Slow episodes
 
 
 @dataclass(slots=True)
 class _Episode:
-    """A time in which a released producer works without a pause, in microseconds."""
+    """A time in which a released producer works without a pause; all times in microseconds."""
 
     begin: int
     end: int
-    # With all interruptions; and of waiting for the broker.
+    # The time of work, interruptions included, and the time of waiting for the broker.
     worked: float = 0.0
     waited: float = 0.0
     sends: int = 0
-    # For each completion learned of, how many messages had been sent before.
+    # For each processed completion, the number of messages sent before it.
     reports: list[int] = field(default_factory=list)
 
     @property
     def is_conclusive(self) -> bool:
-        """Whether it has enough work, and more of it than of waiting for held messages."""
+        """Whether the episode has enough work, and more of it than waiting."""
         return self.sends + len(self.reports) >= FEW and self.waited <= self.worked
 
 
 def _episodes(rows: Sequence[LogRow], round_trip: float = 0.0) -> list[_Episode]:
-    """Return the times in which a producer catches up after a stopped queue released it."""
+    """Return the episodes in which a producer catches up after a stopped queue released it."""
     found: list[_Episode] = []
     episode: _Episode | None = None
     before = LogRow(0, "", "", "", "", 0, "")
@@ -107,7 +106,7 @@ def _episodes(rows: Sequence[LogRow], round_trip: float = 0.0) -> list[_Episode]
             episode = _Episode(row.ts_us, row.ts_us)
             found.append(episode)
         elif row.event == "transfer" and gap >= ANSWERED and before.event != "unblock":
-            # It waited for its next message to fall due, so it has caught up.
+            # The producer waited until its next message was due, so it has caught up.
             episode = None
         elif episode is not None:
             waited = 0.0
@@ -126,11 +125,11 @@ def _episodes(rows: Sequence[LogRow], round_trip: float = 0.0) -> list[_Episode]
 
 
 _SLOWEST = 100.0
-"""A machine that is slower than that does not work at all."""
+"""The largest factor of slowness that counts."""
 
 
 def _pace_factors(work: Work, rows: Sequence[LogRow]) -> list[float]:
-    """Return the factors of slowness of a producer's conclusive episodes."""
+    """Return the factor of slowness in each conclusive episode of a producer."""
     found: list[float] = []
     for episode in _episodes(rows, work.round_trip):
         usual = episode.sends * work.send_cost + sum(map(work.report_cost.of, episode.reports))
@@ -141,28 +140,28 @@ def _pace_factors(work: Work, rows: Sequence[LogRow]) -> list[float]:
 
 
 _ENOUGH_EPISODES = 10
-"""Episodes of all producers needed for a median; each missing one counts as a factor of 1."""
+"""The episodes needed for a median; each missing one counts as a factor of 1."""
 
 
 def _usual_pace(factors: Iterable[float]) -> float:
-    """Return the median of the factors of all producers' episodes."""
+    """Return the median factor of slowness over all producers' episodes."""
     found = list(factors)
     return round(median(found + [1.0] * (_ENOUGH_EPISODES - len(found))), 3)
 
 
-# The way between a client and the broker
+# The network between a client and the broker
 
 
 def _producer_network(
     work: Work, system: AckDelay, pace: float = 1.0, wakes: tuple[float, ...] = ()
 ) -> Network:
-    """Return the network of a producer: the costs of its sends and completions."""
+    """Return a producer's network model with the costs of its sends and completions."""
     delay, tick = system.shortest / SECOND, system.tick / SECOND
     return replace(work.network(), ack_delay=delay, tick=tick, wakes=wakes, pace=(ValueFrom(0.0, pace),))
 
 
 def _release_times(rows: Sequence[LogRow]) -> list[int]:
-    """Return the times of first completions after long waits of a producer, in microseconds."""
+    """Return the times of a producer's first completions after long waits, in microseconds."""
     return [
         after.ts_us
         for row, after in pairwise(rows)
@@ -173,7 +172,7 @@ def _release_times(rows: Sequence[LogRow]) -> list[int]:
 
 
 def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tuple[float, ...]:
-    """Return the delays in seconds with which a producer that waited for the broker ran again.
+    """Return the delays in seconds with which a producer that waited for the broker continued.
 
     >>> def row(time, event):
     ...     return LogRow(time, "p", event, "", "", 0, "")
@@ -182,9 +181,9 @@ def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tupl
     >>> sorted(wakes(rows, 4000))[::6], len(wakes([], 4000, _release_times(rows)))
     ([0.0, 0.0, 0.0, 0.001], 20)
     """
-    # What it waited for, room in a queue, comes when a consumer's settlements do: at a tick of the system.
-    # The first completion that it learns of after that is late by the time from the tick, less what that
-    # always takes.
+    # The producer waits for room in a queue, which appears when a consumer's settlements arrive: at a tick of
+    # the system.  Its delay is the time from the tick to the first completion that it processes, minus the
+    # time that this always takes.
     own = _release_times(rows)
     waited = own if len(own) >= FEW else others
     if not tick or len(waited) < FEW:
@@ -193,7 +192,7 @@ def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tupl
 
 
 def _after_ticks(ends: Sequence[float], tick: int) -> list[int]:
-    """Return the delays of ends after a tick, at the phase with the smallest sum."""
+    """Return the time from the last tick to each end, for the phase of ticks with the smallest sum."""
     cells = Counter(round(end) % tick for end in ends)
     _, cut = min(
         (sum((end - cut) % tick * number for end, number in cells.items()), cut) for cut in list(cells)[:MANY]
@@ -209,34 +208,35 @@ def _few_of(late: Sequence[int]) -> tuple[float, ...]:
 # The credit of a consumer
 
 _TOGETHER_AT_TICKS, _MORE_TOGETHER = 0.65, 0.1
-"""The largest ratio of gaps, between ends and between begins of delays, that indicates ticks of a timer.
+"""The least concentration of the ends of delays (:func:`_together`) that indicates ticks, and its least excess
+over that of their begins.
 
-Recordings of an idle machine have 0.81 to 0.93.  On busy ones (0.50, 0.51) clients run late by
-more than a tick, and each delay as it was recorded says more than ticks do."""
+Recordings on an idle machine have a concentration of 0.81 to 0.93.  On busy machines (0.50, 0.51) clients run
+late by more than a tick, and the recorded delays are better evidence than ticks."""
 
 _MOST_WAKES = 500
-"""Observations needed for the distribution of a client's wake-up delays."""
+"""The most observations kept for the distribution of a client's wake-up delays."""
 
 
 class AckDelay(NamedTuple):
-    """The delay of acknowledgements by the broker's system, in microseconds."""
+    """The delay of acknowledgements in the broker's system, in microseconds."""
 
-    # Of the timer; and what delays take on average.
+    # The delay by the timer alone, and the average delay.
     shortest: float
     usual: float
-    # Linux lets its timers expire at ticks, so what several consumers return comes to the broker at the same
-    # instant again and again: it reads all of it, and only then makes output. 0: delays end at any instant.
+    # The interval of ticks; 0 if delays end at any instant. Linux timers expire at ticks, so the credit of
+    # several consumers often reaches the broker at the same instant: it reads all of it before it writes.
     tick: int = 0
-    # From the tick until the consumer has the message that came by the credit, at least; how much longer that
-    # takes (:func:`wakes`), and where producers were released at the same tick.
+    # The least time from the tick until the consumer has the message for the credit; the distribution of the
+    # additional time in seconds (:func:`wakes`), and the one for ticks that also released producers.
     lateness: float = 0.0
     wakes: tuple[float, ...] = ()
     crowded: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, returns: Iterable[Sequence[CreditReturn]], woken: Sequence[int] = ()) -> AckDelay:
-        """Return the delay of the system that all consumers of a log share; (0, 0) if the log shows none."""
-        # ``woken``: the times at which producers were released, in order.
+        """Return the delay that all consumers of a log share; (0, 0) if the log shows none."""
+        # ``woken`` are the times at which producers were released, in order.
         delays = [noticeable(own) for own in returns if is_delayed(own)]
         if not delays:
             return cls(0.0, 0.0)
@@ -266,20 +266,20 @@ class AckDelay(NamedTuple):
 
 
 def _is_ticking(returns: Sequence[CreditReturn]) -> bool:
-    """Return whether delays end at ticks: whether their ends cluster within one, and their begins do not."""
+    """Return whether delays end at ticks: their ends are concentrated within a tick, their begins less."""
     begins = _together([item.since for item in returns])
     ends = _together([item.since + item.delay for item in returns])
     return ends > _TOGETHER_AT_TICKS and ends > begins + _MORE_TOGETHER
 
 
 def _together(times: Sequence[float]) -> float:
-    """Return the concentration of times within a tick: 1 if all are the same, 0 if they are uniform."""
+    """Return the concentration of times within a tick: 1 if all are equal, 0 if they are uniform."""
     turns = [2 * pi * time / TICK for time in times]
     return hypot(fsum(map(cos, turns)), fsum(map(sin, turns))) / len(turns)
 
 
 def _consumer_network(returns: Sequence[CreditReturn], system: AckDelay, latency: float = 0.0) -> Network:
-    """Return the network of a consumer: the way of its settlements to the broker."""
+    """Return a consumer's network model with the delay of its settlements."""
     if (len(returns) >= FEW and not is_delayed(returns)) or not system.usual:
         return Network(latency=latency)
     slow = noticeable(returns) if len(returns) >= FEW else []
@@ -299,7 +299,7 @@ def _consumer_network(returns: Sequence[CreditReturn], system: AckDelay, latency
 
 
 def _interruptions(returns: Sequence[CreditReturn], system: AckDelay, usual: float) -> Steps:
-    """Return the spells in which delays are longer than ticks explain, as latencies in seconds."""
+    """Return the spells with delays longer than ticks explain, as latencies in seconds."""
     most = system.usual + system.tick
     steps: list[ValueFrom] = []
     for since, delay, _ in (item for item in returns if item.delay > most):
@@ -309,7 +309,7 @@ def _interruptions(returns: Sequence[CreditReturn], system: AckDelay, usual: flo
 
 
 def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
-    """Return delays as steps, in seconds; each holds for twice its length, then the usual one does.
+    """Return delays as steps in seconds; each lasts for twice the delay, then the usual one applies.
 
     >>> [*map(tuple, _course([CreditReturn(0, 40_000), CreditReturn(500_000, 90_000)], 0.042))]
     [(0.0, 0.04), (0.08, 0.042), (0.5, 0.09), (0.68, 0.042)]
@@ -320,7 +320,7 @@ def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
     return tuple(steps)
 
 
-# All of it
+# Networks
 
 
 def full_networks(
@@ -329,7 +329,7 @@ def full_networks(
     returns: Mapping[str, Sequence[CreditReturn]],
     deliveries: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Network]:
-    """Return the network of each client, with all terms."""
+    """Return each client's network model with all terms."""
     woken = sorted(time for own in rows.values() for time in _release_times(own))
     delay = AckDelay.of(returns.values(), woken)
     costs = works(rows)

@@ -1,23 +1,24 @@
-"""Evidence: the demand of each producer in a client log, and its limits.
+"""Evidence: the demand of each producer as far as a client log shows it.
 
-A log holds what was sent, not what a producer wanted to send.  The two are the same as long as its window has
-room.  While the window is full the next message waits, and nothing in the log says since when: the demand is
-*censored*.  Four things can still be read.
+A log has the messages that a producer sent, not those that it wanted to send.  The two are the same as long
+as its window has room.  While the window is full the next message waits, and nothing in the log shows since
+when: the demand is *censored*.  Four things can still be determined.
 
-- **The clock.**  Of a log that begins late either the clock does or the clients do.  The broker's regular
-  reports tell (:class:`LogSpan`); without them the clients are taken to start late, and the report says so.
-- **Full windows.**  Logs with ``block`` and ``unblock`` rows state them.  In any other log a window is full
+- **The clock.**  If a log begins late, either its clock or its clients started late.  The broker's regular
+  reports decide (:class:`LogSpan`); without them the clients are assumed to start late, and the report of a
+  prediction tells so.
+- **Full windows.**  ``block`` and ``unblock`` rows show them.  In a log without such rows, a window is full
   while as many transfers are outstanding as its capacity allows, and its producer was waiting if it sends as
-  soon as one of them completes (:func:`seen_rows` adds the missing rows for all that reads a log).
+  soon as one of them completes (:func:`seen_rows` adds the missing rows for all readers of the log).
 - **Streaks.**  A producer that was blocked sends its overdue messages without a pause.  The first pause with
-  room in the window ends the streak: then the producer has caught up, and from there on its pace is its
-  demand.  Each message of a streak was due at some time from the streak's begin until it was sent.
-- **Demand** (:class:`Demand`).  Of a producer that was blocked for little of the time, and is not behind when
-  the log ends, demand is known well enough.  Of any other the log gives a lower bound.
+  room in the window ends the streak: the producer has then caught up, and from there on its pace is its
+  demand.  Each message of a streak was due at some time between the streak's begin and its transfer.
+- **Demand** (:class:`Demand`).  If a producer was blocked for little of the time and is not behind at the end
+  of the log, its demand is known well enough.  Otherwise the log gives a lower bound.
 
-No pause is seen in a window that is never free, so a producer that is behind at the log's end may have wanted
-to send any number of messages.  A log of other clients, a stated rate or a model of "usual" demand would be a
-guess; only the user can say (``--demand``), or a spell of the log without blocking.
+A window that is never free shows no pause, so a producer that is behind at the log's end may have wanted to
+send any number of messages.  A log of other clients, an assumed rate or a model of "usual" demand would be a
+guess; only the user can state the demand (``--demand``), or supply a log with a spell without blocking.
 """
 
 from __future__ import annotations
@@ -35,45 +36,45 @@ from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
 
 _PROMPT = 1_000
-"""Microseconds: a client that sends within that time of its previous act did not pause."""
+"""In microseconds: a client that sends sooner after its previous action did not pause."""
 
 _WAKE = 10_000
-"""Microseconds within which a client that waited for its window sends, once it has room."""
+"""In microseconds: a client that waited for its window sends within this time once there is room."""
 
 _SLOW_WAKE = 4
-"""How many times as long as usual such a client may take to wake up."""
+"""How much longer than the median such a client may take, as a factor."""
 
 _PAUSE = 250_000
-"""Microseconds: a longer pause is no interruption of a client that has something to send."""
+"""In microseconds: a client that pauses for longer has nothing to send."""
 
 _IDLE = 30_000
-"""Microseconds: a client that did nothing for that long before the log's end had nothing to send."""
+"""In microseconds: a client idle for this long before the log's end had nothing to send."""
 
 _PACE = 5
-"""Transfers in a row that show a client's pace."""
+"""The number of consecutive transfers that show a client's pace."""
 
 _BLOCKED_LITTLE, _BLOCKED_MUCH = 0.02, 0.2
-"""Shares of time blocked: below the first, demand is known even of a producer that is behind at the end; from
-the second on, it is not known even of one that caught up, as too much of the log is streaks."""
+"""Shares of time blocked: below the first, demand is known even if the producer is behind at the end; from
+the second on, it is unknown even if the producer caught up, as too much of the log is streaks."""
 
 _LOGGED_LATE = 1.2
-"""How many times its capacity a producer's log may show outstanding."""
+"""If a log shows more outstanding transfers than this multiple of the capacity, the log's number is used."""
 
 _STILL_WAITING = 3
-"""Usual gaps after which a window that is full at the log's end holds a message back."""
+"""After this many usual gaps a window that is full at the log's end is taken to block a message."""
 
 
 # The clock
 
 _MISSED = 1.1
-"""Usual gaps between reports after which a first report shows that the clock did not begin before it."""
+"""If the first report is later than this multiple of the usual gap, the clock began with it."""
 
 _SHORT, _SHORT_AT_LEAST = 0.05, 1_000_000
-"""A log ends early if that share of the duration is missing, and that many microseconds."""
+"""A log ends early if at least this share of the duration and this many microseconds are missing."""
 
 
 class LogSpan(NamedTuple):
-    """The first and last row of a log and the origin of its clock, in microseconds."""
+    """The times of the first and last row of a log, and the origin of its clock, in microseconds."""
 
     first: int
     last: int
@@ -91,25 +92,25 @@ class LogSpan(NamedTuple):
         if not log.rows:
             return cls(0, 0)
         first, last = max(0, log.rows[0].ts_us), max(0, log.rows[-1].ts_us)
-        # Clients may start late, but a broker that is asked at regular times is asked from the beginning.
+        # Clients may start late, but regular reports of the broker begin with the clock.
         reports = list(dict.fromkeys(row.ts_us for row in log.rows if row.event == "stats"))
         gaps = [after - before for before, after in pairwise(reports)]
         is_late = bool(gaps) and first == reports[0] > _MISSED * median(gaps)
         return cls(first, last, first if is_late else 0)
 
     def is_short(self, end: int) -> bool:
-        """Return whether the log ends well before an instant, counted from the origin."""
+        """Return whether the log ends well before a time, which is counted from the origin."""
         return end - (self.last - self.origin) >= max(_SHORT_AT_LEAST, _SHORT * end)
 
     def as_json(self, end: int) -> dict[str, Any]:
-        """Return the times in seconds, the first and the last since the origin, ready for JSON."""
+        """Return the times in seconds as a JSON value; first and last are counted from the origin."""
         times = self.first - self.origin, self.last - self.origin, self.origin
         found = {name: time / SECOND for name, time in zip(self._fields, times, strict=True)}
         return found | {"is_short": self.is_short(end)}
 
 
 def from_origin(log: ClientLog, workload: Workload) -> tuple[ClientLog, Workload, LogSpan]:
-    """Return a log whose clock begins at 0, with its workload, and the span that it had."""
+    """Return log and workload with times counted from the origin of the log's clock, and the old span."""
     span = LogSpan.of(log)
     if not 0 < span.origin < workload.duration * SECOND:
         return log, workload, span._replace(origin=0)
@@ -126,14 +127,14 @@ def from_origin(log: ClientLog, workload: Workload) -> tuple[ClientLog, Workload
 
 
 class _FullWindow(NamedTuple):
-    """A time in which a producer waited for its window, in microseconds; ``until`` is None at a log's end."""
+    """A time in which a producer waited for its window, in microseconds; `until` is None at the log's end."""
 
     since: int
     until: int | None
 
 
 def _find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[_FullWindow]:
-    """Return the times in which a producer waited for its window, by its rows in order and its capacity.
+    """Return the times in which a producer waited for its window, from its rows and capacity.
 
     >>> rows = [LogRow(0, "p", "transfer", "q", "1", 9, ""), LogRow(5_000, "p", "transfer", "q", "2", 9, ""),
     ...     LogRow(90_000, "p", "complete", "", "1", 0, ""), LogRow(90_050, "p", "transfer", "q", "3", 9, "")]
@@ -143,12 +144,12 @@ def _find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[
     windows = _filled_windows(rows, capacity)
     if not windows:
         return []
-    # A message that found the window full is not known to have been due when the window filled.  In a streak
-    # that ended its messages fell due one after the other; the first one of a streak came a usual gap later.
+    # A message that found the window full need not have been due when the window filled.  In a streak that
+    # ended, messages fell due one after the other; the first message of a streak fell due a usual gap later.
     sends = read_sends(_with_windows(rows, windows), end)
     gap = _usual_gap(sends.sent)
     found: list[_FullWindow] = []
-    # Without a backlog: of few messages it is as often too much, and nobody is to be said to be blocked more.
+    # No backlog is assumed: with few messages it is often too large, and blocking must not be overstated.
     due_times = likely_due(sends, backlog=0.0)
     waited = [pair for pair in zip(sends.sent, due_times, strict=True) if pair[0].is_blocked]
     for window, (send, due) in zip(windows, waited, strict=False):
@@ -158,7 +159,7 @@ def _find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[
             found.append(_FullWindow(max(due, window.since + wait), until))
     last = windows[-1]
     if last.until is None:
-        # A window that is never free again holds a message back once the usual time for one has passed.
+        # A window that stays full blocks a message once the usual time to the next one has passed.
         is_late = bool(sends.sent) and sends.sent[-1].is_late
         if is_late or end - last.since > _STILL_WAITING * gap:
             found.append(last._replace(since=last.since + (0 if is_late else round(gap))))
@@ -166,13 +167,13 @@ def _find_full_windows(rows: Sequence[LogRow], capacity: int, end: int) -> list[
 
 
 def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[_FullWindow]:
-    """Return the times from the transfer that fills a window to the completion that another one follows."""
+    """Return the times from the transfer that fills a window to the completion that frees it."""
     if not any(row.event == "complete" for row in rows):
         return []
     steps = [(row.event == "transfer") - (row.event in ("complete", "refused")) for row in rows]
     most = max(accumulate(steps), default=0)
-    # A completion may be logged a little after the transfer for which it made room.  A log in which far more
-    # is outstanding than the workload file allows knows better.
+    # A completion may be logged a little after the transfer for which it made room.  If far more transfers
+    # are outstanding than the workload file allows, the log is right.
     capacity = most if most > _LOGGED_LATE * capacity else capacity
     found: list[_FullWindow] = []
     pauses: list[int] = []
@@ -193,20 +194,20 @@ def _filled_windows(rows: Sequence[LogRow], capacity: int) -> list[_FullWindow]:
             filled, released = row.ts_us if outstanding >= capacity else None, None
         elif row.event == "error":
             filled = None
-    # Some messages come as soon as there is room by chance: these come later than a client usually wakes.
+    # Some messages fall due by chance just when there is room; they are later than a client usually wakes.
     wake = max(_PROMPT, _SLOW_WAKE * median(pauses)) if pauses else 0
     found = [window for window, pause in zip(found, pauses, strict=True) if pause < wake]
     return found if filled is None or released is not None else [*found, _FullWindow(filled, None)]
 
 
 def _likely_wait(gap: float, span: int) -> int:
-    """Return the expected microseconds until the next message is due, given that it is due within a span."""
+    """Return the expected microseconds until the next message is due, if it is due within a span."""
     return round(gap - span / expm1(min(500.0, span / gap))) if span > 0 else 0
 
 
 def seen_rows(log: ClientLog, workload: Workload) -> dict[str, list[LogRow]]:
-    """Return each client's rows, with ``block`` and ``unblock`` rows also where the log has none."""
-    # A producer that shares its session shares its window, too, and keeps the rows that it has.
+    """Return each client's rows, with inferred ``block`` and ``unblock`` rows if it has none."""
+    # Producers on a shared session also share its window; their rows are left unchanged.
     found = rows_by_client(log.rows)
     end = round(workload.duration * SECOND)
     for producer in workload.producers:
@@ -225,7 +226,7 @@ def _with_windows(rows: Sequence[LogRow], windows: Sequence[_FullWindow]) -> lis
         for time, event in ((window.since, "block"), (window.until, "unblock"))
         if time is not None
     ]
-    # Sorting is stable: what completes at the same instant comes before, a transfer after it.
+    # At the same instant completions come before "unblock", and transfers after it; sorting is stable.
     order = {"unblock": 1, "block": 2, "transfer": 2}
     return sorted([*rows, *added], key=lambda row: (row.ts_us, order.get(row.event, 0)))
 
@@ -234,12 +235,12 @@ def _with_windows(rows: Sequence[LogRow], windows: Sequence[_FullWindow]) -> lis
 
 
 class Send(NamedTuple):
-    """One transfer of a producer; times in microseconds."""
+    """A transfer of a producer; times in microseconds."""
 
     time: int
-    # When it met a full window, if it met one.
+    # The time at which the producer tried to send it: earlier than `time` if the window was full.
     wanted: int
-    # The begin of the streak of late messages that it belongs to: it was due no earlier.
+    # The begin of its streak of late messages, before which it was not due.
     earliest: int
     size: int
     group: str
@@ -247,7 +248,7 @@ class Send(NamedTuple):
 
     @property
     def is_late(self) -> bool:
-        """Whether it may have been due before it was sent."""
+        """Whether the message may have been due before it was sent."""
         return self.earliest < self.time
 
 
@@ -255,15 +256,15 @@ class Sends(NamedTuple):
     """All transfers of a producer, and whether it had more to send when the log ended."""
 
     sent: list[Send]
-    # The begin of the streak that had not ended when the log did.
+    # The begin of a streak that had not ended at the end of the log; None without one.
     behind_since: int | None
-    # When the last message fell due at the latest, as the workload says.
+    # The end of the workload, after which no message falls due.
     end: int
 
 
 def read_sends(rows: Sequence[LogRow], end: int) -> Sends:
-    """Return a producer's transfers with their streaks; ``end`` is when its demand ends."""
-    # A log may go on after that: a message that is sent then was due before.
+    """Return a producer's transfers with their streaks; ``end`` is the time at which its demand ends."""
+    # A log may continue after the end: a message that is sent then was due before it.
     wishes, blocked, last = _wishes(rows)
     sent: list[Send] = []
     streak: int | None = None
@@ -281,7 +282,7 @@ def read_sends(rows: Sequence[LogRow], end: int) -> Sends:
 
 
 class _Wish(NamedTuple):
-    """A producer's wish to send: when it met the window, and for how long the producer paused before."""
+    """A producer's attempt to send: its time, the pause before it, and whether the window was full."""
 
     time: int
     pause: int
@@ -290,7 +291,7 @@ class _Wish(NamedTuple):
 
 
 def _wishes(rows: Sequence[LogRow]) -> tuple[list[_Wish], int | None, int]:
-    """Return the wishes that were granted, the time of one that was not, and the time of the last act."""
+    """Return the attempts that led to a transfer, the time of one that did not, and of the last action."""
     found: list[_Wish] = []
     blocked: int | None = None
     pause = before = -_PAUSE
@@ -309,10 +310,10 @@ def _wishes(rows: Sequence[LogRow]) -> tuple[list[_Wish], int | None, int]:
 
 
 def _has_caught_up(wishes: Sequence[_Wish], place: int) -> bool:
-    """Return whether a producer that was late had nothing overdue before a wish."""
-    # A client that is behind is interrupted as well: on a busy machine recorded ones paused for up to 160 ms
+    """Return whether a producer that was late had no overdue message before an attempt to send."""
+    # A client that is behind is interrupted, too: on a busy machine recorded clients paused for up to 160 ms
     # with thousands of overdue messages and room in the window, and sent several at a slow pace.  So neither
-    # one such pause nor three tell, but five wishes of which at most one is prompt.
+    # one nor three pauses are conclusive, but five attempts of which at most one is prompt.
     if wishes[place].pause >= _PAUSE:
         return True
     following = wishes[place : place + _PACE]
@@ -321,17 +322,17 @@ def _has_caught_up(wishes: Sequence[_Wish], place: int) -> bool:
 
 
 def _usual_gap(sends: Sequence[Send]) -> float:
-    """Return the mean pause from a transfer to the wish for the next, in microseconds."""
+    """Return the mean time from a transfer to the attempt to send the next, in microseconds."""
     gaps = [after.wanted - item.time for item, after in pairwise(sends)]
     return mean([gap for gap in gaps if gap >= _PROMPT] or [_PROMPT])
 
 
 def likely_due(sends: Sends, backlog: float = 0.5) -> list[int]:
-    """Return the likely due times of messages; with a ``backlog`` late ones fell due early."""
-    # A streak begins and ends without a backlog and has one in between.  With messages due evenly, replays of
-    # a producer that had bursts were blocked for two thirds of the recorded time.  Here they are due at twice
-    # the pace of sending at the begin, and so for all of a streak that did not end: with all of it due at its
-    # begin, replays filled windows at once that the log never shows full.
+    """Return the likely due times of messages; a larger ``backlog`` makes late ones due earlier."""
+    # A streak begins and ends without a backlog, and has one in between.  With evenly due messages, replays
+    # of a producer with bursts were blocked for only two thirds of the recorded time.  So messages fall due
+    # at twice the pace of sending at first, and throughout a streak that did not end: with all of them due
+    # at its begin, replays at once filled windows that the log never shows full.
     due: list[int] = []
     for (_, begin), items in groupby(sends.sent, lambda item: (item.is_late, item.earliest)):
         times = [min(item.time, sends.end) for item in items]
@@ -343,8 +344,8 @@ def likely_due(sends: Sends, backlog: float = 0.5) -> list[int]:
 
 
 def catches_up(sends: Sequence[Send]) -> bool | None:
-    """Return whether a producer sends overdue messages after a block; None if it never blocked for long."""
-    # The second transfer after a block tells, as the first one follows at once in either case.
+    """Return whether a producer sends overdue messages after a block; None without a long block."""
+    # The second transfer after a block decides, as the first one follows at once in any case.
     long = 2 * _usual_gap(sends)
     owing = [
         after.earliest == item.earliest for item, after in pairwise(sends) if item.time - item.wanted > long
@@ -357,13 +358,13 @@ def catches_up(sends: Sequence[Send]) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The evidence of one producer's demand: of the messages that it wanted to send."""
+    """The evidence of a producer's demand, which is the rate at which it wanted to send."""
 
-    # Messages a second that it sent, or that the user states.
+    # The rate at which it sent, or that the user states, in messages a second.
     at_least: float
     # The share of time in which its window was full.
     blocked_share: float = 0.0
-    # Streaks of late messages: those that ended before the log did, and all.
+    # The number of streaks of late messages that ended within the log, and of all streaks.
     caught_up: int = 0
     streaks: int = 0
     # Whether it had more to send when the log ended.
@@ -372,14 +373,14 @@ class Demand:
 
     @property
     def is_known(self) -> bool:
-        """Whether the demand is seen in the log, or stated by the user."""
+        """Whether the log shows the demand, or the user has stated it."""
         if self.is_stated or self.blocked_share < _BLOCKED_LITTLE:
             return True
         return self.blocked_share < _BLOCKED_MUCH and not self.is_behind
 
     @property
     def why(self) -> str:
-        """The reason, in words."""
+        """The reason why the demand is known or unknown, in words."""
         if self.is_stated:
             return "as stated"
         if not self.streaks:
@@ -393,7 +394,7 @@ class Demand:
         return again + (", and was behind when the log ended" if self.is_behind else "")
 
     def as_json(self) -> dict[str, Any]:
-        """Return the demand ready for JSON; ``at_least`` in messages a second."""
+        """Return the demand as a JSON value; ``at_least`` in messages a second."""
         return {
             "known": self.is_known,
             "at_least": self.at_least,
@@ -403,7 +404,7 @@ class Demand:
 
 
 def demand_of(rows: Sequence[LogRow], sends: Sends, end: int, stated: float | None = None) -> Demand:
-    """Return the evidence of a producer's demand up to the end, from its rows with full windows."""
+    """Return the evidence of a producer's demand until `end`, from its rows with full windows."""
     if stated is not None:
         return Demand(stated, is_stated=True)
     blocked, since = 0, inf

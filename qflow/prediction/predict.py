@@ -1,9 +1,9 @@
 """Predict: run the workload behind a log again, under the recorded settings or others, and compare.
 
-One flow: the evidence of the log (:mod:`qflow.prediction.evidence`) makes a model of its clients
-(:mod:`qflow.prediction.client_model`), which is run under the settings as often as chance asks for
-(:mod:`qflow.prediction.replays`) and summed up (:mod:`qflow.prediction.summary`).  The report has each
-measure of each queue and client as recorded, as predicted, and the difference.
+The evidence of the log (:mod:`qflow.prediction.evidence`) yields a model of its clients
+(:mod:`qflow.prediction.client_model`).  The model is run under the settings, often enough to cover chance
+(:mod:`qflow.prediction.replays`), and the runs are summarised (:mod:`qflow.prediction.summary`).  The report
+has each measure of each queue and client as recorded, as predicted, and the difference.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from qflow.workload.stage import pause_collector
 _MOST_REPLAYS = 1_000
 
 
-# What is changed
+# Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Changes to a workload that leave its clients' behaviour alone.
+    """Changes to the settings of a workload's queues and clients.
 
     Parameters:
-        queues: Queue name to declare arguments, which are added to those it has; None removes one.
-        capacity: Producer name to its capacity.
-        prefetch: Consumer name to its prefetch.
-        left_out: Queues and clients of which the file with these settings said nothing, or that only it has.
+        queues: Queue name to declare arguments, which replace or extend the queue's own; None removes one.
+        capacity: Producer name to its new capacity.
+        prefetch: Consumer name to its new prefetch.
+        left_out: Queues and clients that only one of two files has, so that their settings are unchanged.
 
     >>> from qflow.workload import Workload
     >>> changed = Settings({"q": {"qpid.flow_stop_count": 300}}).apply(Workload("w", 1, {"q": {}}))
@@ -67,10 +67,10 @@ class Settings:
     def of(cls, other: Workload, workload: Workload) -> Settings:
         """Return the changes that give a workload the settings of another one with the same clients.
 
-        Queues and clients that only one of them has are left out, and named.
+        Queues and clients that only one of the two has are named in ``left_out``.
 
         Raises:
-            WorkloadError: If they have no queue in common.
+            WorkloadError: If the two workloads have no queue in common.
 
         >>> from qflow.workload import Workload
         >>> this = Workload("a", 1, {"q": {"qpid.max_count": 10}})
@@ -83,7 +83,7 @@ class Settings:
         queues: dict[str, dict[str, Argument | None]] = {}
         for name, arguments in workload.queues.items():
             if name in other.queues:
-                # An argument that the other file lacks has to go, and None removes it.
+                # None removes an argument that the other file does not have.
                 gone: dict[str, Argument | None] = dict.fromkeys(arguments)
                 queues[name] = {**gone, **other.queues[name]}
         producers = {producer.name for producer in workload.producers}
@@ -96,7 +96,7 @@ class Settings:
         )
 
     def and_then(self, later: Settings) -> Settings:
-        """Return these settings with later ones on top.
+        """Return these settings combined with later ones, which take precedence.
 
         >>> Settings(capacity={"p": 5}).and_then(Settings(capacity={"p": 9})).capacity
         {'p': 9}
@@ -112,7 +112,7 @@ class Settings:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the changes, ready for JSON.
+        """Return the changes as a JSON value.
 
         >>> Settings(capacity={"p": 5}).as_json()
         {'queue_arguments': {}, 'capacity': {'p': 5}, 'prefetch': {}, 'left_out': []}
@@ -128,7 +128,7 @@ class Settings:
         """Return a workload with these settings.
 
         Raises:
-            WorkloadError: If it has no such queue or client, or a value is not allowed.
+            WorkloadError: If a queue or client is not in the workload, or a value is not allowed.
         """
         for queue, arguments in self.queues.items():
             workload = workload.with_queue(queue, arguments)
@@ -147,18 +147,18 @@ def _things(workload: Workload) -> set[str]:
     }
 
 
-# What is predicted
+# The prediction
 
 
 class Prediction(Tabular, dict[str, Any]):
-    """The report of :func:`predict`: a mapping ready for JSON, shown as the table of its measures."""
+    """The report of :func:`predict`: a mapping of JSON values, displayed as a table of its measures."""
 
     SHOWN = 40
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the measures: section, name, measure, recorded, predicted, and the difference.
 
-        For queues and producers also ``low`` and ``high``, between which 80 of 100 recordings will lie.
+        For queues and producers also ``low`` and ``high``, the 80 % prediction interval.
         """
         rows = [
             (
@@ -200,54 +200,59 @@ def predict(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> Prediction:
-    """Return the prediction for broker and clients, compared with the recording.
+    """Return the prediction for a broker and its recorded clients, compared with the recording.
 
     Parameters:
         workload: The recorded workload: queues, clients, windows and prefetch.
-        log: The rows of its clients.
+        log: The log of the workload's clients.
         settings: The changes; None for the recorded settings.
-        model ({"open", "closed"} or None): What producers do while they are blocked: "open" ones keep a
-            schedule and catch up, "closed" ones think after each message.  None for what the log shows.
-        infer: Whether to read the recorded thresholds from the log, in place of those that the workload
-            states (:mod:`qflow.logs.inferred_thresholds`); settings come on top of them.
-        detail ({"constants", "full"}): Which of the clients' costs are estimated: constants
-            (:mod:`qflow.prediction.costs`), or also how they vary (:mod:`qflow.prediction.disturbances`).
-        demand: Producer name to the messages a second that it is known to want to send, on average.  The log
-            of a blocked producer does not show that.
-        replays: How many times to run it, each time with another chance; shown is one of those that ended as
-            most did.  None for 19, or fewer of a very long log; up to three times as many where a session
-            ends in some of them and not in others.
-        seed: The seed of all draws.
-        processes: The number of processes for the replays; None for all cores, if they take long.
-        progress: Called now and then with the seconds of virtual time done, their total, and the present
-            part of the work.
+        model ({"open", "closed"} or None): The behaviour of blocked producers: "open" ones keep a schedule
+            and catch up, "closed" ones think after each message.  None for the behaviour that the log shows.
+        infer: Whether to infer the recorded thresholds from the log, in place of the workload's
+            (:mod:`qflow.logs.inferred_thresholds`); ``settings`` then change the inferred ones.
+        detail ({"constants", "full"}): How the clients' costs are estimated: as constants
+            (:mod:`qflow.prediction.costs`), or with their variation (:mod:`qflow.prediction.disturbances`).
+        demand: Producer name to its known mean demand in messages a second, which the log of a blocked
+            producer does not show.
+        replays: The number of replays, which differ by chance. None for 19, or fewer if the log is very long;
+            up to three times as many if a session ends in some replays and not in others.
+        seed: The seed of all random numbers.
+        processes: The number of processes for the replays; None for all cores if they take long.
+        progress: A function that is called with the finished seconds of virtual time, their total, and the
+            name of the present step.
 
     Returns:
-        A mapping, ready for JSON.  ``queues``, ``producers`` and ``consumers`` hold for each name the
-        measures ``recorded`` (or None), ``predicted``, and the ``difference``.  For each queue and producer
-        ``interval`` holds 80 of 100 recordings (empty after a single replay), and ``kinds`` tells of each
-        measure whether that is an "interval" or, as the log does not show the demand, a "bound": its ends are
-        those of the least and the most demand that fit the log, and ``predicted`` is of the likely one; or of
-        sessions that live, and of sessions that end as soon as they may (``ends_from``, in seconds).
-        Where replays of the recorded settings do not come to what the log shows, ``misfit`` says so: no
-        interval is stated, and kinds are "unknown".
-        For each queue ``near_critical`` is the
-        reason for a wide interval, ``near_limit`` the share of replays that came within 5 % of a limit that
-        ends a session, ``course`` its depth over time (:func:`qflow.labs.depth_chart` draws it) and
-        ``thresholds`` the levels beside it.  For each producer ``dies`` is the share of replays in which its
-        session ended, ``dies_at`` the first and last time; ``branches`` holds a prediction for each way it
-        can go (:mod:`qflow.prediction.summary`).  ``demand`` tells of each producer whether its demand is
-        ``known``, how many messages a second it is ``at_least``, and ``why``; ``is_bound`` whether any
-        measure is a bound; ``longest_silence`` for how many seconds the broker reported nothing; ``model``
-        which one is used; ``replays`` how many there were and how they ended; ``log`` from which second to
-        which the log has rows, and at which its clock begins; ``contradiction`` which thresholds of the
-        workload the log disproves, ``inferred`` those read from the log instead; ``inputs`` all that it is
-        made from.
+        A mapping of JSON values.  ``queues``, ``producers`` and ``consumers`` have for each name the measures
+        ``recorded`` (or None), ``predicted`` (those of the middle replay with the most frequent outcome), and
+        the ``difference``.
+
+        Queues and producers also have an ``interval`` for each measure, which is expected to contain 80 of
+        100 recordings (empty after a single replay), and its kind in ``kinds``.  An "interval" accounts for
+        chance only.  A "bound" has a different reason for its width.  If the log does not show the demand,
+        its ends belong to the least and the most demand that fit the log, and ``predicted`` to the likely
+        one.  If a queue comes near its limit, one end is for sessions that survive, the other for sessions
+        that end as soon as possible (``ends_from``, in seconds).  If replays of the recorded settings do not
+        reproduce the log, ``misfit`` has the reason, there is no interval, and kinds are "unknown".
+
+        Each queue has ``near_critical``, the reason for a wide interval or None; ``near_limit``, the share of
+        replays that came within 5 % of a limit that ends a session; ``course``, its depth over time
+        (:func:`qflow.labs.depth_chart` draws it); and ``thresholds``, the levels for that chart.  Each
+        producer has ``dies``, the share of replays in which its session ended, and ``dies_at``, the first and
+        the last time.
+
+        For the prediction as a whole, ``branches`` has a prediction for each outcome of the sessions
+        (:mod:`qflow.prediction.summary`); ``demand`` tells for each producer whether its demand is ``known``,
+        its lower bound ``at_least`` in messages a second, and ``why``; ``is_bound`` tells whether any measure
+        is a bound because of demand; ``longest_silence`` is the longest time without a report of the broker,
+        in seconds; ``model`` is the behaviour of blocked producers; ``replays`` has the number of replays and
+        their outcomes; ``log`` has the first and last second of the log and the origin of its clock;
+        ``contradiction`` names the thresholds of the workload that the log contradicts, ``inferred`` those
+        inferred instead; ``inputs`` has everything that the prediction depends on.
 
     Raises:
-        WorkloadError: If the settings name something that is not there, or a value is not allowed.
-        AmqpException: The broker's own refusal of a queue.
-        KeyboardInterrupt: On Ctrl-C: an incomplete prediction is discarded.
+        WorkloadError: If ``settings`` or ``demand`` name an unknown queue or client, or a value is not
+        allowed. AmqpException: The broker's own refusal of a queue. KeyboardInterrupt: On Ctrl-C: an
+        incomplete prediction is discarded.
 
     >>> from qflow.logs import LogRow
     >>> from qflow.workload import Producer
@@ -264,18 +269,18 @@ def predict(
         workload = workload.with_producer(name, demand=rate)
     inferred = infer_thresholds(log, workload, progress) if infer else None
     workload = inferred.workload if inferred else workload
-    # The recorded log is audited, whatever is to be predicted: thresholds that it contradicts make every
-    # number below doubtful, so the report begins with them.
+    # The recorded log is always audited: thresholds that it contradicts make every number below doubtful, so
+    # the report begins with them.
     findings = inferred.after if inferred else audit(log, workload).findings
     settings = settings or Settings()
-    # The broker's refusal of the settings comes before any work.
+    # Applied early, so that the broker's refusal of the settings is raised before any work.
     settings.apply(workload)
-    # The evidence is many small objects that live to the end, as a run's events are.
+    # The evidence consists of many small objects that live to the end, like the events of a run.
     with pause_collector():
         behind = LogModel(log, workload, detail)
     workload, kind = behind.workload, behind.extraction(model).model
-    # Replays are measured at the times of the broker's recorded reports: a depth that is sampled twenty times
-    # a second has a lower peak than one taken at every event.
+    # Replays are measured at the times of the broker's recorded reports, as a depth sampled twenty times a
+    # second has a lower peak than one measured at every event.
     polls = polls_of(behind.log, behind.end)
     answer = Replayer(polls, replays, seed, processes, progress).answer(behind, settings.apply, kind)
     recorded = recorded_sections(workload, behind.log, behind.end)
@@ -302,10 +307,10 @@ def predict(
 
 
 def _inputs_of(workload: Workload, log: ClientLog, seed: int) -> dict[str, Any]:
-    """Return the inputs of a prediction: the workload as it will be, the log's hash, seed and version."""
+    """Return the inputs of a prediction: the changed workload, the log's hash, the seed and the version."""
     digest = hashlib.sha256()
-    # The rows are hashed, not the file: a log is the same input as text and as Parquet. Row by row, as the
-    # text of a long log would take its size once more in memory.
+    # The rows are hashed, not the file, so that a log is the same input as text and as Parquet; row by row,
+    # as the whole text of a long log would need as much memory again.
     for row in log.rows:
         digest.update(repr(row).encode())
     own = {"name": log.name, "rows": len(log.rows), "sha256": digest.hexdigest()}
