@@ -208,8 +208,8 @@ def _few_of(late: Sequence[int]) -> tuple[float, ...]:
 # The credit of a consumer
 
 _TOGETHER_AT_TICKS, _MORE_TOGETHER = 0.65, 0.1
-"""The least concentration of the ends of delays (:func:`_together`) that indicates ticks, and its least excess
-over that of their begins.
+"""The least concentration of the ends of delays (:func:`_together`), and its least excess over that of their
+begins, that indicate ticks.
 
 Recordings on an idle machine have a concentration of 0.81 to 0.93.  On busy machines (0.50, 0.51) clients run
 late by more than a tick, and the recorded delays are better evidence than ticks."""

@@ -1,25 +1,24 @@
-"""Replays: the workload behind a log, run again and measured; more than once where chance decides.
+"""Replays: simulations of the workload behind a log, repeated where chance matters, and their measures.
 
-All measures are over the time the producers ran, from 0 to the workload's duration, and are the same for
-recorded and for predicted clients.  Depths and shares are averaged over time: recorded ones from the broker's
-reports of a queue, predicted ones from every event.
+All measures cover the time in which the producers ran, from 0 to the workload's duration, and are the same
+for recorded and for predicted clients.  Depths and shares are averaged over time: recorded ones from the
+broker's reports of a queue, predicted ones from every event.
 
-One replay says little: recorded again the machine would be faster or slower and have more or less other
-work, at other instants, and of two things at almost the same time the other would have been first.  So a
-replay is repeated with another such machine each time (:func:`vary_chance`).  Of those that ended as most did
-the one in the middle is shown (:func:`_most_likely`), and the spread of all says how sure that is
-(:mod:`qflow.prediction.summary`).  :data:`REPLAYS` are enough for that; where a session ends in some of them
-only there are more, as its share of few is luck (:func:`_is_sure`).
+One replay tells little: in another recording the machine would be faster or slower, would have more or less
+other work, at other times, and of two events at almost the same time the other would come first.  So a replay
+is repeated with a different machine each time (:func:`vary_chance`).  The replay that is shown is the middle
+one of those with the most frequent outcome (:func:`_most_likely`), and the spread of all replays tells how
+certain it is (:mod:`qflow.prediction.summary`).  :data:`REPLAYS` replays suffice for that.  If a session ends
+in some of them only, there are more, as its share in a few replays depends on luck (:func:`_is_sure`).
 
-Where the log gives a lower bound of demand only, and the settings are not the recorded ones, half of the
-replays have the least demand that fits the log and half the most (:meth:`Replayer.answer`).  If these agree,
-the missing demand does not matter; if not, the answer is a bound, and the value shown is of the likely
-demand.
+If the log gives only a lower bound of demand, and the settings are not the recorded ones, half of the replays
+have the least demand that fits the log and half the most (:meth:`Replayer.answer`).  If these agree, the
+unknown demand does not matter; if not, the answer is a bound, and the value shown is for the likely demand.
 
-How surely a session ends that a few messages more would end is the weakest of what replays say: it ended in
-every recording of one workload, and in few of its replays.  So where a queue comes near its limit under other
-settings, some replays more have its producers' sessions end as soon as it does (:func:`_end_sessions`), and
-what is said holds whether and whenever they end.
+Replays are least reliable about a session that a few more messages would end: in one workload it ended in
+every recording, but in few replays.  So where a queue comes near its limit under other settings, some further
+replays end its producers' sessions as soon as it does (:func:`_end_sessions`), and the answer then holds
+whether and whenever they end.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ from qflow.workload.simulate import Run, simulate_in_slices
 from qflow.workload.stage import pause_collector
 
 Sections = Mapping[str, Mapping[str, Measures]]
-"""Measures by name, in three sections: queues, producers and consumers."""
+"""Measures by section (queues, producers and consumers) and name."""
 
 
 # Measures
@@ -78,7 +77,7 @@ def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str,
             queues[name] = measures
     clients = _clients(workload, seen_rows(log, workload), end, only_present=True)
     if not any(row.event == "complete" for row in log.rows):
-        # Not that nothing was complete: such a log does not say.
+        # Such a log does not record completions, so nothing is known about them.
         for measures in clients["producers"].values():
             measures.update((name, None) for name in latency_measures([]))
     return {"queues": queues, **clients}
@@ -87,7 +86,7 @@ def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str,
 def _predicted_sections(
     run: Run, workload: Workload, end: int, filled: dict[str, float] | None = None
 ) -> dict[str, dict[str, Measures]]:
-    """Return the same measures of a simulated run; ``filled`` gets the share of time with messages."""
+    """Return the measures of a simulated run; ``filled`` gets each queue's share of time with messages."""
     clients = _clients(workload, rows_by_client(_rows_of_run(run.events, run.workload.producers)), end)
     return {"queues": queue_measures(run.events, workload, end, filled), **clients}
 
@@ -109,7 +108,7 @@ def _clients(
 
 
 def _recorded_queue(log: ClientLog, queue: str, accepted: int, end: int) -> Measures | None:
-    """Measure a queue by the broker's reports; None if the log holds none."""
+    """Return the measures of a queue from the broker's reports, or None if the log has none."""
     if not any(row.event == "stats" and row.queue == queue and row.ts_us <= end for row in log.rows):
         return None
     samples = [sample for sample in log.statistics(queue) if sample.ts_us <= end]
@@ -122,11 +121,11 @@ def _recorded_queue(log: ClientLog, queue: str, accepted: int, end: int) -> Meas
 
 
 Polls = Mapping[str, Sequence[int]]
-"""The times of the broker's reports on each queue, in microseconds."""
+"""The times of the broker's reports by queue, in microseconds."""
 
 
 def polls_of(log: ClientLog, end: int) -> dict[str, tuple[int, ...]]:
-    """Return the times of the broker's reports of each queue, from the start to an instant."""
+    """Return the times of the broker's reports by queue, from the start to `end`."""
     polls: dict[str, list[int]] = {}
     for row in log.rows:
         if row.event == "stats" and row.ts_us <= end:
@@ -146,7 +145,7 @@ class _State(NamedTuple):
 
 
 def _states_at(events: Iterable[Event], times: Polls) -> dict[str, list[_State]]:
-    """Return the state of each queue at instants, after all that happens then."""
+    """Return the states of queues at the given times, after all events at those times."""
     depth, is_on = dict.fromkeys(times, 0), dict.fromkeys(times, False)
     found: dict[str, list[_State]] = {queue: [] for queue in times}
     waiting = {queue: deque(own) for queue, own in times.items()}
@@ -167,12 +166,12 @@ def _states_at(events: Iterable[Event], times: Polls) -> dict[str, list[_State]]
 
 
 def _by_reports(states: Iterable[_State], end: int) -> Measures:
-    """Measure a queue by reports of the broker, recorded or those of a run.
+    """Return the measures of a queue from reported states, recorded or simulated.
 
     >>> _by_reports([_State(100_000, 1, False), _State(500_000, 0, False)], SECOND)["mean_depth"]
     0.4
     """
-    # A depth that is looked at twenty times a second is averaged less exactly, and its peak is missed.
+    # A depth sampled twenty times a second has a less exact mean, and its peak may be missed.
     meter = DepthMeter(end)
     for state in states:
         meter.at(*state)
@@ -181,7 +180,7 @@ def _by_reports(states: Iterable[_State], end: int) -> Measures:
 
 def longest_silence(polls: Polls) -> float | None:
     """Return the longest time without a report of a queue, in seconds; None with too few reports."""
-    # What is averaged over time counts each report until the next: in a longer silence it says little of a
+    # Averages over time count each report until the next one: in a long silence they tell little about a
     # queue that fills and empties meanwhile.
     gaps = (after - before for times in polls.values() for before, after in pairwise(times) if before >= 0)
     longest = max([0, *gaps])
@@ -189,12 +188,12 @@ def longest_silence(polls: Polls) -> float | None:
 
 
 def _rows_of_run(events: Iterable[Event], producers: Iterable[Producer] = ()) -> list[LogRow]:
-    """Return the log of the clients of a simulated run, without sizes and groups."""
+    """Return the client log of a simulated run, without sizes and groups."""
     return [LogRow(*act, 0, "") for act in acts_of(events, producers)]
 
 
 _COURSE = 120
-"""In how many equal parts of the time the depth is shown."""
+"""The number of equal parts of the time for which depths are shown."""
 
 
 def _course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[str, tuple[int, ...]]:
@@ -209,7 +208,7 @@ def _course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict
 
 
 def _consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
-    """Measure a consumer: throughput in accepted messages a second, and the share of time it worked."""
+    """Return a consumer's throughput in accepted messages a second, and the share of time it worked."""
     works = [(begin, done, verdict) for begin, done, verdict in works_of(rows) if done <= end]
     accepted = sum(verdict == "accept" for _, _, verdict in works)
     busy = sum(done - begin for begin, done, _ in works)
@@ -219,28 +218,28 @@ def _consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
 # Chance
 
 REPLAYS = 19
-"""The number of replays: 8 of 10 further draws are between the second smallest and second largest of 19."""
+"""The usual number of replays: 80 % of further draws are between the second smallest and largest of 19."""
 
 ALONE = 500_000
-"""Events: fewer than that are simulated here, before other processes would have begun."""
+"""With fewer events this process simulates alone, as others would take longer to start."""
 
 POLL = 50_000
-"""Microseconds from one report to the next, about."""
+"""The usual microseconds between two reports of the broker."""
 
 FEWEST = 5
-"""How many there are at least, of however long a log."""
+"""The least number of replays, however long the log is."""
 
 _FEWEST_OF_A_BOUND = 3
-"""The least number with the least demand, and with the most."""
+"""The least number of replays with the least demand, and of those with the most."""
 
 PATIENCE = 6_000_000
-"""Events of all replays together above which their number shrinks: a quarter of a minute on two cores."""
+"""The most events of all replays together (15 seconds on two cores); long logs have fewer replays."""
 
 ROUNDS = 3
 """The largest factor of additional replays, if a session ends in some replays only (:func:`_is_sure`)."""
 
 _SURE = 0.06
-"""Standard error that is small enough of the share of replays in which a session ends."""
+"""The sufficient standard error of the share of replays in which a session ends."""
 
 CHANCE = {
     "mean_depth": (0.05, 0.1),
@@ -251,42 +250,43 @@ CHANCE = {
 """The relative and the absolute difference below which two values of a measure count as equal."""
 
 _NEAR = 0.95
-"""Share of a queue's limit from which a message more or less may end a session."""
+"""The share of a queue's limit above which a few messages more may end a session."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredReplay:
-    """The measures of one replay, by queue and client."""
+    """The measures of a replay, by queue and client."""
 
     sections: Sections
-    # What sessions ended by, and at which second.
+    # The errors by which sessions ended, by client.
     errors: Mapping[str, str]
-    # Queues of :func:`_near_limits`, and the second at which each came so near.
+    # The queues that came near their limit (:func:`_near_limits`), with the time in seconds.
     near: Mapping[str, float] = field(default_factory=dict)
-    # How many there were.
+    # The number of events.
     events: int = 0
+    # The times in seconds at which sessions ended, by client.
     ended_at: Mapping[str, float] = field(default_factory=dict)
-    # The share of time with messages; :func:`_by_reports`; :func:`_course_of`.
+    # By queue: the share of time with messages, and the results of _by_reports and _course_of.
     filled: Mapping[str, float] = field(default_factory=dict)
     reported: Mapping[str, Measures] = field(default_factory=dict)
     courses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def ended(self) -> tuple[str, ...]:
-        """Names of the clients whose session ended, sorted."""
+        """The sorted names of the clients whose sessions ended."""
         return tuple(sorted(self.errors))
 
     def measure(self, queue: str, measure: str) -> float:
-        """Return a measure of a queue, by the broker's reports if there are any."""
+        """Return a measure of a queue, from the broker's reports if there are any."""
         return self.value("queues", queue, measure) or 0
 
     def value(self, section: str, name: str, measure: str) -> float | None:
-        """Return a measure of a queue or client; of a queue as :meth:`measure` does."""
+        """Return a measure of a queue (as :meth:`measure` does) or a client."""
         reported = self.reported.get(name, {}) if section == "queues" else {}
         return reported.get(measure, self.sections[section][name][measure])
 
     def measures(self) -> dict[tuple[str, str], float]:
-        """Return the measures by which replays are compared, by queue and name."""
+        """Return the measures by which replays are compared, by queue and measure."""
         return {
             (queue, key): float(found[key] or 0)
             for queue, found in self.sections["queues"].items()
@@ -295,7 +295,7 @@ class MeasuredReplay:
         }
 
     def distance(self, middles: Mapping[tuple[str, str], float]) -> float:
-        """Return the distance of all measures from others, each in units of a small difference."""
+        """Return the sum of all differences from other values, in units of a small difference."""
         total = 0.0
         for place, value in self.measures().items():
             share, least = CHANCE[place[1]]
@@ -305,9 +305,9 @@ class MeasuredReplay:
 
 def _is_sure(replays: Sequence[MeasuredReplay]) -> bool:
     """Return whether the share of replays in which each session ends is known well enough."""
-    # A measure's interval needs few replays, a share does not.  To each share two replays are added in which
-    # the session ended and two in which it lived (Agresti and Coull), as none of 19 is not never.  Where no
-    # queue comes near its limit there is nothing to know.
+    # The interval of a measure needs few replays, a share needs many.  Two replays in which the session ended
+    # and two in which it survived are added to each share (Agresti and Coull), as none of 19 does not mean
+    # never.  If no queue comes near its limit, the share of 0 is certain.
     number = len(replays) + 4
     ended = list(Counter(name for replay in replays for name in replay.errors).values())
     if any(replay.near for replay in replays):
@@ -317,11 +317,11 @@ def _is_sure(replays: Sequence[MeasuredReplay]) -> bool:
 
 
 def vary_chance(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) -> Workload:
-    """Return a workload with another chance, as recorded again on another machine."""
-    # The machine is faster or slower throughout (:data:`PACE`) and has other work to do more often or more
-    # rarely (:data:`BUSY`), at other times: what interrupted clients in the log's seconds is drawn again,
-    # second by second and for all clients alike (CN-31).  Services that are known only as recorded come in
-    # another order; and of what happens at almost the same time something else is first.
+    """Return a workload changed by chance, as if it were recorded again on another machine."""
+    # The machine is faster or slower throughout (:data:`PACE`), and has other work more or less often
+    # (:data:`BUSY`), at other times: the interruptions of clients in each second of the log are resampled,
+    # second by second and equally for all clients (CN-31).  Recorded services get another order, and so do
+    # events at almost the same time.
     if not place and not seed:
         return workload
     chance = Random(f"{seed} {place}")
@@ -337,25 +337,27 @@ def vary_chance(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0
 
 
 PACE = 0.4
-"""By how much the machine's pace differs between two recordings of the same clients: the root mean square of
-the logarithm of their ratio, over all pairs of the recordings that were repeated.  The work of a completion
-shows 0.46, of a send 0.37, how late clients wake up 0.35.  A log is one draw and what is predicted another:
-about their mean each differs less, by the root of 2.  Of one day it is 0.3, of two days, and machines, 0.5
-(the calibration page has the table)."""
+"""The variation of a machine's pace between two recordings of the same clients: the root mean square of the
+logarithm of their ratio, over all pairs of repeated recordings.  It is 0.46 for the work of a completion,
+0.37 for that of a send, and 0.35 for the delay with which clients wake up.  The log and the predicted run
+are two draws, and each differs from their mean by less, by the root of 2.  Within a day the variation is
+0.3, between
+days and machines 0.5 (the calibration page has the table)."""
 
 
 BUSY = 1.0
-"""The same of how often consumers are interrupted: how many delays of credit end later than at their tick
-(0.91), and how many services take 2 ms longer than usual (1.29)."""
+"""The same variation for the frequency of interruptions of consumers: of delays of credit that end later than
+at their tick (0.91), and of services that take 2 ms longer than usual (1.29)."""
 
 _Moves = Mapping[int, Sequence[int]]
-"""For each second of a log, the seconds of a replay into which its interruptions come."""
+"""For each second of a log, the seconds of a replay to which its interruptions are moved."""
 
 
 def _deviation(what: str, place: int, of: int, seed: int, chance: Random) -> float:
     """Return a replay's deviation from the mean machine, in standard deviations."""
-    # Chance is cut into as many equal parts as there are replays and each has one of them, the log's own the
-    # middle: few replays show sooner how far something spreads than independent draws.
+    # Stratified sampling: the distribution is divided into as many equal parts as there are replays, and each
+    # replay gets one of them, the log's own the middle.  A few replays show a spread better than independent
+    # draws would.
     middle = of // 2
     parts = [part for part in range(of) if part != middle]
     again, place = divmod(place, of)
@@ -365,7 +367,7 @@ def _deviation(what: str, place: int, of: int, seed: int, chance: Random) -> flo
 
 
 def _moves(seconds: int, busy: float, chance: Random) -> _Moves:
-    """Return the new seconds of each second's interruptions: a bootstrap of ``busy`` times as many."""
+    """Return new seconds for each second's interruptions: a bootstrap with ``busy`` times as many."""
     moves: dict[int, list[int]] = {}
     for second in chance.choices(range(seconds), k=round(seconds * busy)):
         moves.setdefault(second, []).append(chance.randrange(seconds))
@@ -373,7 +375,7 @@ def _moves(seconds: int, busy: float, chance: Random) -> _Moves:
 
 
 def _vary_demand(producer: Producer, turn: float) -> Producer:
-    """Return a producer of stated demand with its messages due at other times."""
+    """Return a producer with a stated demand, its messages due at other times."""
     if producer.demand is None or producer.arrival != "recorded" or producer.model != "open":
         return producer
     times = [0.0, *(time for time, _, _ in producer.recorded)]
@@ -384,7 +386,7 @@ def _vary_demand(producer: Producer, turn: float) -> Producer:
 
 
 def _vary_services(consumer: Consumer, turn: float, pace: float) -> Consumer:
-    """Return a consumer with its services, and their overheads, in another order."""
+    """Return a consumer with its services and their overheads in another order."""
     kind, service = consumer.service
     if isinstance(service, tuple):
         consumer = replace(consumer, service=(kind, _rotate(service, turn)))
@@ -392,7 +394,7 @@ def _vary_services(consumer: Consumer, turn: float, pace: float) -> Consumer:
 
 
 def _vary_network(client: Client, turn: float, pace: float, moves: _Moves, chance: Random) -> Client:
-    """Return a client whose network has another seed, other slow spells, and another pace."""
+    """Return a client whose network has another seed, other slow spells and another pace."""
     network = client.network
     if network is None:
         return client
@@ -413,7 +415,7 @@ def _vary_network(client: Client, turn: float, pace: float, moves: _Moves, chanc
 
 
 def _rotate_steps(steps: Steps, turn: float) -> Steps:
-    """Return steps that begin at another place and continue with the ones before it."""
+    """Return steps that begin at another place and continue with the earlier ones."""
     if len(steps) < 2:
         return steps
     end = steps[-1].since
@@ -425,7 +427,7 @@ def _rotate_steps(steps: Steps, turn: float) -> Steps:
 
 
 def _move_steps(steps: Steps, moves: _Moves) -> Steps:
-    """Return steps with the spells above the usual moved to other seconds.
+    """Return steps with the spells above the usual value moved to other seconds.
 
     >>> steps = ValueFrom(0.0, 1.0), ValueFrom(2.5, 7.0), ValueFrom(2.75, 1.0)
     >>> [*map(tuple, _move_steps(steps, {2: [0, 4]}))]
@@ -452,8 +454,8 @@ def _rotate(items: tuple[float, ...], turn: float) -> tuple[float, ...]:
 
 
 def _near_limits(run: Run) -> dict[str, float]:
-    """Return the seconds at which queues came so near their limit that few messages more end a session."""
-    # A queue whose stop count leaves room for all that its producers may have outstanding cannot reach its
+    """Return the seconds at which queues came so near their limit that a few messages more end a session."""
+    # A queue whose stop count leaves room for all outstanding transfers of its producers cannot reach its
     # limit (CAP-11).
     outstanding = sum(producer.capacity for producer in run.workload.producers)
     limits: dict[str, tuple[float, float]] = {}
@@ -466,7 +468,7 @@ def _near_limits(run: Run) -> dict[str, float]:
         if settings.policy == "reject" and min(count, size) < inf:
             limits[name] = (count, size)
     near: dict[str, float] = {}
-    # Where no limit can be reached, the events are not looked through.
+    # If no limit can be reached, there is no need to go through the events.
     for event in of_kinds(run.events, ("enqueued",)) if limits else ():
         if event.queue in limits and isinstance(event.detail, dict):
             depth, size = limits[event.queue]
@@ -492,28 +494,29 @@ def _end_sessions(workload: Workload, near: Mapping[str, float]) -> Workload:
 
 @dataclass(frozen=True, slots=True)
 class Replayer:
-    """Makes the replays of one question: how many, with which chance, measured at which times."""
+    """A maker of replays: it sets their number, their chance, and the times of their reports."""
 
-    # When the broker reported its queues.
+    # The times of the broker's reports.
     polls: Polls = field(default_factory=dict)
-    # None for :data:`REPLAYS`, fewer of a long log, more where sessions end.
+    # The number of replays; None for the usual number, fewer for a long log, more if sessions end.
     number: int | None = None
     seed: int = 0
-    # None for all cores, if they take long.
+    # The number of processes; None for all cores if the replays take long.
     processes: int | None = None
     progress: Progress | None = None
 
     def answer(
         self, model: LogModel, change: Callable[[Workload], Workload], kind: str | None = None
     ) -> Answer:
-        """Return the replays of a log's workload under other settings, with all demands that fit."""
+        """Return the replays of a log's workload under changed settings, for all demands that fit."""
         likely = model.extraction(kind).workload
         changed = change(likely)
         if changed == likely or not model.unknown(kind):
             runs = self.replays(changed, self.number)
             ended = [] if changed == likely else self._ended(changed, runs)
             return Answer(runs, _most_likely(runs), ended=ended)
-        # One of the likely demand is shown: of the least demand a value would often be its bound.
+        # The replay shown has the likely demand: a value for the least demand would often be an end of the
+        # bound.
         shown = replay_once(ReplayTask(changed, 0, 1, self.seed, self.polls))
         least, most = (
             self.replays(change(model.extraction(kind, bound).workload), number, parts=2)
@@ -525,7 +528,7 @@ class Replayer:
         return Answer(runs, shown, (least, most), self._ended(changed, runs))
 
     def _ended(self, workload: Workload, runs: Sequence[MeasuredReplay]) -> list[MeasuredReplay]:
-        """Return replays whose sessions end as early as any limit is near; none if all or no sessions end."""
+        """Return replays whose sessions end as soon as a limit is near; none if that is certain or impossible."""
         near: dict[str, float] = {}
         for run in runs:
             near.update((name, min(time, near.get(name, inf))) for name, time in run.near.items())
@@ -533,7 +536,7 @@ class Replayer:
         return [] if is_sure else self.replays(_end_sessions(workload, near), _FEWEST_OF_A_BOUND)
 
     def replays(self, workload: Workload, number: int | None, parts: int = 1) -> list[MeasuredReplay]:
-        """Return replays of a workload, a part of the usual number if asked; long ones on all cores."""
+        """Return replays of a workload: `number`, or the usual number divided by `parts`."""
         task = ReplayTask(workload, 0, 1, self.seed, self.polls)
         first = replay_once(task, self.progress)
         of = number or max(_FEWEST_OF_A_BOUND, _count_in_a_round(first) // parts)
@@ -546,7 +549,7 @@ class Replayer:
     def _add(
         self, task: ReplayTask, runs: Sequence[MeasuredReplay], number: int, processes: int | None
     ) -> list[MeasuredReplay]:
-        """Return replays with further ones, up to a number."""
+        """Return replays extended by further ones, up to `number`."""
         tasks = [task._replace(place=place) for place in range(len(runs), number)]
         seconds = round(task.workload.duration)
         found: dict[int, MeasuredReplay] = {}
@@ -560,7 +563,7 @@ class Replayer:
 
 
 class ReplayTask(NamedTuple):
-    """One replay to make: a workload and its chance."""
+    """A replay to be made: the workload, its place among the replays, their number, seed and report times."""
 
     workload: Workload
     place: int
@@ -570,32 +573,32 @@ class ReplayTask(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """All replays of one question, and the one to show."""
+    """All replays for a question, and the one to show."""
 
     runs: list[MeasuredReplay]
     shown: MeasuredReplay
-    # The replays of the least demand that fits the log and of the most; where it matters, else nothing.
+    # The replays with the least demand and those with the most; empty if demand is known or does not matter.
     bounds: tuple[list[MeasuredReplay], ...] = ()
-    # Replays whose sessions end as soon as they may; where that is not sure, else none.
+    # Replays whose sessions end as soon as possible; empty if it is certain whether they end.
     ended: Sequence[MeasuredReplay] = ()
 
     @property
     def sets(self) -> list[Sequence[MeasuredReplay]]:
-        """The sets of replays between which a prediction lies."""
+        """The sets of replays whose results a prediction has to cover."""
         return [*(self.bounds or (self.runs,)), *filter(None, [self.ended])]
 
 
 def _halves(number: int | None) -> tuple[int | None, int | None]:
-    """Return the numbers of replays with the least and the most demand, beside one with the likely one."""
+    """Return the numbers of replays with the least and with the most demand; one more has the likely one."""
     return (None, None) if number is None else (max(1, (number - 1) // 2), max(1, number // 2))
 
 
 _ALIKE = 2
-"""The multiple of a prediction's limits within which measures of two demands count as equal."""
+"""The multiple of a small difference (:data:`CHANCE`) within which the results of two demands are equal."""
 
 
 def _is_alike(one: Sequence[MeasuredReplay], other: Sequence[MeasuredReplay]) -> bool:
-    """Return whether two demands make little difference to queues and to blocked producers."""
+    """Return whether two demands have similar results for queues and blocked producers."""
     places = [("queues", *place) for place in one[0].measures()]
     places += [("producers", name, "blocked_share") for name in one[0].sections["producers"]]
     for section, name, measure in places:
@@ -609,16 +612,16 @@ def _is_alike(one: Sequence[MeasuredReplay], other: Sequence[MeasuredReplay]) ->
 
 
 def _count_in_a_round(first: MeasuredReplay) -> int:
-    """Return the number of replays in a round, which is all unless a session ends in some only."""
+    """Return the number of replays in a round; further rounds follow only if a session may end."""
     return max(FEWEST, min(REPLAYS, PATIENCE // max(1, first.events)))
 
 
 @pause_collector()
 def replay_once(task: ReplayTask, progress: Progress | None = None) -> MeasuredReplay:
-    """Run a workload with one chance, and measure it."""
+    """Simulate a workload with the chance of one replay, and measure it."""
     workload = vary_chance(task.workload, task.place, task.of, task.seed)
     end, seconds = round(workload.duration * SECOND), max(1, round(workload.duration))
-    # All measures end with the workload: the time in which clients catch up would be simulated for nothing.
+    # All measures end with the workload, so the time in which clients catch up afterwards is not simulated.
     run, is_whole = simulate_in_slices(
         workload, lambda time, _: progress and progress(time // SECOND, seconds, "predicting, one replay"), 0
     )
@@ -627,7 +630,7 @@ def replay_once(task: ReplayTask, progress: Progress | None = None) -> MeasuredR
     filled: dict[str, float] = {}
     sections = _predicted_sections(run, workload, end, filled)
     deaths = of_kinds(run.events, ("exception",)) if run.errors else ()
-    # The reports come at other instants, too.
+    # The times of the broker's reports vary, too.
     later = POLL * (task.place % task.of) // task.of
     polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
     return MeasuredReplay(
@@ -642,12 +645,12 @@ def replay_once(task: ReplayTask, progress: Progress | None = None) -> MeasuredR
     )
 
 
-# What is shown of them
+# The replay to show
 
 
 def _most_likely(replays: Sequence[MeasuredReplay]) -> MeasuredReplay:
-    """Return the replay to show: the middle one of those that ended as most did."""
-    # Counter keeps the order of the first ones, so that a tie goes to the log's own instants.
+    """Return the replay to show: the middle one of those with the most frequent outcome."""
+    # Counter keeps the order of insertion, so a tie goes to the outcome of the first replay (the log's own).
     ((ended, _),) = Counter(replay.ended for replay in replays).most_common(1)
     alike = [replay for replay in replays if replay.ended == ended]
     found = [replay.measures() for replay in alike]
@@ -656,7 +659,7 @@ def _most_likely(replays: Sequence[MeasuredReplay]) -> MeasuredReplay:
 
 
 def account(replays: Sequence[MeasuredReplay]) -> dict[str, object]:
-    """Return the number of replays, their outcomes, and the measures of queues in each."""
+    """Return the number of replays, their outcomes, and the measures of queues in each replay."""
     outcomes = Counter(replay.ended for replay in replays).most_common()
     return {
         "number": len(replays),

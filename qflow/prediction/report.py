@@ -1,8 +1,8 @@
-"""Report: a prediction in words, beginning with the limits of its log.
+"""Report: a prediction as text, beginning with the limits of its log.
 
-The report begins with whatever makes the numbers below doubtful: thresholds that the log contradicts, times
-of which it has no rows, and demand that it does not show.  Then each queue and client has its measures as
-recorded and as predicted.  Last come the intervals and bounds, the reason for wide ones, and the branches.
+The report begins with everything that makes the numbers below doubtful: thresholds that the log contradicts,
+times without rows, and demand that the log does not show.  Then each queue and client has its measures as
+recorded and as predicted.  Intervals and bounds follow, the reasons for wide ones, and the branches.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from qflow.prediction.summary import SECTIONS, Interval, demand_words, ended_wor
 from qflow.workload.measures import measure_text, unit_of
 
 _SHOWN = 4
-"""Branches that are printed."""
+"""The most branches that are printed."""
 
 _LONG_SILENCE = 1.0
-"""Seconds; real brokers are asked many times a second."""
+"""A longer time in seconds without rows or reports is mentioned; usually there are many a second."""
 
 
 def report_text(report: Mapping[str, Any]) -> str:
@@ -54,7 +54,7 @@ def report_text(report: Mapping[str, Any]) -> str:
 
 
 def _replays_text(report: Mapping[str, Any]) -> list[str]:
-    """Return the spread of a prediction as lines; none of a single replay."""
+    """Return the spread of a prediction as lines; none for a single replay."""
     number = report["replays"]["number"]
     if number == 1:
         return []
@@ -76,7 +76,7 @@ def _rows(entry: Mapping[str, Any]) -> list[str]:
     rows = []
     for key, value in entry["predicted"].items():
         words = [*map(measure_text, (recorded.get(key), value, difference.get(key)))]
-        # The replay shown has one of the demands that fit the log, so its difference would mean nothing.
+        # The replay shown has only one of the demands that fit the log, so a difference would be meaningless.
         if kinds.get(key) == "unknown":
             words[1:] = ["-", "-"]
         if kinds.get(key) == "bound":
@@ -86,7 +86,7 @@ def _rows(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _span_words(report: Mapping[str, Any]) -> list[str]:
-    """Return the times of which the log has no rows, as sentences."""
+    """Return sentences about the times for which the log has no rows."""
     span, seconds = report["log"], report["seconds"]
     lines = []
     if span["origin"]:
@@ -107,7 +107,7 @@ def _span_words(report: Mapping[str, Any]) -> list[str]:
 
 
 def _branch_words(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the most frequent branches as sentences."""
+    """Return lines about the most frequent branches."""
     lines = []
     for branch in found[:_SHOWN]:
         lines.append(f"{ended_words(branch['when']['ended'])} ({100 * branch['share']:.0f} %):")
@@ -117,7 +117,7 @@ def _branch_words(found: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def in_words(report: Mapping[str, Any]) -> list[str]:
-    """Return the intervals and the chance of deaths, as sentences."""
+    """Return the intervals and the probability of sessions' ends as sentences."""
     lines: list[str] = []
     number = report["replays"]["number"]
     for name, entry in report["queues"].items():
@@ -156,7 +156,7 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
 
 
 def _queue_words(found: Mapping[str, Interval], *, is_bound: bool = False) -> str:
-    """Return the intervals or bounds of a queue in words.
+    """Return the intervals or bounds of a queue as text.
 
     >>> print(_queue_words({"mean_depth": [12.0, 44.0], "share_on": [0.0, 0.0], "throughput": [30.0, 31.0]}))
     on average between 12 and 44 messages, never ON, 30 to 31 accepted a second

@@ -1,33 +1,34 @@
-"""Summary: the prediction from all replays, with intervals; and receipts, which a later log scores.
+"""Summary: the prediction intervals from all replays; and receipts, which a later log scores.
 
-Two recordings of the same workload have two results.  They differ by chance: how fast the machine is that
-day, when and how often it has other work to do, which of two things that happen at almost the same time is
-first, in which order services of different length come.  Replays vary exactly that
-(:func:`qflow.prediction.replays.vary_chance`), so of n replays and one more recording each is as likely as
-any other to be the smallest, the second smallest, and so on.  The next one lies between the k-th smallest and
-the k-th largest of n in n + 1 - 2 k of n + 1 cases; where k is no whole number, the interval is interpolated.
+Two recordings of the same workload differ by chance: in the speed of the machine that day, in the times and
+amount of its other work, in the order of events at almost the same time, and in the order of services of
+different length.  Replays vary exactly these (:func:`qflow.prediction.replays.vary_chance`), so among n
+replays and one further recording each is equally likely to be the smallest, the second smallest, and so
+on.  The recording lies between the k-th smallest and the k-th largest of n replays with probability (n + 1 -
+2 k) / (n + 1); for a k that is not a whole number the interval is interpolated.
 
-Depths are recorded by the broker's reports, so in replays they are measured in the same way.
+Depths are recorded in the broker's reports, so replays measure them at report times, too.
 
-Nothing is added for the model's own error.  ``python -m pytest -m calibration`` measures how many recorded
-values lie inside, and so does a test on logs of an independent simulator.
+The intervals do not include the error of the model itself.  ``python -m pytest -m calibration`` measures how
+many recorded values are inside, and so does a test with logs of an independent simulator.
 
-A measure is a **bound** in place of an interval where the log does not show the demand, and it matters: its
-lower end is of the least demand that fits the log, its upper end of the most.  It is a bound, too, where a
-queue comes near its limit: then it holds whether and whenever a session ends there.
+A measure is a **bound** instead of an interval if the log does not show the demand and the demand matters:
+its lower end belongs to the least demand that fits the log, its upper end to the most.  It is also a bound
+if a queue comes near its limit: then it holds whether and whenever a session ends there.
 
-A queue whose interval is wider than half the value is *near-critical*: no longer observation of the same kind
-makes such a prediction much better, because so little decides.  :func:`_why_near_critical` gives the reason.
+A queue whose interval is wider than half the value is *near-critical*: a longer observation of the same kind
+would hardly improve such a prediction, because small effects decide.  :func:`_why_near_critical` returns the
+reason.
 
-Where a session ends in some replays and lives in others, one interval over both says little: a queue whose
-producer died early is empty half of the time.  So replays are split into **branches**, by the sessions that
-ended, and by when.  A session dies in a few instants only, those at which arrivals bring the queue near its
-limit, and until then its queue is as before: over the whole time a measure is nearly a straight line of
-the time of death.  That line is fitted to all replays in which the same sessions ended; their residuals, and
-the instant, give the interval of a branch, even of a rare one.
+If a session ends in some replays and survives in others, one interval for both tells little: a queue whose
+producer died early is empty half of the time.  So replays are divided into **branches**, by the sessions that
+ended, and by the time.  A session dies only when arrivals bring the queue near its limit, and until then its
+queue behaves as before: so a measure over the whole time is nearly a linear function of the time of death.  A
+line is fitted to all replays in which the same sessions ended; its residuals, and the time of the branch,
+give the interval of a branch, even of a rare one.
 
-A **receipt** is written before a change: a JSON file with the workload as it will be set up, the log by its
-hash, the intervals and the branches.  A log recorded afterwards is compared with it (:func:`score`).
+A **receipt** is written before a change: a JSON file with the planned workload, the hash of the log, the
+intervals and the branches.  A log recorded after the change is compared with it (:func:`score`).
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ from qflow.workload.measures import Measures, measure_text
 from qflow.workload.model import Producer, Workload
 
 _COVER = 0.8
-"""The share of recordings that an interval is to hold."""
+"""The probability with which an interval contains a further recording."""
 
 _COUNTS = ("max_depth", "flowStoppedCount", "discards")
 """Measures that are whole numbers."""
 
 _ALIKE = 0.1
-"""Rates that differ by less than this share are alike: a queue between them fills and empties by chance."""
+"""Arrival and service rates that differ by less than this share count as equal: the depth is then random."""
 
 Interval = list[float]
 
@@ -68,7 +69,7 @@ def summary_of(
     workload: Workload,
     misfits: Mapping[tuple[str, str], str],
 ) -> dict[str, Any]:
-    """Return each measure as recorded and as predicted, its interval, and how sure the replays are."""
+    """Return each measure as recorded and as predicted, its interval, and the replays' outcomes."""
     found: dict[str, Any] = {section: {} for section in SECTIONS}
     for section, measures in answer.shown.sections.items():
         known = intervals(answer, section)
@@ -89,7 +90,7 @@ def summary_of(
     for name, entry in found["queues"].items():
         entry["course"] = _course_interval(runs, answer.shown, name, workload.duration)
         entry["thresholds"] = _thresholds(workload, name)
-        # The ends of a bound are far apart because the demand is unknown. That is no chance.
+        # A bound is wide because of unknown demand or sessions' ends, and not by chance.
         entry["near_critical"] = (
             None
             if answer.bounds or answer.ended
@@ -105,16 +106,16 @@ def summary_of(
 
 
 _MISFIT, _FEW = 0.2, 10
-"""A model does not explain a log if it carries that share fewer or more messages, and that many at least."""
+"""A model misses a log if its rate differs by at least this share, and by this many messages in all."""
 
 
 def find_misfits(
     replays: Sequence[MeasuredReplay], recorded: Mapping[str, Mapping[str, Measures]], behind: LogModel
 ) -> dict[tuple[str, str], str]:
-    """Return the queues and producers of which replays of the recorded settings miss the log, in words."""
-    # What decides there is not in the model, such as which of several consumers gets a group that is free:
-    # no interval over its replays means anything.  Where sessions end, other instants explain a difference,
-    # and of a log that ends early replays go on.
+    """Return the reason for each queue and client whose recorded rate the model does not reproduce."""
+    # The model then lacks the decisive effect, such as which of several consumers gets a free group, and an
+    # interval over its replays would be meaningless.  If sessions end, a difference may come from other
+    # times of their ends; and if a log ends early, replays continue beyond it.
     has_ended = any(replay.errors for replay in replays) or any(
         row.event == "error" for row in behind.log.rows
     )
@@ -135,7 +136,7 @@ def find_misfits(
 def _rates(
     sections: Mapping[str, Mapping[str, Measures]], workload: Workload
 ) -> dict[tuple[str, str], float]:
-    """Return messages a second that producers sent, and that consumers accepted from each queue."""
+    """Return the messages a second that each producer sent, and that consumers accepted from each queue."""
     consumers = [item for item in workload.consumers if item.name in sections["consumers"]]
     found = {("queues", item.queue): 0.0 for item in consumers}
     for item in consumers:
@@ -152,34 +153,34 @@ def _less(measures: Measures, other: Measures | None) -> Measures | None:
 
 
 def _thresholds(workload: Workload, queue: str) -> dict[str, int]:
-    """Return the limit, stop and resume of a queue in messages; 0 for none."""
+    """Return a queue's limit, stop and resume level in messages; 0 for none."""
     settings = QueueSettings.from_arguments(workload.queues[queue])
     found = FlowThresholds.of(queue, settings, workload.options)
     return {
         "limit": settings.max_count,
         "stop": found.stop_count if found else 0,
-        # A resume level without a stop is ignored by the broker (FC-02).
+        # The broker ignores a resume level without a stop (FC-02).
         "resume": found.resume_count if found and found.stop_count else 0,
     }
 
 
 def interval(measure: str, values: Sequence[float], cover: float = _COVER) -> Interval:
-    """Return the prediction interval of a measure at coverage ``cover``, given the values of replays."""
+    """Return the prediction interval of a measure with probability ``cover``, from the values of replays."""
     ordered = sorted(values)
-    # A share such as 0.8 is a little more or less than that in binary.
+    # Rounded, as a share such as 0.8 is not exact in binary.
     place = max(1.0, round((1 - cover) / 2 * (len(ordered) + 1), 6))
     k, part = int(place), place % 1
     low, high = (
         own[k - 1] + part * (own[min(k, len(own) - 1)] - own[k - 1]) for own in (ordered, ordered[::-1])
     )
-    # The fitted line of a branch may leave the range of its measure: below 0, or above a share of 1.
+    # The fitted line of a branch may leave the range of its measure: below 0, or a share above 1.
     low, high = max(0.0, low), min(high, 1.0 if measure == "share_on" else inf)
-    # Counts are rounded outwards: no recording can be between two whole numbers.
+    # Counts are rounded outwards, as recordings have whole numbers.
     return [floor(low), ceil(high)] if measure in _COUNTS else [low, high]
 
 
 def intervals(answer: Answer, section: str) -> dict[str, dict[str, Interval]]:
-    """Return the interval of every measure of every queue or producer; none of a single replay."""
+    """Return the interval of every measure of every queue or producer; empty for a single replay."""
     found: dict[str, dict[str, Interval]] = {}
     for name, measures in answer.shown.sections[section].items():
         found[name] = {}
@@ -188,26 +189,27 @@ def intervals(answer: Answer, section: str) -> dict[str, dict[str, Interval]]:
                 [known for run in runs if (known := run.value(section, name, measure)) is not None]
                 for runs in answer.sets
             ]
-            # With bounds there are two sets of replays, of the least and of the most demand: each gives a
-            # span, and the bound is their union.
-            # Where sessions end in some replays only, the least and the most of all are the bound.
+            # With bounds there are several sets of replays, such as those of the least and of the most
+            # demand: each has an interval, and the bound is their union. If sessions end in only some
+            # replays, the bound contains all values.
             is_open = answer.bounds and len({run.ended for run in answer.runs}) > 1
             cover = 1.0 if answer.ended or is_open else _COVER
             spans = [interval(measure, own, cover) for own in values if own and len(answer.runs) > 1]
             if spans:
                 low, high = min(low for low, _ in spans), max(high for _, high in spans)
-                # The value shown is of the middle replay of the most frequent end, which need not be in the
-                # middle of all. A reader sees it beside the interval, so the interval is widened to it.
+                # The value shown is that of the middle replay with the most frequent outcome, which need
+                # not be inside. As readers see it beside the interval, the interval is widened to include
+                # it.
                 found[name][measure] = [min(low, value or 0), max(high, value or 0)]
     return found
 
 
 def kinds_of(answer: Answer, section: str, name: str) -> dict[str, str]:
-    """Return the kind of each measure: an interval or, as demand or the end of a session decides, a bound."""
+    """Return the kind of each measure: "bound" if demand or a session's end decides, else "interval"."""
     found: dict[str, str] = {}
     for measure in answer.shown.sections[section][name]:
         middles = [median(run.value(section, name, measure) or 0 for run in runs) for runs in answer.sets]
-        # The same tolerance as between replays: a demand that moves the median by less does not matter.
+        # The tolerance is the one between replays: a demand that moves the median by less does not matter.
         share, least = CHANCE.get(measure, (0.05, 0.01))
         is_bound = max(middles) - min(middles) > max(least, share * max(middles))
         found[measure] = "bound" if is_bound else "interval"
@@ -215,7 +217,7 @@ def kinds_of(answer: Answer, section: str, name: str) -> dict[str, str]:
 
 
 def demand_words(report: Mapping[str, Any]) -> list[str]:
-    """Return the demands that the log does not show, and a way to settle them, as sentences."""
+    """Return sentences about the demands that the log does not show, and about ways to settle them."""
     lines = []
     for name, demand in report["demand"].items():
         if not demand["known"]:
@@ -251,7 +253,7 @@ def _course_interval(
 
 
 def deaths(replays: Sequence[MeasuredReplay], client: str) -> dict[str, Any]:
-    """Return the share of replays in which a client's session ended, and the times: ``dies``, ``dies_at``."""
+    """Return the share of replays in which a client's session ended (``dies``), and when (``dies_at``)."""
     times = sorted(replay.ended_at[client] for replay in replays if client in replay.ended_at)
     share = sum(client in replay.errors for replay in replays) / len(replays)
     return {"dies": share, "dies_at": [times[0], times[-1]] if times else None}
@@ -264,7 +266,7 @@ def _is_wide(measure: str, value: float, found: Interval) -> bool:
     (True, False)
     """
     width = found[1] - found[0]
-    # Half of a small value is next to nothing: 0 to 2 stops around 1 would be near-critical.
+    # Otherwise an interval of 0 to 2 stops around 1 would be near-critical.
     return width > value / 2 and width > 2 * CHANCE[measure][1]
 
 
@@ -290,8 +292,8 @@ def _why_near_critical(
     if any(0 < number < len(replays) for number in ended.values()):
         times = [f"{name}'s in {number} of {len(replays)}" for name, number in ended.items()]
         return f"{what}: sessions end in some replays and not in others: {', '.join(times)}"
-    # The consumers' capacity is the throughput while the queue held messages: over the whole time a queue
-    # that is often empty shows the producers' rate instead.
+    # The consumers' service rate is the throughput while the queue has messages: over the whole time the
+    # throughput of a queue that is often empty is the producers' rate instead.
     offered = sum(_arrival_rate(sender, workload.duration) for sender in senders)
     busy = sum(float(replay.sections["queues"][queue].get("throughput") or 0) for replay in replays)
     filled = sum(replay.filled.get(queue, 0.0) for replay in replays)
@@ -313,14 +315,14 @@ def _arrival_rate(producer: Producer, duration: float) -> float:
 # Branches
 
 _TOGETHER = 1.1
-"""Limit on the time of the last death of a branch, as a multiple of that of the first."""
+"""The greatest ratio between the latest and the earliest time of death in a branch."""
 
 
 def branches(replays: Sequence[MeasuredReplay]) -> list[dict[str, Any]]:
-    """Return the branches, the most frequent first; none where all replays end alike."""
+    """Return the branches, the most frequent first; none if all replays have the same outcome."""
     groups: dict[tuple[str, ...], list[MeasuredReplay]] = {}
-    # By time of death, so that neighbours form a branch: where the next is over a tenth later, a new one
-    # begins.
+    # Sorted by time of death, so that neighbours form a branch: a death more than a tenth later than the
+    # branch's first begins a new one.
     for replay in sorted(replays, key=_end):
         groups.setdefault(replay.ended, []).append(replay)
     found = []
@@ -336,8 +338,8 @@ def branches(replays: Sequence[MeasuredReplay]) -> list[dict[str, Any]]:
                     "share": len(runs) / len(replays),
                     "replays": len(runs),
                     "when": {"ended": {name: [own[0], own[-1]] for name, own in times.items()}},
-                    # From all replays with these deaths, not from the branch's few: the fitted line moves the
-                    # others to its instant.
+                    # From all replays with these deaths, not only the branch's few: the fitted line moves the
+                    # others to the branch's time.
                     "queues": _branch_intervals(alike, "queues", span),
                     "producers": _branch_intervals(alike, "producers", span),
                 }
@@ -346,13 +348,13 @@ def branches(replays: Sequence[MeasuredReplay]) -> list[dict[str, Any]]:
 
 
 def _is_of_branch(branch: Mapping[str, Any], ended: Mapping[str, float]) -> bool:
-    """Return whether sessions ended when they do in a branch, or nearly so."""
+    """Return whether sessions ended at the times of a branch, or nearly so."""
     spans = branch["when"]["ended"].items()
     return all(low / _TOGETHER <= ended[name] <= high * _TOGETHER for name, (low, high) in spans)
 
 
 def _end(replay: MeasuredReplay) -> float:
-    """Return the time at which the first session ended."""
+    """Return the time at which the first session of a replay ended; 0 if none did."""
     return min(replay.ended_at.values(), default=0.0)
 
 
@@ -371,24 +373,24 @@ def _branch_intervals(
 
 
 def _values_at(points: Sequence[tuple[float, float]], span: Interval) -> list[float]:
-    """Return the measures expected if the session ended at either end of a span.
+    """Return the values of a measure if the session had ended at either end of a span.
 
     >>> _values_at([(t, 2.0 * t) for t in (1.0, 2.0, 3.0, 4.0, 5.0)], [2.0, 2.5])[:2]
     [4.0, 5.0]
     """
     times, values = zip(*points, strict=True)
-    # A line fits two points exactly, and leaves no residuals to make an interval of.
+    # A line fits two points exactly, and leaves no residuals for an interval.
     is_line = len(points) >= FEWEST and times[0] != times[-1]
     slope = linear_regression(times, values).slope if is_line else 0.0
     return [value + slope * (time - own) for own, value in points for time in dict.fromkeys(span)]
 
 
 def _branch_of(found: Sequence[Mapping[str, Any]], ended: Mapping[str, float]) -> Mapping[str, Any] | None:
-    """Return the branch that came, given the sessions that ended and when; None if none is like it."""
+    """Return the nearest branch in which the same sessions ended, or None."""
     alike = [branch for branch in found if branch["when"]["ended"].keys() == ended.keys()]
 
-    # The nearest branch, even if the recorded deaths are outside its span: the score says then that no replay
-    # ended so.
+    # The nearest branch counts even if the recorded deaths are outside its span: the score then tells that no
+    # replay had this outcome.
     def distance(branch: Mapping[str, Any]) -> float:
         spans = branch["when"]["ended"].items()
         return max((max(low - ended[name], ended[name] - high) for name, (low, high) in spans), default=0)
@@ -397,7 +399,7 @@ def _branch_of(found: Sequence[Mapping[str, Any]], ended: Mapping[str, float]) -
 
 
 def ended_words(ended: Mapping[str, Interval]) -> str:
-    """Return the deaths of sessions in words.
+    """Return the ends of sessions as text.
 
     >>> ended_words({}), ended_words({"p1": [7.0, 7.12]})
     ('every session lives', 'p1 dies at 7 to 7.12 s')
@@ -413,7 +415,7 @@ _FORMAT = "qflow receipt 1"
 
 
 def receipt_of(prediction: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the receipt of a prediction, for :func:`score`: a mapping ready for JSON.
+    """Return the receipt of a prediction for :func:`score`, as a JSON value.
 
     >>> from qflow.logs import ClientLog
     >>> from qflow.prediction import predict
@@ -430,20 +432,20 @@ def receipt_of(prediction: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def score(receipt: Mapping[str, Any], log: ClientLog) -> dict[str, Any]:
-    """Return the score of a receipt: whether each measure is inside, and the branch that came.
+    """Return the score of a receipt: whether each measure is inside its interval, and the actual branch.
 
     Parameters:
         receipt: A result of :func:`receipt_of`.
         log: The clients' log after the change.
 
     Returns:
-        A mapping, ready for JSON: ``measures`` lists for each queue and measure what was ``recorded``, the
-        interval (``low``, ``high``), and whether it is ``inside``; of the branch that came also
-        ``in_branch``.  ``ended`` says which sessions ended, at which second; ``branch`` is the branch that
-        came, or None.
+        A mapping of JSON values. ``measures`` has an entry for each queue and measure: the ``recorded``
+        value, the interval (``low``, ``high``), whether the value is ``inside``, and ``in_branch``, whether
+        it is inside the interval of the actual branch. ``ended`` maps clients to the second at which their
+        session ended; ``branch`` is the predicted branch nearest to these ends, or None.
 
     Raises:
-        WorkloadError: If it is no receipt.
+        WorkloadError: If ``receipt`` is not a receipt.
 
     >>> score({"format": "?"}, ClientLog("w", []))
     Traceback (most recent call last):
@@ -454,7 +456,7 @@ def score(receipt: Mapping[str, Any], log: ClientLog) -> dict[str, Any]:
     require(kind == _FORMAT, "score", "a receipt", kind, "one that --receipt wrote")
     workload = Workload.from_json(receipt["inputs"]["workload"])
     recorded = recorded_sections(workload, log, round(workload.duration * SECOND))["queues"]
-    # Reversed, so that the first death of a client is the one that remains.
+    # Reversed, so that a client's first error remains in the dictionary.
     errors = reversed([row for row in log.rows if row.event == "error"])
     ended = {row.client: row.ts_us / SECOND for row in errors}
     branch = _branch_of(receipt["branches"], ended)
