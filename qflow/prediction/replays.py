@@ -528,7 +528,7 @@ class Replayer:
         return Answer(runs, shown, (least, most), self._ended(changed, runs))
 
     def _ended(self, workload: Workload, runs: Sequence[MeasuredReplay]) -> list[MeasuredReplay]:
-        """Return replays whose sessions end as soon as a limit is near; none if that is certain or impossible."""
+        """Return replays whose sessions end once a limit is near; none if no limit is, or all runs end."""
         near: dict[str, float] = {}
         for run in runs:
             near.update((name, min(time, near.get(name, inf))) for name, time in run.near.items())
@@ -563,7 +563,7 @@ class Replayer:
 
 
 class ReplayTask(NamedTuple):
-    """A replay to be made: the workload, its place among the replays, their number, seed and report times."""
+    """A replay to be made: the workload, its place among the replays, their number, seed, reports."""
 
     workload: Workload
     place: int
