@@ -36,7 +36,7 @@ _DEEPEST: Final = 100
 """So deep may maps and lists be nested; a snapshot's text is three times as deep, and Python ends at 1000."""
 
 
-class Sent(Frozen):
+class _Sent(Frozen):
     """The size that a sender states for a message; the transfer stores it, so snapshots omit it."""
 
     # Not in the dataclass below: compiled, that counts a class's variable among its fields.
@@ -49,7 +49,7 @@ class Sent(Frozen):
 # sent.  It has a constructor of its own, as the compiler would leave the decorator's to the interpreter.
 @mypyc_attr(free_list_len=1)
 @dataclass(slots=True, init=False)
-class Message(Sent):
+class Message(_Sent):
     """A message as a producer sends it: properties and an amount of content.
 
     The broker asks only how much content there is.  Headers and content are kept as plain copies, at most 100
