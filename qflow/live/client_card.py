@@ -98,6 +98,8 @@ class Figures:
     messages: int = 0
     arrived: int = 0
     uncommitted: int = 0
+    # Transfers that were rolled back.
+    withdrawn: int = 0
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ class ClientRun:
     @property
     def resends(self) -> bool:
         """Whether it sent a message again."""
-        return self.after.sent > self.after.messages
+        return self.after.sent - self.after.withdrawn > self.after.messages
 
     @property
     def missing(self) -> int:

@@ -426,7 +426,8 @@ class _Watch:
             told = (words["accepted"], words["released"], words["rejected"])
             depth, came = 0 if queue is None else queue.message_depth, (ledger.messages, ledger.arrived)
             waiting, stored = ledger.unsettled, ledger.stored
-            self.figures = Figures(ledger.transfers, *told, waiting, stored, depth, *came, ledger.uncommitted)
+            transacted = ledger.uncommitted, ledger.withdrawn
+            self.figures = Figures(ledger.transfers, *told, waiting, stored, depth, *came, *transacted)
         if self.connections and not self._connected:
             self._connected = monotonic()
         self.most_unsettled = max(ledger.most_unsettled, self.most_unsettled, self.unsettled)

@@ -81,6 +81,8 @@ class MessageLedger:
         self.messages = self.arrived = 0
         # The numbers, now and at most, of transfers without an outcome and of messages in open transactions.
         self.unsettled = self.most_unsettled = self.uncommitted = self.most_uncommitted = 0
+        # The number of transfers that the program has rolled back.
+        self.withdrawn = 0
         # The number of transfers to each node that is not under test.
         self.elsewhere: Counter[str] = Counter()
         # The links that the program attached: role, node, and the refusal or "".
@@ -165,6 +167,7 @@ class MessageLedger:
             elif ending == ROLLED_BACK:
                 fate = self._fates[identity]
                 fate.sent -= 1
+                self.withdrawn += 1
                 self.messages -= fate.sent < self._most(identity)
                 if self._seen:
                     self._seen[place] = None
