@@ -334,12 +334,8 @@ def _add_messages(add: Callable[..., Any]) -> None:
     unseen = _SHORT["messages"] - Conditions().stop - 1
     text += f"{_SHORT['timeout']:g} s to connect and as many for a run; sees no window above {unseen:g}"
     add("--short", action="store_true", help=text)
-    add(
-        "--timeout",
-        type=_seconds,
-        metavar="S",
-        help="seconds that one run may take once it has connected; default: 60",
-    )
+    text = "seconds that one run may take once it has connected; default: 60"
+    add("--timeout", type=_seconds, metavar="S", help=text)
 
 
 def _check_client(namespace: argparse.Namespace) -> int:

@@ -140,23 +140,14 @@ class Ledger:
 
 def ledger_table(ledgers: Sequence[Ledger]) -> Table:
     """Return ledgers as a table."""
-    names = [
-        "fault",
-        "messages",
-        "on the queue",
-        "missing",
-        "never seen",
-        "lost",
-        "duplicated",
-        "out of order",
-    ]
+    names = ["fault", "messages", "on the queue", "missing", "never seen", "lost", "duplicated"]
     rows = []
     for one in ledgers:
         order = "not known" if one.out_of_order is None else one.out_of_order
         back = ", ".join(one._never if seconds is None else f"{seconds:.1f}" for seconds in one.back)
         counts = (one.messages, one.stored, one.missing, one.unseen, one.lost, one.duplicated, order)
         rows.append((one.fault, *counts, back, name_end(one.status)))
-    return Table(rows, [*names, "back after, s", "ended"])
+    return Table(rows, [*names, "out of order", "back after, s", "ended"])
 
 
 def check_faults(

@@ -292,14 +292,7 @@ class Sending:
 
     def describe(self) -> dict[str, Any]:
         """Return the link's state as plain values; not for a coordinator or a service node."""
-        return {
-            "role": self.role,
-            "name": self.name,
-            "session": self.session.engine.name,
-            "node": self.node,
-            "unsettled": len(self.held),
-            "outcomes": dict(self.outcomes),
-        }
+        return _describe_link(self, unsettled=len(self.held), outcomes=dict(self.outcomes))
 
     def count(self, word: str) -> None:
         """Count a transfer's outcome, for this link and for all links of the client."""
@@ -359,17 +352,15 @@ class Receiving:
 
     def describe(self) -> dict[str, Any]:
         """Return the link's state as plain values."""
-        return {
-            "role": self.role,
-            "name": self.name,
-            "session": self.session.engine.name,
-            "node": self.node,
-            "credit": self.link.credit.messages.granted,
-            "unsettled": len(self.unsettled),
-            "delivered": self.link.delivered,
-            "is_presettled": self.is_presettled,
-            "is_browser": not self.link.acquires,
-        }
+        counts = {"credit": self.link.credit.messages.granted, "unsettled": len(self.unsettled)}
+        kinds = {"is_presettled": self.is_presettled, "is_browser": not self.link.acquires}
+        return _describe_link(self, delivered=self.link.delivered, **counts, **kinds)
+
+
+def _describe_link(link: Sending | Receiving, **more: Any) -> dict[str, Any]:
+    """Return a link's role and names, and more."""
+    session = link.session.engine.name
+    return {"role": link.role, "name": link.name, "session": session, "node": link.node, **more}
 
 
 class Peer:

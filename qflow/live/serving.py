@@ -223,17 +223,8 @@ def serve(
 
 # Snapshots
 
-_STATISTICS = [
-    "msgDepth",
-    "byteDepth",
-    "messageCount",
-    "consumerCount",
-    "flowStopped",
-    "flowStoppedCount",
-    "msgTotalEnqueues",
-    "msgTotalDequeues",
-    "discardsOverflow",
-]
+_STATISTICS = ["msgDepth", "byteDepth", "messageCount", "consumerCount", "flowStopped", "flowStoppedCount"]
+_STATISTICS += ["msgTotalEnqueues", "msgTotalDequeues", "discardsOverflow"]
 
 
 def _describe_server(server: Server, since: int) -> dict[str, Any]:

@@ -85,8 +85,8 @@ class Connection:
         self.count, self.number = count, number
         # The channel of each side, to the client's channel; links by channel and handle.
         self.channels, self.links, self.parts, self.open = {}, {}, {}, {}
-        # Deliveries that are settled in the open transaction.
-        self.transacted = []
+        # Deliveries that have an outcome, and how many are settled in the open transaction.
+        self.told, self.transacted = set(), []
         self.sent = Direction(self.from_client)
         self.received = Direction(self.from_broker)
 
@@ -127,9 +127,11 @@ class Connection:
             last, state = field(fields, 2, fields[1]), field(fields, 4)
             is_transactional = state is not None and STATES.get(state[0]) == "transactional"
             kept = self.transacted if is_transactional else self.count.settled
-            # A receiver that settles second speaks twice of each: first of the outcome.
-            if is_transactional or field(fields, 3):
-                kept.append(last - fields[1] + 1)
+            # A receiver that settles second may tell the outcome first, and then settle.
+            told = {(channel, number) for number in range(fields[1], last + 1)} - self.told
+            if (state is not None or field(fields, 3)) and told:
+                self.told |= told
+                kept.append(len(told))
 
     def from_broker(self, code, fields, channel, payload):
         if code == BEGIN:
