@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 
-def add_json(parser: argparse._ActionsContainer, result: str = "the result") -> None:
+def add_json(parser: argparse._ActionsContainer, result: str = "the result", **more: Any) -> None:
     """Add the option ``--json``, with which a command prints its result, or its refusal, as JSON."""
-    parser.add_argument(
-        "--json", action="store_true", help=f'print {result} as JSON; a refusal as {{"error": …}}'
-    )
+    words = f'print {result} as JSON; a refusal as {{"error": …}}'
+    parser.add_argument("--json", action="store_true", help=words, **more)
 
 
 def add_workload(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +30,7 @@ def add_several(
     parser: argparse._ActionsContainer, option: str, metavar: str, help: str, **more: Any
 ) -> None:
     """Add an option that may be repeated; its value is the list of all values given."""
-    parser.add_argument(option, action="append", default=[], metavar=metavar, help=help, **more)
+    parser.add_argument(option, action="append", metavar=metavar, help=help, **({"default": []} | more))
 
 
 def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qflow.arguments import add_json
+from qflow.arguments import add_json, add_several
 from qflow.configuration.qpid_config import add_exchange_options, add_queue_options
 
 if TYPE_CHECKING:
@@ -80,27 +80,10 @@ def _add_broker(parser: argparse.ArgumentParser, *, is_whole: bool = False) -> N
     group = parser.add_argument_group("the broker it is tried on, and the output")
     such = "an option of qpidd, such as --broker-option=--default-flow-stop-threshold=90"
     # argparse would set an action's own default over a value given before the action.
-    default: dict[str, Any] = {} if is_whole else {"default": argparse.SUPPRESS}
-    group.add_argument(
-        "--broker-option",
-        action="append",
-        metavar="OPTION",
-        help=such,
-        dest="broker_options",
-        **(default or {"default": []}),
-    )
-    group.add_argument(
-        "--broker-config", metavar="FILE", help="its qpidd.conf", **(default or {"default": ""})
-    )
-    if is_whole:
-        add_json(group)
-    else:
-        group.add_argument(
-            "--json",
-            action="store_true",
-            default=argparse.SUPPRESS,
-            help='print the result as JSON; a refusal as {"error": …}',
-        )
+    kept: dict[str, Any] = {} if is_whole else {"default": argparse.SUPPRESS}
+    add_several(group, "--broker-option", "OPTION", such, dest="broker_options", **kept)
+    group.add_argument("--broker-config", metavar="FILE", help="its qpidd.conf", **({"default": ""} | kept))
+    add_json(group, **kept)
 
 
 def run(chosen: argparse.Namespace) -> int:

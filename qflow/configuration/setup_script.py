@@ -15,6 +15,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -411,14 +412,11 @@ def step_of(words: Sequence[str], line: int = 1, text: str = "") -> SetupStep:
     verb, kind = words[0], words[1] if len(words) > 1 else ""
     if verb in ("bind", "unbind"):
         return _read_binding(verb, words[1:], line, text)
-    if verb == "add" and kind in _ADDING:
-        name, properties = _ADDING[kind](words[2:])
+    if verb == "add" and kind:
+        name, properties = _ADDING.get(kind, partial(_read_other, kind))(words[2:])
         return SetupStep(line, text, "create", kind, name, properties)
     if verb == "del" and kind:
         return _read_deletion(kind, words[2:], line, text)
-    if verb == "add" and kind:
-        name, properties = _read_other(kind, words[2:])
-        return SetupStep(line, text, "create", kind, name, properties)
     raise ConfigurationError(f"{_TOOL} has add, del, bind and unbind here; got {' '.join(words[:2])!r}")
 
 

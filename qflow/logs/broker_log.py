@@ -30,14 +30,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
-from zoneinfo import ZoneInfo
 
 from qflow.kit import RefusalError
 from qflow.logs.findings import Finding
+from qflow.logs.foreign_columns import zone_of
 from qflow.logs.log_file import LogError
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
@@ -620,15 +620,10 @@ def _fraction(digits: bytes | None) -> int:
 
 
 def _zone(name: str | None) -> tzinfo | None:
-    if not name:
-        return None
-    if match := re.fullmatch(r"[+-](\d\d):?(\d\d)", name):
-        return timezone(timedelta(microseconds=_offset(match[0].encode())))
     try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        allowed = "a name of the time zone database, such as Europe/Berlin, or an offset such as +01:00"
-        raise RefusalError(f"the zone must be {allowed}; got {name!r}") from None
+        return zone_of(name) if name else None
+    except ValueError as error:
+        raise RefusalError(str(error)) from None
 
 
 # Files

@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol, TypeVar
 
 from qflow.logs.foreign_columns import Recognised
@@ -89,7 +89,7 @@ class _Sorter:
         waiting = self._waiting
         waiting.extend(rows)
         if self._window or self._offsets:
-            waiting.sort(key=_time)
+            waiting.sort(key=attrgetter("ts_us"))
         self._latest = max(self._latest, waiting[-1].ts_us)
         # The last instant may not be whole yet.
         until = self._latest - self._window
@@ -127,10 +127,6 @@ class _Sorter:
         return arranged + rows[done:]
 
 
-def _time(row: LogRow) -> int:
-    return row.ts_us
-
-
 _EFFECTS = {"complete": "transfer", "refused": "transfer", "deliver": "transfer"}
 _EFFECTS |= dict.fromkeys(("accept", "reject"), "deliver")
 """Event to the event of the same message that must precede it."""
@@ -151,8 +147,7 @@ def _is_caused(instant: Sequence[LogRow]) -> bool:
 def _by_cause(instant: Sequence[LogRow]) -> list[LogRow]:
     """Return the rows of one instant so that causes precede their effects."""
     # A settlement of a message that was delivered earlier comes first, as it gives the credit for the next
-    # one;
-    # a settlement of a message of this instant follows its delivery at once, for the same reason.
+    # one; that of a message of this instant follows its delivery at once, for the same reason.
     sent = {row.label for row in instant if row.event == "transfer"}
     delivered: dict[tuple[str, str], tuple[int, str]] = {}
     for place, row in enumerate(instant):

@@ -30,6 +30,7 @@ _SHOWN = 20
 _MOST = 50_000
 """Rows of a log that thresholds are read from: of a long one the first."""
 _MILLISECOND = 1_000
+DATELESS = "the client log must have a date, as times since 1970 or ISO times"
 _LATE = 946_684_800
 """Microseconds: a log that begins so late may have times since 1970 in seconds or milliseconds."""
 
@@ -169,7 +170,7 @@ def _weigh(namespace: argparse.Namespace, clean: CleanLog, audited: Audit) -> Au
     from qflow.logs.broker_log import BrokerLog
 
     if clean.start_us is None:
-        raise RefusalError("--broker-log: the client log must have a date, as times since 1970 or ISO times")
+        raise RefusalError(f"--broker-log: {DATELESS}")
     with progress("reading the broker's log", unit="bytes") as shown:
         broker_log = BrokerLog.load(*namespace.broker_log, zone=namespace.zone, progress=shown)
     return replace(audited, findings=broker_log.weigh_findings(audited.findings, clean.start_us))

@@ -146,8 +146,7 @@ class ClientLog(Tabular):
             raise LogError(f"{name_of(path)}: {error}") from None
         clean = CleanLog(lambda: bits, skew)
         clean.look(Nobody)
-        rows = [row for part in clean.parts() for row in part]
-        log = cls(source_of(path), rows, clean.start_us, clean.cleaning, clean.tolerance)
+        log = cls(source_of(path), clean.rows(), clean.start_us, clean.cleaning, clean.tolerance)
         return log, clean.quarantine
 
     @classmethod

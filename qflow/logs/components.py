@@ -27,7 +27,7 @@ from qflow.workload.model import Workload
 from qflow.workload.stage import Stage, make_message
 
 _Touch = tuple[str, str, str]
-"""Source, client, queue: a row of TOUCHES."""
+"""Source, client, queue: a client of a log, and a queue that it touches."""
 
 
 def touches_of(source: str, workload: Workload) -> list[_Touch]:

@@ -125,7 +125,7 @@ def open_table(path: Path, choose_columns: _ChooseColumns, separator: str = "") 
         # What is no UTF-8 becomes surrogates, by which its line is known.
         text = io.TextIOWrapper(binary, encoding=_encoding_of(head), errors="surrogateescape", newline="")
         rows = _rows_of_text(text, head, path.name, separator, choose_columns)
-        given = _until_damage(rows, damage)
+        given = _until_damage(rows, damage, (*DAMAGE, csv.Error), _DAMAGED.format)
         header = next(given, ())
         if isinstance(header, BadRowError):
             raise BadRowError("", f"the first line {header.args[1]}")
@@ -143,11 +143,16 @@ def _encoding_of(head: bytes) -> str:
     return "utf-8-sig"
 
 
-def _until_damage(rows: Iterator[Any], damage: list[str]) -> Iterator[Any]:
+def _until_damage(
+    rows: Iterator[Any],
+    damage: list[str],
+    errors: tuple[type[Exception], ...],
+    describe: Callable[[Exception], str],
+) -> Iterator[Any]:
     try:
         yield from rows
-    except (*DAMAGE, csv.Error) as error:
-        damage.append(_DAMAGED.format(error))
+    except errors as error:
+        damage.append(describe(error))
 
 
 def _rows_of_text(
@@ -305,16 +310,8 @@ def _open_parquet(path: Path) -> Iterator[RawTable]:
         schema = file.schema_arrow
         instants = {column.name for column in schema if pyarrow.types.is_timestamp(column.type)}
         batches = map(_rows_of_batch, file.iter_batches(batch_size=MOST_ROWS))
-        yield RawTable(schema.names, chain.from_iterable(_whole_batches(batches, damage)), instants, damage)
-
-
-def _whole_batches(batches: Iterator[Any], damage: list[str]) -> Iterator[Any]:
-    import pyarrow
-
-    try:
-        yield from batches
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        damage.append(_no_parquet(error))
+        whole = _until_damage(batches, damage, (pyarrow.ArrowInvalid, OSError), _no_parquet)
+        yield RawTable(schema.names, chain.from_iterable(whole), instants, damage)
 
 
 def _no_parquet(error: Exception) -> str:

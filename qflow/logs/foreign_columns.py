@@ -62,6 +62,7 @@ _UNITS = {
     "iso with a zone": "ISO text with a zone",
 }
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,2})?")
+_OFFSET = re.compile(r"[+-]\d\d:?\d\d")
 _TIME_COLUMN = re.compile(r"(.+?)(?::(s|ms|us|ns|iso))?")
 _EVENT_COLUMN = re.compile(r"(.+?)(?::\{(.*)\})?")
 
@@ -88,14 +89,19 @@ def _unit_of(number: int | Decimal) -> str:
 
 
 @lru_cache(16)
-def _zone_of(name: str) -> tzinfo:
-    """Return a time zone by its name; ValueError if the machine has no zone of that name."""
-    if not name:
-        return UTC
+def zone_of(name: str) -> tzinfo:
+    """Return a time zone by its name or its offset from UTC; ValueError if the machine does not know it.
+
+    >>> print(zone_of("+01:00"), zone_of("Europe/Berlin"), zone_of(""))
+    UTC+01:00 Europe/Berlin UTC
+    """
     try:
-        return ZoneInfo(name)
+        if _OFFSET.fullmatch(name):
+            return datetime.strptime(name, "%z").tzinfo or UTC
+        return ZoneInfo(name) if name else UTC
     except (OSError, ValueError, KeyError):
-        raise ValueError(f"--zone: must be a name such as Europe/Berlin or UTC, got {name!r}") from None
+        allowed = "a name of the time zone database, such as Europe/Berlin, or an offset such as +01:00"
+        raise ValueError(f"the zone must be {allowed}; got {name!r}") from None
 
 
 def _time_of(value: object, zone: str = "", fold: int = 0) -> tuple[str, int | Decimal] | None:
@@ -106,7 +112,7 @@ def _time_of(value: object, zone: str = "", fold: int = 0) -> tuple[str, int | D
     try:
         date = datetime.fromisoformat(value.strip()) if isinstance(value, str) else None
         # A zone can lead beyond the years that there are.
-        known = date and date.replace(tzinfo=date.tzinfo or _zone_of(zone), fold=fold).astimezone(UTC)
+        known = date and date.replace(tzinfo=date.tzinfo or zone_of(zone), fold=fold).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
     if date is None or known is None:
@@ -139,7 +145,7 @@ class Clock:
     def of(cls, values: Sequence[object], unit: str = "", zone: str = "") -> Clock:
         """Return the clock of a column's first values."""
         if zone:
-            _zone_of(zone)
+            zone_of(zone)
         found = [time for time in (_time_of(value, zone) for value in values) if time is not None]
         if unit:
             # A stated unit says whether times are text or numbers, so values of the other kind do not count.
@@ -382,7 +388,7 @@ class Columns:
     def clock_of(self, rows: Sequence[Sequence[object]], unit: str, zone: str = "") -> Clock:
         """Return the clock of a log's first rows."""
         if zone:
-            _zone_of(zone)
+            zone_of(zone)
         try:
             return Clock.of(self.times_of(rows), unit, zone)
         except ValueError as error:

@@ -198,21 +198,23 @@ def read_log(
     # LogError: If the columns or the zone make no sense, or no row can be read.
     try:
         files = log_files(path)
-        reader = _Reader(None if columns is None else ColumnMap.of(columns), zone)
     except ValueError as error:
         raise LogError(str(error)) from None
-    return _bits(files, reader, SEPARATORS.get(separator, separator))
+    return _bits(files, _reader_of(columns, zone), SEPARATORS.get(separator, separator))
 
 
 def read_table(
     table: RawTable, columns: str | Mapping[str, str] | None = None, zone: str = ""
 ) -> Iterator[Bit]:
     """Yield the rows of an open table, as :func:`read_log` does for a file."""
+    yield from _bits_of(table, _reader_of(columns, zone))
+
+
+def _reader_of(columns: str | Mapping[str, str] | None, zone: str) -> _Reader:
     try:
-        reader = _Reader(None if columns is None else ColumnMap.of(columns), zone)
+        return _Reader(None if columns is None else ColumnMap.of(columns), zone)
     except ValueError as error:
         raise LogError(str(error)) from None
-    yield from _bits_of(table, reader)
 
 
 def _bits_of(table: RawTable, reader: _Reader, file: str = "") -> Iterator[Bit]:

@@ -27,12 +27,12 @@ from qflow.broker.exchanges import AGENT_NAME, Exchange, topic_matches
 from qflow.broker.links import LinkSession
 from qflow.broker.message import Transfer
 from qflow.broker.queue import Queue
+from qflow.messaging.messages import APP_ID, SUBJECT
 from qflow.messaging.qmf_schema import EVENTS, FLOW_TO_DISK, MALLOC, PACKAGE, find_method, schemas
 
 _EVENTS_EXCHANGE = "qmf.default.topic"
 REQUESTS = "qmf.default.direct"
 AGENT_SESSION = "qmf.agent"
-APP_ID = "x-amqp-0-10.app-id"
 QMF = "qmf2"
 
 _PUBLISH_INTERVAL = 10_000_000
@@ -83,7 +83,7 @@ def _message(
     if content:
         headers["qmf.content"] = content
     if subject is not None:
-        headers["qpid.subject"] = subject
+        headers[SUBJECT] = subject
     return Message.of(body, subject, headers=headers, app_id=QMF)
 
 

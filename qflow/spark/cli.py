@@ -198,10 +198,13 @@ def _day(text: str) -> str:
 
 
 def _seconds(text: str) -> float:
-    found = re.fullmatch(r"([0-9.]+)([smh])", text)
+    found = re.fullmatch(rf"({_NUMBER})([smh])", text)
     if found is None:
         raise argparse.ArgumentTypeError(f"must be a length of time such as 90s, 10m or 1h, got {text!r}")
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+_NUMBER = r"\d+(?:\.\d*)?|\.\d+"
 
 
 _SHOWN = 10
@@ -304,35 +307,20 @@ def _audit_small(spark: SparkSession, namespace: argparse.Namespace) -> dict[str
         aside = rows.where("reason IS NOT NULL").select(*QUARANTINE).orderBy("source", "row")
         first = aside.limit(_SHOWN).collect() if summary["set_aside"] else []
     require_rows(summary["metrics"]["rows"], first)
-    memory = peak.value if peak is not None else 0
-    first_rows = [row.asDict() for row in first]
-    return {
-        **summary,
-        "events": summary["metrics"]["rows"],
-        "first_set_aside": first_rows,
-        "worker_bytes": memory,
-    }
+    summary |= {"events": summary["metrics"]["rows"], "first_set_aside": [row.asDict() for row in first]}
+    return summary | {"worker_bytes": peak.value if peak is not None else 0}
 
 
 def _add_to_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) -> LakeReport:
     from qflow.spark.events_table import make_lake_of_table
     from qflow.spark.ingest import make_lake
 
-    buckets, day, form = namespace.buckets, namespace.day, _own_format(namespace)
-    if not namespace.table:
-        return make_lake(
-            spark,
-            namespace.logs,
-            lake,
-            namespace.workloads,
-            buckets,
-            namespace.map,
-            day,
-            form,
-            namespace.zone,
-        )
-    table = _events_table(namespace, namespace.table, namespace.format)
-    return make_lake_of_table(spark, table, lake, buckets, day, form)
+    run = {"buckets": namespace.buckets, "day": namespace.day, "form": _own_format(namespace)}
+    if namespace.table:
+        table = _events_table(namespace, namespace.table, namespace.format)
+        return make_lake_of_table(spark, table, lake, **run)
+    logs, columns, zone = namespace.logs, namespace.map, namespace.zone
+    return make_lake(spark, logs, lake, namespace.workloads, columns=columns, zone=zone, **run)
 
 
 def _own_format(namespace: argparse.Namespace) -> str:
@@ -529,7 +517,9 @@ def _require_readable(namespace: argparse.Namespace) -> None:
         if getattr(namespace, "logs", None) or not namespace.workloads:
             raise RefusalError("a table or source: name no LOG beside it, and the workloads with --workloads")
         return
-    if named in ([None], [""]):
+    if named == [""]:
+        raise RefusalError("name the folder where files appear, or a source with --source")
+    if named == [None]:
         raise RefusalError("name one log or more, or a lake with --lake")
     for path in named:
         if "://" not in path and not Path(path).exists():
@@ -582,7 +572,7 @@ class Condition(NamedTuple):
         return bool(compare(numbers[self.name], self.limit))
 
 
-_CONDITION = re.compile(r"\s*(\w+)\s*([<>]=?)\s*([0-9.]+)\s*(%?)\s*")
+_CONDITION = re.compile(rf"\s*(\w+)\s*([<>]=?)\s*({_NUMBER})\s*(%?)\s*")
 
 
 def _conditions_of(text: str) -> list[Condition]:

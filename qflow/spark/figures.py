@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from html import escape
 from math import ceil, floor, log10
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from qflow.kit import RefusalError
 from qflow.labs.charts import Chart, plain
 from qflow.logs.findings import finding_of
+from qflow.logs.foreign_columns import zone_of
 from qflow.spark import questions
 from qflow.spark.lake_audit import results_with_keys, without_logs
 from qflow.spark.tables import FORMAT, RESULTS
@@ -67,7 +67,7 @@ class DayClock(NamedTuple):
         '11:01:30'
         """
         time = datetime.fromtimestamp(self.origin_us // SECOND, UTC) + timedelta(seconds=second)
-        return f"{time.astimezone(_zone_of(self.zone)):{form}}"
+        return f"{time.astimezone(zone_of(self.zone)):{form}}"
 
     def ticks(self, seconds: float) -> tuple[list[float], list[str]]:
         """Return the tick positions on an axis of `seconds` seconds, and their labels."""
@@ -78,13 +78,6 @@ class DayClock(NamedTuple):
         places = [float(place) for place in range(first, int(seconds) + 1, length)]
         form = "%H:%M:%S" if length < 60 else "%H:%M" if seconds <= 86_400 else "%d %b %H:%M"
         return places, [self.text(place, form) for place in places]
-
-
-def _zone_of(name: str) -> tzinfo:
-    """Return a time zone by its name, or by an offset such as ``+01:00``."""
-    if name[:1] in "+-":
-        return datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo or UTC
-    return ZoneInfo(name)
 
 
 def heat_map(

@@ -459,7 +459,7 @@ def require_rows(rows: int, quarantined: Sequence[Any]) -> None:
 
 def read_quarantine(table: GrowingTable) -> DataFrame:
     """Return the quarantined rows of a lake with their KEYS; no rows if another program wrote the lake."""
-    frame = table.load()
+    frame = table.frame
     if frame is None or not set(QUARANTINE) <= set(frame.columns):
         return frame_of(table.spark, [], Schema(QUARANTINE | KEYS))
     return frame.where("reason IS NOT NULL").select(*QUARANTINE, *KEYS)

@@ -166,7 +166,7 @@ def results_with_keys(
 ) -> tuple[DataFrame, set[Part]]:
     """Return all rows that :func:`audit_to` wrote, with their KEYS, those of unfinished runs included."""
     table = GrowingTable(spark, folder, form)
-    return _read_results(table), table.parts() - table.done_parts()
+    return _read_results(table), table.parts - table.done_parts()
 
 
 def _read_results(table: GrowingTable) -> DataFrame:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError, explain_missing, install_command
+from qflow.writing import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,10 +90,9 @@ def _wheel_java() -> str | None:
     if not program.exists() or program.read_text(encoding="utf-8") != text:
         program.parent.mkdir(parents=True, exist_ok=True)
         # Renamed into place: another session may be starting it at this moment.
-        fresh = program.with_name(f"java.{os.getpid()}")
-        fresh.write_text(text, encoding="utf-8")
-        fresh.chmod(0o755)
-        fresh.replace(program)
+        with write_whole(program) as fresh:
+            fresh.write_text(text, encoding="utf-8")
+            fresh.chmod(0o755)
     return str(wrapper)
 
 

@@ -351,7 +351,7 @@ def sweep(
     # A cell is worth several tasks.
     table.fill(cells, measure_cells, progress, shuffle_partitions(spark))
     # There is a table now: a lake has at least one part, a grid one setting, and each cell one row.
-    return of_parts(table.load(), cells).select(*MEASURES)
+    return of_parts(table.frame, cells).select(*MEASURES)
 
 
 def _cell_name(part: Part, setting: FleetSettings, replays: int) -> str:

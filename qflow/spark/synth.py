@@ -274,7 +274,7 @@ def write_fleet(
     """Write a synthetic fleet as a lake, a part a component; a killed run resumes at its last part."""
     _require_enough(queues, events)
     table, wanted = GrowingTable(spark, folder, form), _fleet_parts(queues, events)
-    if table.parts() - set(wanted):
+    if table.parts - set(wanted):
         raise RefusalError(f"{folder}: a synthetic fleet needs a new folder, and this one holds other rows")
     table.fill(wanted, partial(_synthetic_fleet, spark, queues, events, peak=peak), progress)
     done = table.done_runs()

@@ -15,17 +15,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import cached_property
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
 from qflow.kit import RefusalError
 from qflow.logs.findings import Result
 from qflow.logs.log_file import MOST_ROWS, LakeRow
 from qflow.progress import Progress
 from qflow.trace.files import QuarantinedRow
+from qflow.writing import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -64,7 +65,7 @@ LAKE = Schema(
 
 KEYS = Schema(
     day="string",  # The day that the rows belong to, as 2026-11-27, or undated.
-    part="string",  # Digest of the inputs, number of this part, total of parts.
+    part="string",  # Digest of the inputs, and the number of this part.
 )
 """The columns that partition a growing table, after its own columns."""
 
@@ -189,10 +190,9 @@ def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    # Spark passes over names that begin with an underscore.
-    fresh = path.with_name(f"_{path.name}")
-    parquet.write_table(pyarrow.Table.from_batches(to_batches(rows, LAKE), LAKE.arrow()), fresh)
-    fresh.replace(path)
+    # Spark passes over the temporary file, whose name begins with a dot.
+    with write_whole(path) as fresh:
+        parquet.write_table(pyarrow.Table.from_batches(to_batches(rows, LAKE), LAKE.arrow()), fresh)
 
 
 # Tables that grow
@@ -260,22 +260,6 @@ def _condition_of(error: Exception) -> str | None:
     return ask() if ask is not None else None
 
 
-_Answer = TypeVar("_Answer")
-
-
-def _until_written(ask: Callable[[GrowingTable], _Answer]) -> Callable[[GrowingTable], _Answer]:
-    """Keep the answer of a table until its next write: each costs Spark a listing of files or a job."""
-
-    @wraps(ask)
-    def kept(table: GrowingTable) -> _Answer:
-        if ask.__name__ not in table._known:
-            table._known[ask.__name__] = ask(table)
-        answer: _Answer = table._known[ask.__name__]
-        return answer
-
-    return kept
-
-
 class GrowingTable:
     """A table of parts, read and written by Spark alone: on this machine, HDFS, an object store."""
 
@@ -283,11 +267,13 @@ class GrowingTable:
         self.place = absolute(place)
         self.has_runs = True
         self.spark, self._form = spark, form
-        self._known: dict[str, Any] = {}
+        self._written: DataFrame | None = None
 
-    @_until_written
-    def load(self) -> DataFrame | None:
-        """Return the existing rows with their KEYS, or None; a foreign table has a part for each file."""
+    # What is known of a table is kept until its next write: each costs Spark a listing of files or a job.
+
+    @cached_property
+    def frame(self) -> DataFrame | None:
+        """The existing rows with their KEYS, or None; a foreign table has a part for each file."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as sf
@@ -325,7 +311,7 @@ class GrowingTable:
 
     def read(self, table: Schema, what: str) -> DataFrame | None:
         """Return the existing table with its KEYS, or None; refuse one that lacks a column."""
-        frame = self.load()
+        frame = self.frame
         if frame is None:
             return None
         types = dict(frame.dtypes)
@@ -340,17 +326,17 @@ class GrowingTable:
         is_ended = frame.part.endswith(_DONE) | run_names(frame).isin(sorted(self._replaced()))
         return frame.where(~is_ended).select(*table, *KEYS)
 
-    @_until_written
+    @cached_property
     def parts(self) -> set[Part]:
-        """Return the names of the parts present, those of killed runs too, without those of replaced runs."""
-        frame = self.load()
+        """The names of the parts present, those of killed runs too, without those of replaced runs."""
+        frame = self.frame
         rows = [] if frame is None else frame.select(*KEYS).distinct().collect()
         found = {(row.day, row.part) for row in rows if not row.part.endswith(_DONE)}
         return {part for part in found if run_of(part)[1] not in self._replaced()}
 
-    @_until_written
+    @cached_property
     def _ended(self) -> dict[Part, str]:
-        frame = self.load()
+        frame = self.frame
         if frame is None or not self.has_runs:
             return {}
         # The row that marks a run as complete keeps the digests of the replaced runs in the first column,
@@ -359,20 +345,20 @@ class GrowingTable:
         return {run_of((day, part)): words or "" for words, day, part in rows}
 
     def _replaced(self) -> set[str]:
-        return {digest for words in self._ended().values() for digest in words.split()}
+        return {digest for words in self._ended.values() for digest in words.split()}
 
     def done_runs(self) -> dict[Part, str]:
         """Return the completed runs, each with the digests of the runs that it replaces."""
-        return {run: words for run, words in self._ended().items() if run[1] not in self._replaced()}
+        return {run: words for run, words in self._ended.items() if run[1] not in self._replaced()}
 
     def done_parts(self) -> set[Part]:
         """Return the names of the valid parts: those of completed runs, or all parts of a foreign table."""
         runs = self.done_runs()
-        return {part for part in self.parts() if not self.has_runs or run_of(part) in runs}
+        return {part for part in self.parts if not self.has_runs or run_of(part) in runs}
 
     def finish(self, runs: Mapping[Part, str]) -> None:
         """Mark some runs as complete, each with the digests of the runs that it replaces."""
-        frame = self._known.get("written") or self.load()
+        frame = self._written or self.frame
         if frame is not None and runs:
             none = [None] * (len(frame.columns) - len(KEYS) - 1)
             ends = [(words, *none, day, digest + _DONE) for (day, digest), words in sorted(runs.items())]
@@ -384,7 +370,9 @@ class GrowingTable:
         # By Spark's default an overwrite removes every other part too. An option of this write, as the
         # setting belongs to the user's session.
         writing.option("partitionOverwriteMode", "dynamic").partitionBy(*KEYS).save(self.place)
-        self._known = {"written": frame}
+        self._written = frame
+        for name in ("frame", "parts", "_ended"):
+            vars(self).pop(name, None)
 
     def fill(
         self,
@@ -394,7 +382,7 @@ class GrowingTable:
         at_once: int | None = None,
     ) -> None:
         """Write the wanted parts that are missing, some at once."""
-        wanted, there = set(wanted), self.parts()
+        wanted, there = set(wanted), self.parts
         todo = sorted(wanted - there)
         at_once = at_once or AT_ONCE
         for start in range(0, len(todo), at_once):

@@ -18,6 +18,7 @@ from qflow.arguments import add_columns, add_json, whole_number
 from qflow.colour import paint_states
 from qflow.kit import RefusalError
 from qflow.logs import cli as importing
+from qflow.logs.cli import DATELESS
 from qflow.progress import progress
 from qflow.trace.explain.chain import seconds
 from qflow.wording import format_names
@@ -25,6 +26,7 @@ from qflow.workload.agenda import SECOND
 from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
+    from qflow.logs.client_log import ClientLog
     from qflow.trace.files import Quarantine
     from qflow.trace.schema import Trace
 
@@ -263,7 +265,6 @@ def _why(namespace: argparse.Namespace) -> int:
 
 def _broker_log(namespace: argparse.Namespace) -> int:
     from qflow.logs.broker_log import BrokerLog
-    from qflow.logs.client_log import ClientLog
 
     files, output = namespace.files, namespace.html
     require_apart([output], [*files, namespace.clients])
@@ -274,7 +275,7 @@ def _broker_log(namespace: argparse.Namespace) -> int:
     with progress(f"reading {format_names([Path(file).name for file in files])}", unit="bytes") as shown:
         log = BrokerLog.load(*files, zone=namespace.zone, year=namespace.year, progress=shown)
     sentences = log.sentences()
-    clients = ClientLog.read(namespace.clients, namespace.map)[0] if namespace.clients else None
+    clients = _read_clients(namespace) if namespace.clients else None
     if output:
         from qflow.labs.charts import broker_log_chart
 
@@ -287,6 +288,20 @@ def _broker_log(namespace: argparse.Namespace) -> int:
         table = [str(log.preview())] if log.queues else []
         print(paint_states("\n".join([*table, *sentences])))
     return 0
+
+
+def _read_clients(namespace: argparse.Namespace) -> ClientLog:
+    """Return the client log beside a broker's; RefusalError without a good row or a date."""
+    from qflow.logs.client_log import ClientLog
+
+    clients, quarantine = ClientLog.read(namespace.clients, namespace.map)
+    if quarantine and not clients.rows:
+        raise RefusalError(f"--clients: {Path(namespace.clients).name}: {quarantine.summary()}")
+    if clients.start_us is None:
+        raise RefusalError(f"--clients: {DATELESS}")
+    if quarantine:
+        print(f"{Path(namespace.clients).name}: {quarantine.summary()}", file=sys.stderr)
+    return clients
 
 
 def instant(text: str) -> tuple[int | None, int | None]:

@@ -269,7 +269,6 @@ class _Column(Generic[Kept]):
     def __get__(self, trace: Trace, owner: type | None = None) -> Kept:
         # Made when it is first read and only extended after that: a run whose columns nobody reads never has
         # them.
-        # column.
         column: Kept | None = trace._columns.get(self._name)
         if column is None:
             column = trace._columns[self._name] = self._make()

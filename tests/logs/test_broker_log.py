@@ -7,7 +7,7 @@ import lzma
 from datetime import UTC, datetime
 
 import pytest
-from commands import output_of
+from commands import output_of, refusal
 
 import qflow as qf
 from qflow.logs.broker_log import BrokerLog
@@ -294,6 +294,22 @@ def test_a_chart_has_both_logs_on_one_axis(recorded):
     assert figure.layout.xaxis.tickvals[0] == pytest.approx(60 - 53.184764, abs=0.001)
     elsewhere = BrokerLog.load(recorded / "info-hires.log", zone="America/New_York")
     assert "No transfer of the client log falls" in qf.broker_log_chart(elsewhere, clients).claims[-1]
+
+
+@pytest.mark.parametrize("zone", ["Mars", "+99:00", "+1"])
+def test_a_zone_that_is_none_is_refused(recorded, capsys, zone):
+    said = refusal(capsys, "trace", "broker-log", recorded / "info-hires.log", "--zone", zone)
+    assert f"or an offset such as +01:00; got {zone!r}" in said
+
+
+def test_a_client_log_that_cannot_be_drawn_is_refused_in_words(recorded, tmp_path, capsys):
+    """Its rows need ``--map``; and one without a date has no place on the clock's axis."""
+    command = ("trace", "broker-log", recorded / "info-hires.log", "--html", tmp_path / "page.html")
+    said = refusal(capsys, *command, "--clients", recorded / "info-hires.clients.jsonl.gz")
+    assert "--clients: info-hires.clients.jsonl.gz: 1487 rows were quarantined; row 1" in said
+    undated = tmp_path / "undated.csv"
+    undated.write_text("ts_us,client,event,queue,label,size,group\n5,p,transfer,orders,p-1,100,\n")
+    assert "must have a date" in refusal(capsys, *command, "--clients", undated)
 
 
 def test_the_command_prints_a_table_json_and_a_page(recorded, tmp_path, capsys):

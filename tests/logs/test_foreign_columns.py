@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+from datetime import UTC, datetime
 
 import pytest
 from commands import output_of, refusal, status_of
@@ -426,7 +427,13 @@ def test_the_hour_that_comes_twice_is_read_by_the_row_before(tmp_path):
 def test_a_zone_that_is_none_is_refused(tmp_path, capsys):
     path = written(tmp_path / "log.csv", ("2026-10-25 01:00:00", "2026-10-25 01:00:01"))
     said = refusal(capsys, "trace", "import", path, "--map", MAP, "--zone", "Berlin/Europe")
-    assert "--zone: must be a name such as Europe/Berlin or UTC, got 'Berlin/Europe'" in said
+    assert "such as Europe/Berlin, or an offset such as +01:00; got 'Berlin/Europe'" in said
+
+
+def test_a_zone_may_be_an_offset(tmp_path):
+    path = written(tmp_path / "log.csv", ("2026-10-25 01:00:00",))
+    start = ClientLog.load(path, columns=MAP, zone="+02:30").start_us
+    assert start == datetime(2026, 10, 24, 22, 30, tzinfo=UTC).timestamp() * 1_000_000
 
 
 def test_date_and_time_in_two_columns_and_a_path_into_json_text(tmp_path):

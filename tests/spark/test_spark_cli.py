@@ -33,6 +33,20 @@ def test_what_is_missing_is_told_before_spark_is_started(capsys, tmp_path):
     bad = refused(capsys, "synth", "--queues=none", "--events=5", "--out", tmp_path)
     assert "must be a whole number from 1, got 'none'" in bad
     assert "no such file or folder" in refused(capsys, "stream", tmp_path / "in", "--out", tmp_path)
+    assert "name the folder where files appear" in refused(capsys, "stream", "--out", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed"),
+    [
+        (["stream", ".", "--out", "out", "--watermark", "1.2.3s"], "a length of time such as 90s"),
+        (["stream", ".", "--out", "out", "--idle", ".h"], "a length of time such as 90s"),
+        (["audit", "log.csv", "--fail-on", "findings > 1.2.3"], "NAME > NUMBER[%]"),
+    ],
+)
+def test_a_number_that_is_none_is_refused_with_what_is_allowed(capsys, given, allowed):
+    sentence = refused(capsys, *given)
+    assert allowed in sentence and repr(given[-1]) in sentence
 
 
 def test_ctrl_c_while_java_starts_waits_until_it_has(monkeypatch):

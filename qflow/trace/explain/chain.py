@@ -72,7 +72,7 @@ AREAS: dict[str, str] = {
 
 
 def section_of(rule: str) -> Section:
-    """Return a rule's sources, the original documents first."""
+    """Return the place that states a rule: in an original document, else in the rule book."""
     if rule in _DOCUMENTED:
         return _DOCUMENTED[rule]
     area = rule.partition("-")[0]

@@ -86,7 +86,7 @@ def _kind(instant: Instant, queue: Queue) -> str:
 
 
 def _rule_of(instant: Instant, queue: Queue) -> str | None:
-    """Return the rule of a queue's flow control if it is a historical alternative; else ""."""
+    """Return the rule of a queue's flow control if it is a historical alternative, else None."""
     return _ALTERNATIVES.get(_kind(instant, queue))
 
 
