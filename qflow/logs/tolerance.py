@@ -250,18 +250,17 @@ class Ways:
 class _Sample:
     """A sample of values: all up to a limit; above it each second, then each fourth, deterministically."""
 
-    __slots__ = ("values", "_step", "_count", "_most")
+    __slots__ = ("values", "_step", "_count")
 
-    def __init__(self, most: int = MOST_WAYS) -> None:
+    def __init__(self) -> None:
         self.values = array("q")
-        self._most = most
         self._step, self._count = 1, 0
 
     def add(self, value: int) -> None:
         self._count += 1
         if self._count % self._step == 0:
             self.values.append(value)
-            if len(self.values) >= self._most:
+            if len(self.values) >= MOST_WAYS:
                 self.values = self.values[1::2]
                 self._step *= 2
 
