@@ -18,7 +18,6 @@ from qflow.arguments import add_columns, add_json, whole_number
 from qflow.colour import paint_states
 from qflow.kit import RefusalError
 from qflow.logs import cli as importing
-from qflow.logs.cli import DATELESS
 from qflow.progress import progress
 from qflow.trace.explain.chain import seconds
 from qflow.wording import format_names
@@ -298,7 +297,7 @@ def _read_clients(namespace: argparse.Namespace) -> ClientLog:
     if quarantine and not clients.rows:
         raise RefusalError(f"--clients: {Path(namespace.clients).name}: {quarantine.summary()}")
     if clients.start_us is None:
-        raise RefusalError(f"--clients: {DATELESS}")
+        raise RefusalError(f"--clients: {importing.DATELESS}")
     if quarantine:
         print(f"{Path(namespace.clients).name}: {quarantine.summary()}", file=sys.stderr)
     return clients
