@@ -1,6 +1,6 @@
-"""The engine: a deterministic model of the Apache Qpid C++ broker, of the standard library only.
+"""The engine: a deterministic model of the Apache Qpid C++ broker, which uses only the standard library.
 
-Start with :class:`Broker`; everything a client can do is a method of a :class:`Session`.
+Start with :class:`Broker`; each command that a client can send is a method of a :class:`Session`.
 
 >>> from qflow.broker import Broker, Message
 >>> broker = Broker()

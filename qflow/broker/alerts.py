@@ -1,4 +1,4 @@
-"""ThresholdAlerts: alerts to management when a queue fills up or empties (QT-11 … QT-14)."""
+"""Threshold alerts: management events that a queue raises when it fills up or empties (QT-11 … QT-14)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from qflow.broker.settings import QueueSettings
 
 
 class Alarm(Dependent):
-    """One unit's alarm: raised at ``up`` or above, re-armed at ``down`` or below (QT-12, QT-13)."""
+    """An alarm on a level in one unit, raised at ``up`` or above, re-armed at ``down`` or below (QT-12)."""
 
     __slots__ = ("up", "down", "is_armed")
 
@@ -20,14 +20,14 @@ class Alarm(Dependent):
         self.is_armed = True
 
     def rises(self, level: int) -> bool:
-        """Return whether this level raises the alarm, and disarm it then."""
+        """Return whether this level raises the alarm, and disarm the alarm if it does (QT-13)."""
         if self.up and self.is_armed and level >= self.up:
             self.is_armed = False
             return True
         return False
 
     def falls(self, level: int) -> bool:
-        """Return whether this level ends the alarm, and re-arm it then."""
+        """Return whether this level ends the alarm, and re-arm the alarm if it does (QT-13)."""
         if self.up and not self.is_armed and level <= self.down:
             self.is_armed = True
             return True
@@ -35,7 +35,7 @@ class Alarm(Dependent):
 
 
 class ThresholdAlerts(QueueObserver):
-    """Raises alerts by count and by bytes; unlike flow control, *at* the threshold counts (QT-14)."""
+    """An observer that raises alerts for messages and for bytes; *at* the threshold is enough (QT-14)."""
 
     __slots__ = (
         "context", "queue", "size_alarm", "count_alarm", "_is_backward_compatible", "count", "size",
@@ -53,7 +53,7 @@ class ThresholdAlerts(QueueObserver):
         self.size = 0
 
     def enqueued(self, message: QueuedMessage) -> None:
-        """Add the message; raise the alarms whose level it reaches, messages before bytes."""
+        """Count the message, and raise each alarm whose threshold is reached, the one for bytes first."""
         self.count += 1
         self.size += message.transfer.size
         if self.size_alarm.rises(self.size):
@@ -62,7 +62,7 @@ class ThresholdAlerts(QueueObserver):
             self._emit_rise()
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Subtract the message; re-arm the alarms whose level it falls to, messages before bytes."""
+        """Subtract the message, and end each alarm whose lower threshold is reached, bytes first."""
         self.count -= 1
         self.size -= message.transfer.size
         if self.size_alarm.falls(self.size):
@@ -81,7 +81,7 @@ class ThresholdAlerts(QueueObserver):
 
 
 def make_alerts(context: BrokerContext, queue: str, settings: QueueSettings) -> ThresholdAlerts | None:
-    """Return a queue's alerts, or None; only *declared* limits give defaults (QT-11)."""
+    """Return a queue's alerts, or None without thresholds; only *declared* limits imply them (QT-11)."""
     options = context.options
     count_up = _work_out_level(settings.alert_count_up, settings.max_count, UINT32, options)
     size_up = _work_out_level(settings.alert_size_up, settings.max_size or 0, UINT64, options)
@@ -98,7 +98,7 @@ def make_alerts(context: BrokerContext, queue: str, settings: QueueSettings) -> 
 
 
 def _work_out_level(given: int | None, maximum: int, modulus: int, options: BrokerOptions) -> int:
-    """Compute the alert level in the broker's integers, which are cut to 32 bits (QT-11)."""
+    """Return an alert threshold, the given one or a percentage of the limit, cut to 32 bits (QT-11)."""
     if given is not None:
         return given % UINT32
     return maximum * options.default_event_threshold_ratio % modulus // 100 % UINT32

@@ -1,4 +1,4 @@
-"""Broker: the whole of it, as a caller holds it."""
+"""The broker: the object with which a caller attaches sessions, sets the time and observes events."""
 
 from __future__ import annotations
 
@@ -33,12 +33,16 @@ from qflow.broker.store import MessageStore
 class Broker(BrokerContext):
     """A message broker you can hold in your hand.
 
-    It has no clock, no chance, no threads and no input or output: commands go in, events come out,
-    and :meth:`advance` sets the time.
+    It has no clock, no randomness, no threads and does no I/O: sessions give it commands, an observer
+    receives its events, and :meth:`advance` sets the time.
 
     Parameters:
-        options: Its start options; None for the defaults.
-        store: Where durable messages go; None for none, which is done at once (CM-12).
+        options: The start options; None for the defaults.
+        store: The store for durable messages; None for no store, so that durable messages need not wait for
+            one (CM-12).
+
+    Raises:
+        TypeError: If an argument has another type.
 
     >>> broker = Broker()
     >>> session = broker.session("s")
@@ -73,11 +77,20 @@ class Broker(BrokerContext):
         self.management = Management(self, self.queues, self.scheduler, self.nodes)
 
     def session(self, name: Text, connection: Text = "") -> Session:
-        """Attach a session; 530 if a session of that name is attached, TypeError if a name is no text.
+        """Attach a new session for an AMQP 0-10 client.
 
         Parameters:
-            name: Unique among the attached sessions.
-            connection: The connection it uses, shared by all sessions that name it; its own if not given.
+            name: The session's name, which no other attached session has.
+            connection: The name of its connection, which all sessions with the same value share; "" for a
+                connection of its own, with the name of the session.
+
+        Returns:
+            The attached session.
+
+        Raises:
+            NotAllowedException: If a session of this name is attached already (530).
+            TypeError: If a name is not a string.
+            ValueError: If a name has no UTF-8 encoding.
         """
         name = encodable("a session's name", name)
         session = Session(self, self.queues, name, self._connection(name, connection))
@@ -90,11 +103,19 @@ class Broker(BrokerContext):
             self.emit("session.attach", session=session.name, detail=detail)
 
     def link_session(self, name: Text, connection: Text = "", container: Text = "") -> LinkSession:
-        """Attach a session of AMQP 1.0; 530 if a session of that name is attached.
+        """Attach a new session for an AMQP 1.0 client.
 
         Parameters:
             name, connection: As for :meth:`session`.
             container: The client's container-id.
+
+        Returns:
+            The attached session, on which the client attaches its links.
+
+        Raises:
+            NotAllowedException: If a session of this name is attached already (530).
+            TypeError: If a name is not a string.
+            ValueError: If a name has no UTF-8 encoding.
         """
         for ended in [one for one in self.sessions.values() if not one.is_attached]:
             if isinstance(ended, LinkSession):
@@ -109,7 +130,7 @@ class Broker(BrokerContext):
         return session
 
     def _connection(self, session: str, name: Text) -> Connection:
-        """Return the connection of a new session; 530 if a session of its name is attached."""
+        """Return the connection of a new session; raise NotAllowedException if its name is in use."""
         existing = self.sessions.get(session)
         if existing is not None and existing.is_attached:
             raise NotAllowedException(
@@ -121,11 +142,16 @@ class Broker(BrokerContext):
         return self.connections[shared]
 
     def queue(self, name: Text) -> Queue:
-        """Return a queue by its name; 404 for an unknown one."""
+        """Return a queue by its name.
+
+        Raises:
+            NotFoundException: If there is no such queue (404).
+            IllegalArgumentException: If the name is empty (531).
+        """
         return self.queues.get(encodable("a queue's name", name))
 
     def observe(self, observer: Observer | None) -> None:
-        """Call ``observer`` with every event from now on; None ends it."""
+        """Set the function that is called with every event from now on, or None for no observer."""
         if observer is not None and not callable(observer):
             raise TypeError(f"an observer must be a function of an event, or None, got {show(observer)}")
         self.observer = observer
@@ -133,7 +159,15 @@ class Broker(BrokerContext):
         self.cells = observer.cells if isinstance(observer, EventTable) else None
 
     def advance(self, now: SupportsIndex) -> None:
-        """Advance the time, in microseconds since the start, and run the timers due by then."""
+        """Set the time and run the timers that are due by then.
+
+        Parameters:
+            now: The new time, in microseconds since the start of the broker.
+
+        Raises:
+            TypeError: If the time is not a whole number.
+            ValueError: If the time is before the present one, or needs more than 63 bits.
+        """
         until = integer("time in microseconds", now)
         if until >> 63:
             raise ValueError(f"time must be 0 to {(1 << 63) - 1} us, got {until}")
@@ -146,7 +180,7 @@ class Broker(BrokerContext):
         self.now = self.stamp = until
 
     def run_timers(self, until: int) -> None:
-        """Run the timers due by a time, one after the other, each to quiescence."""
+        """Run the timers due by `until` one after the other, each with all of its effects."""
         task = self.timers.take(until)
         while task is not None:
             due, action = task
@@ -159,7 +193,7 @@ class Broker(BrokerContext):
             task = self.timers.take(until)
 
     def close_connection(self, name: Text) -> bool:
-        """End all sessions of a connection, for management (CF-11); return whether it exists."""
+        """End all sessions of a connection for management (CF-11); return False if it has no sessions."""
         connection = self.connections.get(encodable("a connection's name", name))
         if connection is None or not connection.sessions:
             return False
@@ -167,17 +201,17 @@ class Broker(BrokerContext):
         return True
 
     def refers_to(self, queue: object) -> bool:
-        """Return whether any session's delivery or transaction refers to a queue (RF-45)."""
+        """Return whether an unsettled delivery or a transaction of any session refers to a queue (RF-45)."""
         return isinstance(queue, Queue) and any(one.refers_to(queue) for one in self.sessions.values())
 
     def destroy_queue(self, name: str, reason: str) -> None:
-        """Unbind, unregister and empty a queue (FC-21)."""
+        """Delete a queue: unbind, unregister and empty it (FC-21)."""
         self.queues.destroy(name, reason)
 
     def snapshot(self) -> Snapshot:
-        """Return the whole state as a JSON value.
+        """Return the broker's whole state as a JSON value.
 
-        Take it between commands; observers and client hooks are not part of it.
+        Call it between commands.  The observer and the hooks of clients are not part of the state.
 
         >>> broker = Broker()
         >>> broker.session("s").queue_declare("orders")
@@ -189,22 +223,26 @@ class Broker(BrokerContext):
 
     @classmethod
     def restore(cls, snapshot: Any) -> Broker:
-        """Return a broker that continues from a snapshot; SnapshotError for any other value."""
+        """Return a new broker in the state of a snapshot.
+
+        Raises:
+            SnapshotError: If the value is not a snapshot of a broker.
+        """
         broker = restore_snapshot(snapshot)
         if not isinstance(broker, cls):
             raise SnapshotError(f"this is a snapshot of a {type(broker).__name__}, not of a broker")
         return broker
 
     def state_hash(self) -> str:
-        """Return a hash of the state, the same in every process and on every machine."""
+        """Return a hash of the broker's state, which is the same in every process and on every machine."""
         return hash_snapshot(self.snapshot())
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        # A copy is what a restored snapshot is: without observer and hooks.
+        # A copy equals a restored snapshot: it has no observer and no hooks.
         return Broker.restore, (self.snapshot(),)
 
     def statistics(self) -> BrokerStatistics:
-        """Return the broker's totals (CF-10)."""
+        """Return the broker's statistics, the totals over all queues (CF-10)."""
         totals = QueueCounters()
         totals.add(self.queues.retired)
         for queue in self.queues.queues.values():

@@ -1,9 +1,10 @@
-"""Completions: which commands of a session are processed, and which of them its client knows (CM).
+"""Completions: the completed commands of a session, and the reports of them to its client (CM).
 
-*Completed* is what the broker knows; *reported* is what ``session.completed`` has carried to the client, as
-ranges of numbers: the two differ until the client asks (CM-05).  A hole in the completed numbers is a
-transfer whose completion a queue or the store withholds, or a sync that waits behind one (CM-04, CM-06).
-Compare the two classes ``SessionState``, of the broker and of the common part.
+The commands of a session are numbered.  A command is *completed* once the broker has processed it, and
+*reported* once a ``session.completed`` has told the client so, as ranges of numbers; a completed command may
+stay unreported until the client requests a report (CM-05).  A gap in the completed numbers is a transfer
+whose completion a queue or the store withholds, or a sync that waits behind such a transfer (CM-04, CM-06).
+Compare the two classes ``SessionState`` of the C++ broker, in ``broker`` and in the common library.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _SIZE: Final = 1 << _SHIFT
 
 @mypyc_attr(free_list_len=1)
 class RangeSet(Restorable):
-    """A set of numbers from 0: all before a front, and some beyond it.
+    """A set of command numbers, stored compactly: all numbers below ``front``, and some above it.
 
     Attributes:
-        front (int): The smallest number that is not in the set.
+        front (int): The smallest number, from 0, that is not in the set.
 
     >>> completed = RangeSet()
     >>> for number in (0, 1, 3, 4):
@@ -41,13 +42,17 @@ class RangeSet(Restorable):
 
     def __init__(self) -> None:
         self.front = 0
-        # Bits of the numbers behind the front, by block; the front's own bit is never set, nor any before it.
+        # The numbers above the front as bits, by block of 1,024; bits up to the front's own are never set.
         self._blocks: dict[int, int] = {}
         self._behind = 0
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[SupportsIndex, SupportsIndex]]) -> RangeSet:
-        """Make a set from disjoint (first, last) pairs in ascending order."""
+        """Return a set of the numbers in (first, last) pairs, which are disjoint and in ascending order.
+
+        Raises:
+            TypeError: If `ranges` does not consist of pairs of whole numbers.
+        """
         made = cls()
         try:
             pairs = [(one, other) for one, other in ranges]
@@ -63,7 +68,7 @@ class RangeSet(Restorable):
         return made
 
     def copy(self) -> RangeSet:
-        """Return an independent set of the same numbers."""
+        """Return an independent copy of the set."""
         made = RangeSet()
         made.front = self.front
         if self._behind:
@@ -74,7 +79,7 @@ class RangeSet(Restorable):
         return RangeSet.of, (self.ranges(),)
 
     def add(self, number: SupportsIndex) -> None:
-        """Add one number; adding it twice changes nothing."""
+        """Add a number to the set; a number that is already in the set changes nothing."""
         self._add(whole("number", number))
 
     def _add(self, number: int) -> None:
@@ -90,7 +95,7 @@ class RangeSet(Restorable):
                 self._behind += 1
 
     def _move_front(self) -> None:
-        """Move the front past all numbers that follow it without a hole."""
+        """Move the front past all numbers of the set that follow it without a gap."""
         while True:
             block, place = self.front >> _SHIFT, self.front & (_SIZE - 1)
             bits = self._blocks.get(block, 0) >> place
@@ -126,7 +131,7 @@ class RangeSet(Restorable):
     __hash__ = None  # type: ignore[assignment]
 
     def ranges(self) -> list[tuple[int, int]]:
-        """Return the ranges as (first, last) pairs, both ends included."""
+        """Return the numbers as ascending (first, last) pairs, both ends included."""
         ranges = [(0, self.front - 1)] if self.front else []
         for block in sorted(self._blocks):
             bits, number = self._blocks[block], block << _SHIFT
@@ -161,7 +166,7 @@ _REPORTED: Final[tuple[str, ...]] = ("completed",)
 
 
 class Completions(CommandOwner):
-    """The command numbers of a session, and the set of completed ones."""
+    """The command numbers of a session, the set of completed ones, and the reports to its client."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_report", "on_channel_flow", "_has_parked")
     __slots__ = (
@@ -174,10 +179,10 @@ class Completions(CommandOwner):
         self.context = context
         self.session = session
         self.next_number = 0
-        # A hole in it is a held transfer, or a sync that waits behind one (CM-04).
+        # A gap in it is a held transfer, or a sync that waits behind one (CM-04).
         self.completed = RangeSet()
         self.reported = RangeSet()
-        # Number to held transfer, or to None for a parked sync point, in order of number.
+        # The incomplete commands in order of number: each a held transfer, or None for a waiting sync.
         self.incomplete: OrderedDict[int, Transfer | None] = OrderedDict()
         # Whether a sync point may be parked; None, after a snapshot, if that is not known.
         self._has_parked: bool | None = False
@@ -194,7 +199,7 @@ class Completions(CommandOwner):
         self.on_channel_flow: Callable[[bool], None] | None = None
 
     def begin(self) -> int:
-        """Return the number of the next command."""
+        """Take the next command number and return it."""
         number = self.next_number
         self.next_number += 1
         if self.next_number % KNOWN_COMPLETED_INTERVAL == 0:
@@ -202,15 +207,15 @@ class Completions(CommandOwner):
         return number
 
     def retract(self, number: int) -> None:
-        """Take back the number of the last command, which did not happen."""
+        """Make the number of the last command available again, as the command was refused before it began."""
         self.next_number = number
-        # Undo the report that every 65,536th command asks for (RF-05), or the next one would ask twice.
+        # Cancel the report that every 65,536th command requests (RF-05), or the next one would request two.
         if (number + 1) % KNOWN_COMPLETED_INTERVAL == 0:
             self.wants_report = self._wants_all = False
             self.context.reporters.remove(self)
 
     def want_report(self) -> None:
-        """Request a report of all complete commands at the end of the current step."""
+        """Request a report of all completed commands, to be sent at the end of the current command."""
         self._wants_all = True
         self._enter()
 
@@ -220,11 +225,11 @@ class Completions(CommandOwner):
             self.context.reporters.append(self)
 
     def report_when_complete(self, number: int) -> None:
-        """Mark a command as carrying the sync flag (CM-05 a)."""
+        """Record that a command has the sync flag, so that its completion is reported (CM-05 a)."""
         self._awaited.add(number)
 
     def is_awaited(self, number: int) -> bool:
-        """Return whether a command carries the sync flag and is not complete."""
+        """Return whether a command has the sync flag and is not complete."""
         return bool(self._awaited) and number in self._awaited
 
     def hold(self, transfer: Transfer) -> None:
@@ -232,12 +237,12 @@ class Completions(CommandOwner):
         self.incomplete[transfer.number] = transfer
 
     def sync_point(self, number: int, is_reported: bool = True) -> bool:
-        """Complete a sync now, or park it behind incomplete commands; return whether it is complete."""
-        # Without the sync flag it is not reported (RF-40).
+        """Complete a sync, or let it wait for earlier incomplete commands; return whether it is complete."""
+        # Without the sync flag its completion is not reported (RF-40).
         if is_reported:
             self.report_when_complete(number)
-        # Parked among the incomplete commands themselves, so that what completes last in front of it finds it
-        # without a search.
+        # A waiting sync is stored among the incomplete commands, so that the last earlier command to complete
+        # finds it without a search.
         if self.incomplete:
             self.incomplete[number] = None
             self._has_parked = True
@@ -246,12 +251,12 @@ class Completions(CommandOwner):
         return True
 
     def complete(self, number: int, label: str = "") -> None:
-        """Complete a command; in the design before the feature, only after all earlier ones (CM-04)."""
+        """Complete a command, but with completions="in-order" only once all earlier ones are (CM-04)."""
         if not self._is_in_order:
             self._complete(number, label)
             return
         self._done_early[number] = label
-        # Without holes the set is one range, and its length the first number that is missing.
+        # As the set has no gaps in this case, its length is the first number that is missing.
         while (first := len(self.completed)) in self._done_early:
             self._complete(first, self._done_early.pop(first))
 
@@ -259,7 +264,7 @@ class Completions(CommandOwner):
         self.completed._add(number)
         if self._awaited and number in self._awaited:
             self._awaited.discard(number)
-            # Reported before what the same batch completes after it (RF-40).
+            # The report shows the state now, without later completions of the same command (RF-40).
             self._due.append(self.completed.copy())
             self._enter()
         if self.context.observer is not None:
@@ -268,13 +273,13 @@ class Completions(CommandOwner):
             )
 
     def transfer_complete(self, transfer: Transfer) -> None:
-        """Complete a transfer, and every sync point that waited for just this (CM-06)."""
+        """Complete a transfer, and every sync that now has no earlier incomplete command (CM-06)."""
         if self.incomplete and transfer.number in self.incomplete:
             del self.incomplete[transfer.number]
-        # Without a trace the label is not asked for, and need not even be made.
+        # The label is made when it is first read, which is not necessary without an observer.
         is_asked = self._is_in_order or self.context.observer is not None
         self.complete(transfer.number, transfer.label if is_asked else "")
-        # Not "if it is true": a restored session has None here, and has to look.
+        # Not "if it is true": in a restored session it is None, which means unknown.
         if self._has_parked is not False:
             self._complete_parked()
 
@@ -289,11 +294,11 @@ class Completions(CommandOwner):
 
     @property
     def held(self) -> list[Transfer]:
-        """The transfers whose completion is withheld, in the order sent."""
+        """The transfers whose completion is withheld, in order of sending."""
         return [transfer for transfer in self.incomplete.values() if transfer is not None]
 
     def report(self) -> None:
-        """Send the client the numbers of the completed commands (CM-08, RF-40)."""
+        """Send the requested completion reports to the client (CM-08, RF-40)."""
         due, self._due = self._due, []
         if self._wants_all and (not due or due[-1] != self.completed):
             due.append(self.completed.copy())
@@ -307,13 +312,13 @@ class Completions(CommandOwner):
                 self.context.tell("reported", session=self.session, names=_REPORTED, values=values)
 
     def block_channel(self, queue: str) -> None:
-        """Ask the client to stop sending (ALT-12)."""
+        """Request that the client stop sending, on behalf of a queue (ALT-12)."""
         self.blocking_queues.append(queue)
         if len(self.blocking_queues) == 1:
             self._channel_flow(is_active=False)
 
     def unblock_channel(self, queue: str) -> None:
-        """Let the client send again, if no other queue stops it (ALT-12)."""
+        """End a queue's request to stop; the client may send again once no queue has one (ALT-12)."""
         self.blocking_queues.remove(queue)
         if not self.blocking_queues:
             self._channel_flow(is_active=True)
@@ -325,8 +330,8 @@ class Completions(CommandOwner):
             self.on_channel_flow(is_active)
 
     def abandon(self) -> None:
-        """Drop all incomplete commands: the session has ended (CM-09)."""
-        # The transfers live on, on their queues; what releases them later reports to nobody.
+        """Drop all incomplete commands at the end of the session (CM-09)."""
+        # The messages stay on their queues; when their holds are released later, no completion is reported.
         for transfer in self.held:
             transfer.owner = None
         self.incomplete.clear()

@@ -1,25 +1,28 @@
-"""Consuming: subscriptions, their credit (prefetch), the path of a message to its consumer, and turns.
+"""Consuming: subscriptions, their credit (prefetch), and the delivery and settlement of messages.
 
-A client reads a queue through a :class:`Subscription` (the broker's ConsumerImpl).  The steps of one
+A client reads a queue through a :class:`Subscription` (ConsumerImpl in the C++ broker).  The steps of a
 delivery:
 
-1. Something makes it possible: a message was enqueued or released, or credit was granted.  The subscription
-   is *notified*, which puts it into the FIFO of its :class:`Connection` (RF-12).  Nothing is sent yet.
-2. At the end of the command the :class:`OutputScheduler` gives turns: connection by connection, each
-   subscription one message, until none gets a message any more.  The connection whose command is being
-   processed comes last: its read event has to end first.
-3. In its turn :func:`get_next_message` asks in a fixed order (compare ``Queue::getNextMessage``): credit at
-   all? next message by cursor; expired? selector? *credit for this one* before *group*, and the cursor is
-   put back before another reader is woken (RF-07).
+1. A message is enqueued or released, or credit is granted.  The subscription is *notified*, which puts it
+into
+   the FIFO of its :class:`Connection` (RF-12).  Nothing is sent yet.
+2. At the end of the command the :class:`OutputScheduler` serves the connections, and each connection its
+   subscriptions, one message each in turn, until no subscription gets another message.  The connection whose
+   command is being processed is served last, as in the real broker, where its read event has to end first.
+3. For a subscription that is served, :func:`get_next_message` makes these checks in a fixed order (compare
+   ``Queue::getNextMessage``): any credit at all; the next message at the cursor; its expiry; the selector;
+   *credit for this message*; and last its *group*.  Without credit for it, the cursor moves back before
+   another reader is woken (RF-07).
 4. :meth:`SemanticState.deliver` makes a :class:`DeliveryRecord`, charges the credit, and calls the client.
 
-A subscription that gets nothing waits in one of two places: in the queue's list, where an event on the queue
-finds it, or among the blocked ones, where a grant of credit does (RF-08).
+A subscription that gets no message waits in one of two places: in the queue's list, where an event on the
+queue wakes it, or among the blocked subscriptions, where a grant of credit wakes it (RF-08).
 
-What the client does with its deliveries (accept, release, reject, acquire, complete) is a method of
-:class:`SemanticState`.  A record is *ended* when nothing more can be done with the message through it, and
-*redundant* when it can be forgotten, which in window mode takes the client's completion as well (RF-03).
-:class:`Credit` is how much a subscription may still be sent (CN-04 … CN-07, RF-09).
+The commands by which a client settles its deliveries (accept, release, reject, acquire, complete) are methods
+of :class:`SemanticState`.  A record is *ended* when it no longer gives the client control over the message,
+and *redundant* when the broker may forget it, for which in window mode the client must also have completed
+the delivery (RF-03).  :class:`Credit` is the number of messages and bytes that the broker may still send to a
+subscription (CN-04 … CN-07, RF-09).
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from qflow.broker.statistics import ConnectionStatistics, SubscriptionStatistics
 from qflow.broker.transactions import TxOperation
 
 Numbers = tuple[Any, ...]
-"""Numbers of deliveries; of any type, as compiled code would make an int anew each time it looks one up."""
+"""A tuple of delivery numbers, typed as Any, as compiled code would make a new int for each look-up."""
 
 INFINITE: Final = 0xFFFFFFFF
 _MODULUS: Final = 1 << 32
@@ -54,7 +57,7 @@ WINDOW_MODE: Final = 1
 
 
 class Balance(Restorable):
-    """Credit in one unit, in the broker's 32-bit integers; in credit mode ``used`` stays 0 (RF-09)."""
+    """Credit in one unit, in 32-bit integers like the broker's; in credit mode ``used`` stays 0 (RF-09)."""
 
     __slots__ = ("granted", "used")
 
@@ -63,37 +66,37 @@ class Balance(Restorable):
         self.used = 0
 
     def grant(self, amount: int) -> None:
-        """Add credit; 0xFFFFFFFF means infinite and sticks, other sums stop just below it (CN-04)."""
+        """Add credit; 0xFFFFFFFF makes it infinite for good, other sums are capped below that (CN-04)."""
         if amount == INFINITE:
             self.granted = INFINITE
         elif self.granted != INFINITE:
-            # Clamped, or two large grants together would mean "infinite".
+            # Capped, as the sum of two large grants could otherwise mean "infinite".
             self.granted = min(self.granted + amount, INFINITE - 1)
 
     def allows(self, need: int) -> bool:
-        """Return whether the balance covers ``need``."""
-        # Modulo 2^32, as the broker's counters are uint32: a window that was infinite, was stopped and then
-        # gets completions falls below 0, which enlarges the next one (RF-09).
+        """Return whether the balance covers ``need`` messages or bytes."""
+        # Modulo 2^32, as the broker's counters are uint32: completions after an infinite window was stopped
+        # make the used part negative, which enlarges the next window (RF-09).
         return self.granted == INFINITE or self.granted >= (self.used + need) % _MODULUS
 
     def spend(self, amount: int) -> None:
-        """Consume credit permanently (credit mode)."""
+        """Reduce the credit permanently (credit mode)."""
         if self.granted != INFINITE:
             self.granted -= amount
 
     def occupy(self, amount: int) -> None:
-        """Occupy room in the window until :meth:`vacate` (window mode)."""
+        """Use part of the window until :meth:`vacate` returns it (window mode)."""
         if self.granted != INFINITE:
             self.used = (self.used + amount) % _MODULUS
 
     def vacate(self, amount: int) -> None:
-        """Return room to the window."""
+        """Return a used part to the window (window mode)."""
         if self.granted != INFINITE:
             self.used = (self.used - amount) % _MODULUS
 
 
 class Credit(Restorable):
-    """A subscription's balances of messages and bytes; at first window mode, no credit (CN-03, CN-04)."""
+    """A subscription's credit in messages and bytes, at first in window mode and none (CN-03, CN-04)."""
 
     __slots__ = ("mode", "messages", "volume", "_other_messages", "_other_volume")
 
@@ -105,24 +108,24 @@ class Credit(Restorable):
         self._other_volume = Balance()
 
     def change_mode(self, mode: int) -> None:
-        """Switch to this mode's balances."""
-        # Nothing is moved between the modes: what was granted in one is there again when the client comes
-        # back to it.
+        """Switch to window or credit mode, each of which keeps balances of its own."""
+        # Credit is not transferred between the modes: the balances of a mode are restored when the client
+        # switches back to it.
         if mode != self.mode:
             self.mode = mode
             self.messages, self._other_messages = self._other_messages, self.messages
             self.volume, self._other_volume = self._other_volume, self.volume
 
     def balance(self, unit: int) -> Balance:
-        """Return the balance of a unit in the current mode."""
+        """Return the current mode's balance in one unit, messages or bytes."""
         return self.messages if unit == MESSAGE_UNIT else self.volume
 
     def grant(self, unit: int, amount: int) -> None:
-        """Add credit of one unit to the current mode."""
+        """Add credit in one unit to the current mode's balance."""
         self.balance(unit).grant(amount)
 
     def stop(self) -> None:
-        """Clear both balances of the current mode; the window's contents stay counted (CN-07)."""
+        """Set the credit of the current mode to 0; the used part of the window stays counted (CN-07)."""
         self.messages.granted = 0
         self.volume.granted = 0
 
@@ -131,15 +134,15 @@ class Credit(Restorable):
         return self.messages.allows(1) and self.volume.allows(size)
 
     def exists(self) -> bool:
-        """Return whether there is any credit: one message and one byte (RF-07)."""
+        """Return whether there is credit for at least one message and one byte (RF-07)."""
         return self.messages.allows(1) and self.volume.allows(1)
 
     def takes_any_size(self) -> bool:
-        """Return whether credit, if there is any, admits a message of any size."""
+        """Return whether the bytes are unlimited, so that any credit suffices for a message of any size."""
         return self.volume.granted == INFINITE
 
     def charge(self, size: int) -> None:
-        """Charge one message to the current mode."""
+        """Charge one message of ``size`` bytes to the current mode's balances."""
         if self.mode == WINDOW_MODE:
             self.messages.occupy(1)
             self.volume.occupy(size)
@@ -148,28 +151,28 @@ class Credit(Restorable):
             self.volume.spend(size)
 
     def replenish(self, size: int) -> None:
-        """Return room to the window, if the mode is window *now* (RF-04)."""
+        """Return a completed message's room to the window, if the mode is window *now* (RF-04)."""
         if self.mode == WINDOW_MODE:
             self.messages.vacate(1)
             self.volume.vacate(size)
 
 
 class AttachedSession(Protocol):
-    """A connection's view of its sessions."""
+    """The methods of a session that its connection and its subscriptions call."""
 
     def fail(self, error: AmqpException) -> None:
-        """End with an error."""
+        """End the session with an error."""
 
     def note_queue_deleted(self, subscription: Subscription, error: SessionException) -> None:
         """Handle the deletion of a subscription's queue (CN-18, LNK-09)."""
 
 
 _FRAME_CONTENT: Final = 65_535 - 12
-"""Bytes of content in a frame of the largest size that AMQP 0-10 allows, without its head."""
+"""The largest number of content bytes in an AMQP 0-10 frame, after its header."""
 
 
 class Traffic(Restorable):
-    """The messages of a connection in one direction, with their bytes and frames (CF-10)."""
+    """A counter of messages, bytes and frames in one direction of a connection (CF-10)."""
 
     __slots__ = ("messages", "size", "frames")
 
@@ -179,14 +182,14 @@ class Traffic(Restorable):
         self.frames = 0
 
     def count(self, size: int, content_size: int) -> None:
-        """Count a message by its bytes, those of its content included."""
+        """Count a message of ``size`` bytes, of which ``content_size`` are content."""
         self.messages += 1
         self.size += size
         self.frames += 2 - -content_size // _FRAME_CONTENT
 
 
 class Connection(Dependent):
-    """A client's connection: a FIFO of subscriptions to serve, one message each in turn."""
+    """A client's connection, with a FIFO of subscriptions that are served one message each in turn."""
 
     WRITTEN_AS: ClassVar[Containers] = {"tasks": (deque, Fifo)}
 
@@ -202,7 +205,7 @@ class Connection(Dependent):
         self.to_client = Traffic()
 
     def schedule(self, task: Subscription) -> None:
-        """Put a subscription at the end of the FIFO, unless it is already in it."""
+        """Put a subscription at the end of the FIFO, unless the FIFO already contains it."""
         if not task.is_scheduled:
             task.is_scheduled = True
             self.tasks.add(task)
@@ -215,7 +218,7 @@ class Connection(Dependent):
             self.tasks.remove(task)
 
     def close(self, error: AmqpException) -> None:
-        """Close every session of the connection: one of them broke the protocol (LP-06)."""
+        """End every session of the connection with an error, for instance a protocol error (LP-06)."""
         for session in list(self.sessions):
             session.fail(error)
 
@@ -232,12 +235,12 @@ class Connection(Dependent):
         )
 
     def serve(self) -> None:
-        """Give turns until no subscription gets any more messages."""
+        """Serve the subscriptions in turn until none of them gets another message."""
         while self.tasks.count:
             task = self.tasks.take()
             task.is_scheduled = False
             while task.dispatch() and not task.is_scheduled:
-                # Without others it has the next turn, too.
+                # If no other subscription waits, the same one is served again.
                 if self.tasks.count:
                     task.is_scheduled = True
                     self.tasks.add(task)
@@ -245,7 +248,7 @@ class Connection(Dependent):
 
 
 class OutputScheduler(Dependent):
-    """The FIFO of connections with work; the one whose command is being processed is served last."""
+    """A FIFO of connections to serve; the one whose command is being processed is served last."""
 
     WRITTEN_AS: ClassVar[Containers] = {"_ready": (deque, Fifo), "_repliers": (deque, Fifo)}
 
@@ -258,24 +261,24 @@ class OutputScheduler(Dependent):
         self._repliers: Fifo[SemanticState] = Fifo()
 
     def activate(self, connection: Connection) -> None:
-        """Give a connection that has work its place in the FIFO."""
+        """Put a connection with subscriptions to serve into the FIFO, unless it is being read."""
         if not connection.is_ready and connection is not self.reading:
             connection.is_ready = True
             self._ready.add(connection)
 
     def read(self, connection: Connection) -> None:
-        """Set the connection being read; the one before it is now served in its turn, if it has work."""
-        # What this connection is to be sent waits until its read is over; others come before it (RF-12).
+        """Set the connection being read, and put the previous one into the FIFO if it has work."""
+        # Output to the connection being read waits until the read is over, after that to others (RF-12).
         before, self.reading = self.reading, connection
         if before is not None and before.tasks.count:
             self.activate(before)
 
     def expect_reply(self, replier: SemanticState) -> None:
-        """Let a client answer the broker's ``session.flush`` once all output is made (RF-05)."""
+        """Let a client answer the broker's ``session.flush`` after all possible deliveries (RF-05)."""
         self._repliers.add(replier)
 
     def quiesce(self) -> None:
-        """Make all possible deliveries, report completions (CM-08), and let management answer."""
+        """Make all possible deliveries, report completions (CM-08), and let the management agent answer."""
         while True:
             reading = self.reading
             if reading is not None:
@@ -302,7 +305,7 @@ class OutputScheduler(Dependent):
 
 @mypyc_attr(free_list_len=1)
 class DeliveryRecord(Dependent):
-    """The broker's record of a message sent to a subscription (RF-03)."""
+    """The broker's record of the delivery of a message to a subscription (RF-03)."""
 
     __slots__ = (
         "id", "message", "queue", "tag", "redelivered", "is_acquired", "is_windowing", "is_ended",
@@ -323,55 +326,55 @@ class DeliveryRecord(Dependent):
         self.message = message
         self.queue = queue
         self.tag = tag
-        # As it was at the delivery. The count of the message keeps changing with later deliveries.
+        # The value at the time of delivery: the message's count changes with later deliveries.
         self.redelivered = message.delivery_count > 0
         # Whether the message belongs to the subscription; a browser's does not, unless it acquires it.
         self.is_acquired = is_acquired
         self.is_windowing = is_windowing
-        # True from the start for accept mode none (RF-01).
+        # True from the start in accept mode none (RF-01).
         self.is_ended = is_ended
         self.is_completed = False
         self.is_cancelled = False
 
     @property
     def label(self) -> str:
-        """The message's name."""
+        """The message's label."""
         return self.message.transfer.label
 
     @property
     def size(self) -> int:
-        """The message's bytes, as counted for credit."""
+        """The bytes of the message, as counted for credit."""
         return self.message.transfer.size
 
     @property
     def is_needed(self) -> bool:
-        """Whether the session must remember the delivery from the start (RF-03)."""
+        """Whether the session must keep the record after sending the message (RF-03)."""
         return self.is_windowing or not self.is_ended or not self.is_acquired
 
     @property
     def is_redundant(self) -> bool:
-        """Whether a sweep may remove the record (RF-03)."""
+        """Whether the session may forget the record (RF-03)."""
         return self.is_ended and (not self.is_windowing or self.is_completed or self.is_cancelled)
 
     def accept(self, in_transaction: bool = False) -> None:
-        """Take responsibility: the message is dequeued, if it is still there (CN-13)."""
+        """Accept the delivery: dequeue the message, if it is still on the queue (CN-13)."""
         if self.is_ended:
             return
-        # Not "is acquired": a browser of AMQP 1.0 that left has perhaps made it available again (RF-51).
+        # Not "is ACQUIRED": an AMQP 1.0 browser that left may have made the message available again (RF-51).
         if self.is_acquired and self.message.state != REMOVED:
             self.queue.dequeue(self.message, "accept", in_transaction)
         self.is_ended = True
 
     def release(self, set_redelivered: bool) -> None:
-        """Return an acquired message to its queue (CN-14); a browsed one belongs to no subscription."""
+        """Return an acquired message to its queue (CN-14); a browsed one is not affected."""
         if self.is_acquired and not self.is_ended:
             self.is_ended = True
-            # It belongs to none any more, so that a later acquire may claim it again (RF-02).
+            # The message belongs to no subscription now, so that a later acquire may succeed (RF-02).
             self.is_acquired = False
             self.queue.release(self.message, set_redelivered)
 
     def reject(self) -> None:
-        """Refuse an acquired message: it is dropped, or goes to the alternate exchange (CN-16)."""
+        """Reject an acquired message: it is dropped, or routed to the alternate exchange (CN-16)."""
         if not self.is_acquired or self.is_ended:
             return
         self.is_ended = True
@@ -379,9 +382,9 @@ class DeliveryRecord(Dependent):
             self.queue.reject(self.message)
 
     def acquire(self) -> bool:
-        """Claim a browsed message, under the bare tag (MG-15, RF-02); return whether it worked."""
-        # By the bare tag and not by session and tag: an inconsistency of the broker's that makes two
-        # sessions with one tag share their groups (MG-15).
+        """Acquire a browsed message, with the tag as owner (MG-15, RF-02); return whether it succeeded."""
+        # The owner is the tag alone, without the session: an inconsistency of the real broker, by which two
+        # sessions with the same tag share their groups (MG-15).
         if not self.is_acquired and self.queue.acquire(self.message, self.tag):
             self.is_acquired = True
             return True
@@ -393,7 +396,7 @@ class DeliveryRecord(Dependent):
 
 
 class Subscription(QueueConsumer):
-    """One consumer or browser, made by ``message_subscribe`` (CN-01)."""
+    """A subscription to a queue, of a consumer or a browser; made by ``message_subscribe`` (CN-01)."""
 
     __slots__ = (
         "target", "connection", "is_scheduled", "queue", "credit", "selector", "is_explicit",
@@ -418,37 +421,37 @@ class Subscription(QueueConsumer):
         self.is_scheduled = False
         self.queue = queue
         self.credit = Credit()
-        # What is no text is no selector (RF-35).
+        # An argument that is not a string is ignored (RF-35).
         self.selector = Selector(expression) if isinstance(expression, str) and expression else None
-        # Accept mode explicit; with none, messages are gone when delivered (CN-11).
+        # True for accept mode explicit; in mode none, messages are dequeued when delivered (CN-11).
         self.is_explicit = is_explicit
         self.is_exclusive = is_exclusive
         self.is_enabled = True
         self.delivered = 0
         frequency = arguments.get("qpid.sync_frequency")
-        # After every so many deliveries an execution.sync is sent (CN-01); 0 for never.
+        # The number of deliveries after which the broker sends an execution.sync (CN-01); 0 for never.
         self.sync_frequency = frequency if isinstance(frequency, int) and frequency > 0 else 0
-        # Born blocked, though nothing has been refused to it yet: its first grant has to wake it (RF-08).
+        # Blocked from the start, so that the first grant of credit wakes it (RF-08).
         self.block()
 
     def block(self) -> None:
-        """Stop for lack of credit; the session remembers the tag, to wake it."""
+        """Record that the subscription waits for credit, here and in the session, which wakes it."""
         self.is_blocked = True
         self.target.blocked.add(self.name)
 
     def notify(self) -> None:
-        """Ask for a turn, unless the session is closing (RF-14)."""
+        """Enter the connection's FIFO, to be served, unless the session is closing (RF-14)."""
         if self.is_enabled:
             self.connection.schedule(self)
 
     def wake_for_credit(self) -> None:
-        """Ask for a turn if the subscription waited for credit (RF-08)."""
+        """Enter the connection's FIFO if the subscription waited for credit (RF-08)."""
         if self.is_blocked:
             self.is_blocked = False
             self.notify()
 
     def dispatch(self) -> bool:
-        """Try to send one message when it is this subscription's turn; return whether one was sent."""
+        """Try to send one message if enabled; return whether one was sent.  A deleted queue is reported."""
         try:
             return self.is_enabled and self.send_next()
         except SessionException as error:
@@ -456,30 +459,30 @@ class Subscription(QueueConsumer):
             return False
 
     def send_next(self) -> bool:
-        """Try to send one message (RF-07); return whether one was sent.  408 if the queue is gone."""
+        """Try to send one message (RF-07), and return whether one was sent; 408 for a deleted queue."""
         message = get_next_message(self.queue, self)
         if message is None:
             return False
         self.delivered += 1
         self.target.deliver(self, message)
         if self.sync_frequency and not self.delivered % self.sync_frequency:
-            # All that can be seen of the broker's sync is that it has a number of its own.
+            # The only visible effect of the broker's sync is that it takes a command number.
             self.target.send_command()
         return True
 
     def is_choosy(self) -> bool:
-        """Return whether the subscription may pass over messages that its queue offers."""
+        """Return whether the subscription may skip messages that its queue offers."""
         return self.selector is not None
 
     def wants(self, message: QueuedMessage) -> bool:
-        """Return whether the selector, if any, accepts a message."""
+        """Return whether a message matches the selector, if there is one."""
         selector = self.selector
         return selector is None or selector.matches(
             message.transfer, message.delivery_count, self.queue.context.start_time
         )
 
     def flush(self) -> None:
-        """Send while there are credit and messages, then withdraw the credit (RF-08)."""
+        """Send messages until credit or messages run out, and then withdraw the credit (RF-08)."""
         while self.credit.exists():
             if not self.send_next():
                 break
@@ -488,7 +491,7 @@ class Subscription(QueueConsumer):
         self.credit.stop()
 
     def record(self, number: int, message: QueuedMessage) -> DeliveryRecord:
-        """Make the record of a delivery, and charge credit for it."""
+        """Return the record of a new delivery, and charge credit for it."""
         credit = self.credit
         credit.charge(message.transfer.size)
         return DeliveryRecord(
@@ -515,12 +518,13 @@ class Subscription(QueueConsumer):
 
 
 def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | None:
-    """Return a consumer's next message, acquired if it acquires; None if it has to wait (CN-08, CN-18)."""
+    """Return a consumer's next message, and acquire it unless it browses; None if it must wait (CN-08)."""
     credit = consumer.credit
     if not credit.exists():
         _block(queue, consumer)
         return None
-    # After the question for credit: a reader without any does not learn that its queue is gone (RF-15).
+    # After the check of credit: a reader without credit does not learn that its queue is deleted (RF-15,
+    # CN-18).
     if queue.is_deleted:
         raise ResourceDeletedException(f"Queue {queue.name} has been deleted.")
     wake: NotificationSet | None = None
@@ -528,7 +532,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
     has_any_bytes = credit.takes_any_size()
     is_choosy = consumer.is_choosy()
     while True:
-        # Where any size will do, the cursor never goes back.
+        # With unlimited bytes, the cursor never has to move back.
         before = None if has_any_bytes else consumer.cursor.save()
         message = queue.distributor.next(consumer, has_any_bytes and not is_choosy)
         if message is None:
@@ -541,13 +545,14 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
             has_expired = True
             continue
         if is_choosy and not consumer.wants(message):
-            # Another one may want it.  The real broker takes the next listener off the list for each message
-            # passed over and notifies only the last of them, after the loop (RF-07b).
+            # Another consumer may want it.  The real broker removes the next listener from the list for each
+            # skipped message, and notifies only the last of them, after the loop (RF-07b).
             if consumer.acquires:
                 wake = _choose_others(queue, wake)
             continue
         if before is not None and not credit.allows(transfer.size):
-            # Back in front of it, or a later grant of credit would find it already seen (RF-07).
+            # The cursor moves back in front of it; otherwise the message would be skipped after a later grant
+            # of credit (RF-07).
             consumer.cursor.restore(before)
             _block(queue, consumer)
             if consumer.acquires:
@@ -557,7 +562,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
         consumer.is_blocked = False
         if not consumer.acquires:
             break
-        # May fail although the distributor offered the message: its group may have become another's since.
+        # This may fail although the distributor offered the message, as its group may have got another owner.
         if queue.acquire(message, consumer.owner):
             queue.counters.acquires += 1
             message.delivery_count += 1
@@ -570,7 +575,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
 
 
 def _choose_others(queue: Queue, wake: NotificationSet | None) -> NotificationSet:
-    """Return the readers to wake in this consumer's place, beside those already chosen (RF-07b)."""
+    """Choose the next readers to wake instead of this consumer, in addition to browsers chosen (RF-07b)."""
     if wake is None:
         wake = NotificationSet()
     queue.listeners.populate(wake)
@@ -595,7 +600,7 @@ _DELIVERED: Final[tuple[str, ...]] = ("delivery", "position", "redelivered", "ac
 
 
 class SemanticState(Dependent):
-    """A session's subscriptions and deliveries (compare ``SemanticState.cpp``)."""
+    """The subscriptions of a session and the records of its deliveries (compare ``SemanticState.cpp``)."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_delivery",)
     __slots__ = (
@@ -610,27 +615,27 @@ class SemanticState(Dependent):
         self.session = session
         self.connection = connection
         self.peer = peer
-        # Tags of all subscriptions that have stopped for want of credit, perhaps of others, too.
+        # The tags of all subscriptions that wait for credit, and possibly of some that no longer do.
         self.blocked: set[str] = set()
         self.subscriptions: dict[str, Subscription] = {}
-        # Each with the numbers of its deliveries that were unsettled when it was cancelled.
+        # Cancelled subscriptions, with the numbers of their deliveries that were unsettled at that time.
         self.cancelled: list[tuple[Subscription, tuple[int, ...]]] = []
-        # By number, ascending (RF-03).
+        # Records of deliveries by number, ascending (RF-03).
         self.records: dict[int, DeliveryRecord] = {}
         self.next_number = 0
-        # As management shows it: refreshed by all that settles but a commit (RF-25).
+        # The number that management shows, which every settling command updates, but not a commit (RF-25).
         self.unacked_messages = 0
         self.on_delivery: OnDelivery | None = None
 
     def find(self, tag: str) -> Subscription:
-        """Return the subscription with a tag; 404 for an unknown one (CN-02)."""
+        """Return the subscription with a tag; raise NotFoundException (404) for an unknown tag (CN-02)."""
         subscription = self.subscriptions.get(tag)
         if subscription is None:
             raise NotFoundException(f"Unknown destination {tag} session={self.session}")
         return subscription
 
     def list_shown(self) -> list[Subscription]:
-        """Return subscriptions, cancelled ones with unsettled deliveries included (RF-39)."""
+        """Return the subscriptions, and cancelled ones that still have unsettled deliveries (RF-39)."""
         lingering = [one for one, numbers in self.cancelled if not self.records.keys().isdisjoint(numbers)]
         return [*self.subscriptions.values(), *lingering]
 
@@ -639,7 +644,7 @@ class SemanticState(Dependent):
         return any(record.queue is queue for record in self.records.values())
 
     def add(self, subscription: Subscription) -> None:
-        """Keep a new subscription."""
+        """Register a new subscription."""
         self.subscriptions[subscription.name] = subscription
         if self.context.observer is not None:
             self.context.emit("subscribe", subscription.queue.name, self.session, subscription.name)
@@ -650,7 +655,7 @@ class SemanticState(Dependent):
         subscription.queue.cancel(subscription)
 
     def _end_with_session(self, subscription: Subscription) -> None:
-        """End a subscription where no command can be refused, even if its queue's alternate does (RF-34)."""
+        """End a subscription outside a command; a refusal of the queue's alternate is only noted (RF-34)."""
         try:
             self._end(subscription)
         except SessionException as error:
@@ -661,9 +666,9 @@ class SemanticState(Dependent):
             self.context.note_failure("crash", f"{text} ({error})", name)
 
     def send_command(self) -> int:
-        """Return the number of the next command to the client, who answers every 65,536th (RF-05)."""
+        """Return the number of the next command to the client, which answers every 65,536th (RF-05)."""
         number = self.next_number
-        # Number 0 is one of them: after its first delivery a session has its blocked subscriptions woken
+        # Number 0 is one of them: after the first delivery of a session, its blocked subscriptions are woken
         # once more (RF-05).
         if number % KNOWN_COMPLETED_INTERVAL == 0:
             self.connection.scheduler.expect_reply(self)
@@ -671,7 +676,7 @@ class SemanticState(Dependent):
         return number
 
     def deliver(self, subscription: Subscription, message: QueuedMessage) -> None:
-        """Send a message; in accept mode none an acquired message is dequeued now (CN-11)."""
+        """Send a message to a subscription; in accept mode none, also dequeue it if acquired (CN-11)."""
         record = subscription.record(self.send_command(), message)
         transfer = message.transfer
         self.connection.to_client.count(transfer.size, transfer.message.content_size)
@@ -686,14 +691,14 @@ class SemanticState(Dependent):
             self.on_delivery(record)
 
     def complete(self, numbers: Numbers) -> None:
-        """Take a client's ``session.completed``: windows move, and the blocked wake (RF-04)."""
+        """Complete deliveries by number: return room to windows, and wake blocked subscriptions (RF-04)."""
         for number in numbers:
             record = self.records.get(number)
             if record is None:
                 continue
             subscription = self.subscriptions.get(record.tag)
-            # The credit of the *present* mode and the present subscription of that tag, whoever the delivery
-            # was for (RF-04).
+            # The credit returns to the subscription that has this tag *now*, in its present mode, even if
+            # another subscription with the tag got the delivery (RF-04).
             if subscription is not None and not record.is_completed:
                 record.is_completed = True
                 subscription.credit.replenish(record.message.transfer.size)
@@ -703,7 +708,7 @@ class SemanticState(Dependent):
         self.wake_blocked()
 
     def wake_blocked(self) -> None:
-        """Wake every subscription that waits for credit, by ascending tag (RF-04, RF-05)."""
+        """Wake every subscription that waits for credit, in ascending order of tags (RF-04, RF-05)."""
         if len(self.blocked) == 1:
             self._wake(self.blocked.pop())
         elif self.blocked:
@@ -717,7 +722,7 @@ class SemanticState(Dependent):
             subscription.wake_for_credit()
 
     def accept(self, numbers: Numbers, transaction: TxAccept | None = None) -> None:
-        """Take responsibility for deliveries: now, or at commit (CN-13, CM-11)."""
+        """Accept deliveries by number, at once or when the transaction commits (CN-13, CM-11)."""
         if transaction is not None:
             transaction.numbers.update(numbers)
         else:
@@ -729,7 +734,7 @@ class SemanticState(Dependent):
         self.unacked_messages = len(self.records)
 
     def release(self, numbers: Iterable[int], set_redelivered: bool) -> None:
-        """Release deliveries to their queues, each range last to first (RF-13)."""
+        """Release deliveries to their queues, within each range of numbers from last to first (RF-13)."""
         for first, last in _find_ranges(numbers):
             for record in reversed(self._find_records(range(first, last + 1))):
                 record.release(set_redelivered)
@@ -737,7 +742,7 @@ class SemanticState(Dependent):
         self.unacked_messages = len(self.records)
 
     def reject(self, numbers: Iterable[int]) -> None:
-        """Refuse deliveries (CN-16)."""
+        """Reject deliveries by number (CN-16)."""
         for first, last in _find_ranges(numbers):
             for record in self._find_records(range(first, last + 1)):
                 record.reject()
@@ -745,28 +750,28 @@ class SemanticState(Dependent):
         self.unacked_messages = len(self.records)
 
     def acquire(self, numbers: Iterable[int]) -> list[int]:
-        """Acquire browsed deliveries; return the granted ones (RF-02)."""
-        # Nothing is swept here (RF-03), unlike in every other command about deliveries.
+        """Acquire browsed messages by delivery number; return the numbers that succeeded (RF-02)."""
+        # Unlike all other commands about deliveries, this one forgets no redundant records (RF-03).
         granted = [record.id for record in self._find_records(numbers) if record.acquire()]
         self.send_command()
         return granted
 
     def commit_accepts(self, numbers: set[int]) -> None:
-        """Carry out the accepts of a transaction, in order of delivery (RF-22)."""
+        """Accept the deliveries of a committed transaction, in order of delivery (RF-22)."""
         for record in self._find_records(numbers):
             record.accept(in_transaction=True)
         if numbers:
-            # One further than it should: so does the broker (RF-03, rnd-tx-064).
+            # One number too far, as in the real broker (RF-03, rnd-tx-064).
             self._sweep_range(min(numbers), max(numbers) + 1)
 
     def _find_records(self, numbers: Iterable[int]) -> list[DeliveryRecord]:
         return [self.records[number] for number in _sort_numbers(numbers) if number in self.records]
 
     def cancel(self, subscription: Subscription) -> None:
-        """End a subscription; its deliveries remain acquired (CN-17)."""
+        """Cancel a subscription; the messages delivered to it stay acquired (CN-17)."""
         del self.subscriptions[subscription.name]
         self.connection.forget(subscription)
-        # All records of the tag, those of an earlier subscription of that name as well (RF-03).
+        # All records with the tag, including those of an earlier subscription with it (RF-03).
         own = [r for r in self.records.values() if r.tag == subscription.name and not r.is_cancelled]
         for record in own:
             record.is_cancelled = True
@@ -780,12 +785,12 @@ class SemanticState(Dependent):
         self.unacked_messages = len(self.records)
 
     def close(self) -> None:
-        """End everything: disable, requeue last to first, cancel by ascending tag (CN-17, RF-14)."""
+        """Release messages from last to first, and cancel subscriptions by ascending tag (CN-17, RF-14)."""
         for subscription in self.subscriptions.values():
             subscription.is_enabled = False
             self.connection.forget(subscription)
-        # Last to first, so that each lands in front of those before it and wakes one consumer at a time; the
-        # order in which others get them depends on it (RF-13).
+        # From last to first: each release wakes one consumer, so the order in which other consumers get the
+        # messages depends on it (RF-13).
         for number in sorted(self.records, reverse=True):
             self.records[number].release(set_redelivered=True)
         self.records.clear()
@@ -801,7 +806,7 @@ class SemanticState(Dependent):
     def _sweep_range(self, first: int, last: int) -> None:
         numbers: Iterable[int] = range(first, last + 1)
         if last - first > len(self.records):
-            # The client may name any number, also one that never was.
+            # The client may name any numbers, including ones that were never used.
             numbers = [number for number in self.records if first <= number <= last]
         for number in numbers:
             record = self.records.get(number)
@@ -819,7 +824,7 @@ class SemanticState(Dependent):
 
 
 class TxAccept(TxOperation):
-    """The accepts of a transaction: one operation, at its end (RF-22)."""
+    """All accepts of a transaction as one operation, which is the last of its commit (RF-22)."""
 
     __slots__ = ("state", "numbers")
 
@@ -828,7 +833,7 @@ class TxAccept(TxOperation):
         self.numbers: set[int] = set()
 
     def commit(self) -> None:
-        """Carry the accepts out."""
+        """Accept the deliveries."""
         self.state.commit_accepts(self.numbers)
 
 
@@ -839,7 +844,7 @@ def _sort_numbers(numbers: Iterable[int]) -> Numbers:
 
 
 def _find_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Return sorted numbers as closed ranges."""
+    """Return numbers as ascending (first, last) ranges, both ends included."""
     ranges: list[tuple[int, int]] = []
     for number in _sort_numbers(numbers):
         if ranges and ranges[-1][1] == number - 1:

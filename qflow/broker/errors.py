@@ -1,9 +1,9 @@
-"""The AMQP 0-10 exceptions, with the broker's codes and wording.
+"""The exceptions of AMQP 0-10, with the broker's codes and wording.
 
-Every refusal of the broker is one of these classes. ``str(error)`` reads as the real broker
-prints it (``resource-limit-exceeded: Maximum depth exceeded on q: …``), so that a learner can
-search for the very words a production log shows.  Their codes: rules.md#error-codes.  What the model leaves
-out is refused with the reason that ``data/rule-tables/left-out.csv`` gives.
+Every refusal of the broker raises one of these classes. ``str(error)`` is the text that the real broker
+prints (``resource-limit-exceeded: Maximum depth exceeded on q: …``), so that a learner can search for the
+exact words of a production log.  The codes are listed in rules.md#error-codes.  A feature that the model does
+not implement is refused with the reason in ``data/rule-tables/left-out.csv``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from qflow.qflow_error import QflowError
 
 
 class AmqpException(QflowError):
-    """A refusal that the broker sends to its peer, in the broker's own words where it has them.
+    """A refusal by the broker of a client's command, in the broker's own words where those are known.
 
     >>> error = NotFoundException("Queue not found: orders")
     >>> error.code, error.name
@@ -35,11 +35,11 @@ class AmqpException(QflowError):
 
 
 class SessionException(AmqpException):
-    """Ends the session that sent the command; its connection and other sessions survive (LP-06)."""
+    """An error that ends the session of the command, but not its connection or other sessions (LP-06)."""
 
 
 class UnauthorizedAccessException(SessionException):
-    """403: the peer may not do this."""
+    """403: the client is not authorized to do this."""
 
     code: ClassVar[int] = 403
     name: ClassVar[str] = "unauthorized-access"
@@ -67,7 +67,7 @@ class PreconditionFailedException(SessionException):
 
 
 class ResourceDeletedException(SessionException):
-    """408: the queue went away under its consumer (CN-18)."""
+    """408: the queue of a subscription has been deleted (CN-18)."""
 
     code: ClassVar[int] = 408
     name: ClassVar[str] = "resource-deleted"
@@ -109,28 +109,28 @@ class IllegalArgumentException(SessionException):
 
 
 class NotImplementedException(SessionException):
-    """540: the broker (or this model of it) does not do that."""
+    """540: the broker, or this model of it, does not implement the command."""
 
     code: ClassVar[int] = 540
     name: ClassVar[str] = "not-implemented"
 
 
 class InternalErrorException(SessionException):
-    """541: the broker failed, such as a transaction which cannot be prepared (LP-09)."""
+    """541: the broker failed, for instance to prepare a transaction (LP-09)."""
 
     code: ClassVar[int] = 541
     name: ClassVar[str] = "internal-error"
 
 
 class InvalidArgumentException(SessionException):
-    """542: an argument is present but makes no sense (CF-03, FC-05)."""
+    """542: an argument has an invalid value (CF-03, FC-05)."""
 
     code: ClassVar[int] = 542
     name: ClassVar[str] = "invalid-argument"
 
 
 class LinkException(SessionException):
-    """A link of AMQP 1.0 is refused or closed, under a condition of that protocol (LNK-08)."""
+    """An AMQP 1.0 link is refused or closed, with an error condition of that protocol (LNK-08)."""
 
     def __init__(self, text: str, condition: str = "amqp:internal-error") -> None:
         super().__init__(text)
@@ -138,17 +138,17 @@ class LinkException(SessionException):
 
 
 class InvalidConversion(InvalidArgumentException):
-    """542: a declare argument of the wrong type (CF-03); its text has no code name in front (RF-23)."""
+    """542: a declare argument has the wrong type (CF-03); the text omits the code's name (RF-23)."""
 
     def __str__(self) -> str:
         return self.text
 
 
 class BrokerFailure(NotImplementedException):
-    """540: a command that hangs or crashes the real broker, and is refused here."""
+    """540: the command would hang or crash the real broker, and is refused here."""
 
-    # Where the model continues instead, it warns.  Both are an event of a trace, broker_failure, and the page
-    # broker-failures.md lists all that is known.
+    # In other cases the model continues and warns.  Both emit the event broker_failure, and the page
+    # broker-failures.md lists all known cases.
 
     def __init__(self, text: str, how: str = "hang") -> None:
         super().__init__(text)
@@ -157,32 +157,32 @@ class BrokerFailure(NotImplementedException):
 
 
 class BrokerFailureWarning(UserWarning):
-    """The real broker would hang or crash here, for all clients; the model continues."""
+    """A warning that the real broker would hang or crash here, for all clients; the model continues."""
 
 
 class FramingErrorException(AmqpException):
-    """501: the peer broke the protocol; this one ends the whole connection (LP-06)."""
+    """501: the client broke the protocol, which ends its whole connection (LP-06)."""
 
     code: ClassVar[int] = 501
     name: ClassVar[str] = "framing-error"
 
 
 class ConnectionForcedException(AmqpException):
-    """320: an operator closed the connection, by management (CF-11)."""
+    """320: an operator closed the connection by a management method (CF-11)."""
 
     code: ClassVar[int] = 320
     name: ClassVar[str] = "connection-forced"
 
 
 class SessionDetached(AmqpException):
-    """A command to an ended session; the client raises this itself, and nothing changes."""
+    """A command on an ended session; the client's library raises this, and the broker is not affected."""
 
     code: ClassVar[int] = 409
     name: ClassVar[str] = "detached"
 
 
 class StartupError(QflowError):
-    """The broker does not start with these options (FC-10); the text is qpidd's own.
+    """The broker does not start with the given options (FC-10); the text is that of qpidd.
 
     >>> from qflow.broker import BrokerOptions
     >>> try:
@@ -194,11 +194,11 @@ class StartupError(QflowError):
 
 
 class ManagementError(QflowError):
-    """A management method answered with a status other than 0 (CF-08)."""
+    """A management method has answered with a status other than 0 (CF-08)."""
 
     def __init__(self, status: int, text: str, cause: AmqpException | None = None) -> None:
         super().__init__(text)
         self.status = status
         self.text = text
-        # What a 7 stands for; compiled code loses what Python calls the cause.
+        # The exception behind status 7, as compiled code loses Python's __cause__.
         self.cause = cause

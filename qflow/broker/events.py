@@ -1,12 +1,12 @@
-"""The event vocabulary: everything a run can be seen doing, in one table.
+"""Events: the kinds of event that a broker emits, and the table that stores the events of a run.
 
-A broker calls its observer (``broker.observe``) with each command it is given and each effect it has.  The
-same rows serve traces, pictures, explanations and Spark; nothing else in qflow invents a kind.  Without an
-observer no event is made.
+A broker calls its observer (``broker.observe``) with an event for each command that it receives, and for each
+effect of a command.  Traces, pictures, explanations and Spark all use these events.  Without an observer no
+event is made.
 
-The detail of an event is kept as names and values until it is read: the names of a kind are always the same
-tuple, so that an event costs the tuple of its values only, a third of a mapping in time and in memory.  An
-:class:`EventTable` holds events that way, as columns: it is how a run, and a trace of it, is kept.
+The detail of an event is stored as names and values until it is read.  All events of a kind share one tuple
+of names, so that each needs only the tuple of its values, which takes a third of the time and memory of a
+mapping.  An :class:`EventTable` stores the events of a run, or of a trace, in this form.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Detail = Mapping[str, object] | None
 
 
 class Event(NamedTuple):
-    """One row of a trace.
+    """A command that a broker receives, or an effect of one; one row of a trace.
 
     Fields:
-        time: Virtual microseconds since the broker started.
-        kind: A key of :data:`COMMANDS` or :data:`EFFECTS`.
-        queue, session, link, message, group: Names, empty where they do not apply.  ``link`` is a
-            subscription's tag or an exchange's name; ``message`` is the message's label.
-        size: Bytes the broker counts for the message, or 0.
-        detail: Further values of this kind, as in the tables below.
+        time: Virtual time in microseconds since the start of the broker.
+        kind: The kind of event, a key of :data:`COMMANDS` or :data:`EFFECTS`.
+        queue, session, link, message, group: Names, or "" where they do not apply.  ``link`` is the tag of a
+            subscription or the name of an exchange; ``message`` is the label of the message.
+        size: The bytes that the broker counts for the message, or 0.
+        detail: Further values by name, which the tables below list for each kind; None for no detail.
 
     >>> Event(0, "enqueued", queue="orders", message="p1-1", size=100)[:3]
     (0, 'enqueued', 'orders')
@@ -133,17 +133,17 @@ Values = tuple[Any, ...]
 
 
 def pack(detail: Detail) -> tuple[Names, Values]:
-    """Return the names and the values of a detail; empty ones for None."""
+    """Return the names and the values of an event's detail, or None and () if it has no detail."""
     return (None, ()) if detail is None else (tuple(detail), tuple(detail.values()))
 
 
 def unpack(names: Names, values: Values) -> Detail:
-    """Return the detail that has these names and values."""
+    """Return the detail with these names and values, the inverse of :func:`pack`."""
     if names is None:
         return None
     if len(names) == 1:
         return {names[0]: values[0]}
-    # Faster than any way of saying it in one expression, compiled or not.
+    # A loop, as it is faster than any single expression, compiled or not.
     detail = {}
     for place, name in enumerate(names):
         detail[name] = values[place]
@@ -151,17 +151,17 @@ def unpack(names: Names, values: Values) -> Detail:
 
 
 WIDTH = len(Event._fields) + 1
-"""Cells of an event in a table: its fields; the detail takes two cells, its names and its values."""
+"""The number of cells of an event in a table: one for each field, two (names and values) for the detail."""
 DETAIL = WIDTH - 2
-"""The cell of the names; that of the values follows."""
+"""The index of the cell with the detail's names; the cell with its values follows."""
 SHOWN = 10
-"""Events that a table writes out at a prompt; a run has hundreds of thousands."""
+"""The number of events that the repr of a table shows."""
 
 _event: Callable[[Iterable[Any]], Event] = partial(tuple.__new__, Event)
 
 
 class EventTable(Sequence[Event]):
-    """Events in one flat list of cells, with a column as a stride: cheap to record.
+    """A sequence of events, stored as one flat list of cells, so that events are cheap to record.
 
     >>> table = EventTable([Event(0, "enqueued", queue="q"), Event(5, "dequeued", queue="q")])
     >>> table.column("kind"), table[-1].time, len(table)
@@ -171,26 +171,27 @@ class EventTable(Sequence[Event]):
     __slots__ = ("cells",)
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
-        # The WIDTH cells of the first event, then those of the second, and so on.
+        # The WIDTH cells of the first event, then those of the second, and so on: a column is a slice with a
+        # step.
         self.cells: list[Any] = []
         for event in events:
             self.append(event)
 
     def append(self, event: Event) -> None:
-        """Add an event."""
+        """Add an event at the end."""
         self.cells += (*event[:DETAIL], *pack(event.detail))
 
     __call__ = append
 
     def column(self, name: str) -> list[Any]:
-        """Return one field of all events, such as ``kind``; ValueError if events have no such field."""
+        """Return the values of one field, such as ``kind``, for all events; ValueError for another name."""
         index = Event._fields.index(name)
         column = self.cells[index::WIDTH]
         return column if index < DETAIL else list(map(unpack, column, self.cells[index + 1 :: WIDTH]))
 
     def tuples(self, start: int = 0) -> Iterator[tuple[Any, ...]]:
-        """Yield the events from one on as plain tuples, the names and values of the detail last."""
-        # Without a copy where there is nothing to leave out.
+        """Yield the events from index `start` on as plain tuples, ending in the detail's names and values."""
+        # The cells are copied only if some are left out.
         cells = iter(self.cells[start * WIDTH :] if start else self.cells)
         return zip(*[cells] * WIDTH, strict=True)
 
@@ -225,7 +226,7 @@ class EventTable(Sequence[Event]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, EventTable) and self.cells == other.cells:
-            # Without an event being made.
+            # Equal cells need no comparison of events, which would have to be made.
             return True
         return list(self) == list(other) if isinstance(other, EventTable | list) else NotImplemented
 
@@ -237,7 +238,7 @@ class EventTable(Sequence[Event]):
 
 
 def of_kinds(events: Iterable[Event], kinds: Container[str]) -> Iterator[Event]:
-    """Return the events of some kinds, in order; a table makes objects of these only."""
+    """Return the events of some kinds in order, without making objects of a table's other events."""
     if not isinstance(events, EventTable):
         return (event for event in events if event.kind in kinds)
     return (

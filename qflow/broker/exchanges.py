@@ -1,18 +1,21 @@
-"""Exchanges: how a message finds its queues, through bindings (EX).
+"""Exchanges: the routing of messages to queues, by bindings (EX).
 
-An :class:`Exchange` has bindings in order, and an alternate for what none of them selects (EX-08, EX-09).
-Its four types differ in which bindings a message satisfies: the same key (direct, EX-04), any (fanout,
-EX-05), a pattern over the key's words (topic, EX-06), conditions on the headers (headers, EX-07).  The
-:class:`ExchangeRegistry` declares, deletes and finds exchanges (EX-01 … EX-03).
+An :class:`Exchange` has bindings in order, and possibly an alternate exchange for messages that no binding
+matches (EX-08, EX-09).  In the four types, a binding matches a message with the same key (direct, EX-04), any
+message (fanout, EX-05), a routing key that fits a pattern of words (topic, EX-06), or headers that meet
+conditions (headers, EX-07).  The :class:`ExchangeRegistry` declares, deletes and finds exchanges
+(EX-01 … EX-03).
 
-A broker that is federated with others binds on their behalf, and names for whom: ``qpid.fed.origin``.  A
-binding with origins stays until each of them has withdrawn it, with ``qpid.fed.op`` "U" (RF-31, RF-49).
+A broker that is federated with others binds on their behalf, and names the other broker in
+``qpid.fed.origin``.  A binding with origins exists until each of them has withdrawn it, by a bind with
+``qpid.fed.op`` "U" (RF-31, RF-49).
 
-The two exchanges ``qmf.default.…`` look at a message first: a request to management goes to the agent
-(:attr:`qflow.broker.context.BrokerContext.agent`), which answers when the command is over (CF-16).
+The two exchanges ``qmf.default.…`` first check whether a message is a request to management.  Such a request
+is passed to the agent (:attr:`qflow.broker.context.BrokerContext.agent`), which answers at the end of the
+command (CF-16).
 
-A deleted exchange does not always end at once: its bindings stay counted until nothing refers to the object
-any more, neither a session whose last transfer went to it nor an exchange whose alternate it is (RF-18).
+The bindings of a deleted exchange stay counted while something refers to the exchange: a session whose last
+transfer was sent to it, or an exchange that has it as its alternate (RF-18).
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ _REQUEST_KEYS: Final = {
     "qmf.default.direct": ("broker", AGENT_NAME),
     "qmf.default.topic": ("console.request.agent_locate",),
 }
-"""Routing keys of requests to the management agent, by the exchange that takes them."""
+"""The routing keys that mark a message as a request to the management agent, by exchange."""
 
 
 class _Binding(Dependent):
@@ -62,7 +65,7 @@ class _Binding(Dependent):
 
 
 class Exchange(Router):
-    """The common part of all types: bindings in order, the alternate, and the counters."""
+    """Base class of all types of exchange, with bindings in order, an alternate exchange, and counters."""
 
     type: ClassVar[str] = ""
     keeps_origins: ClassVar[bool] = True
@@ -77,10 +80,10 @@ class Exchange(Router):
         super().__init__(name)
         self.context = context
         self.bindings: dict[Identity, _Binding] = {}
-        # By key and queue's name: the other brokers for which it was bound.  They outlive the binding itself
-        # while another queue keeps the key (RF-49), and so are not its own.
+        # The federation origins of bindings, by key and by the name of the queue.  They are not stored in the
+        # binding, as they outlive it while another queue is bound by the key (RF-49).
         self.origins: dict[str, dict[str, set[str]]] = {}
-        # Bindings that an exclusive one replaced: management keeps counting them (RF-39).
+        # The number of bindings that an exclusive one has replaced: management still counts them (RF-39).
         self.replaced = 0
         self.alternate: Exchange | None = None
         self.references = 0
@@ -98,7 +101,7 @@ class Exchange(Router):
     def configure(
         self, alternate: Exchange | None, durable: bool, auto_delete: bool, arguments: Arguments | None
     ) -> None:
-        """Apply a declare's settings; an argument's presence counts, not its value."""
+        """Apply the settings of a declare; an argument takes effect if present, regardless of its value."""
         options = arguments or {}
         self.alternate = alternate
         self.durable = durable
@@ -112,15 +115,15 @@ class Exchange(Router):
 
     @property
     def arguments(self) -> dict[str, int]:
-        """The keys of the declare's arguments, with 1 as the value, which nothing reads (EX-11)."""
+        """The declare arguments in force, each with the value 1, which has no meaning (EX-11)."""
         options = {_MSG_SEQUENCE: self.sequence is not None, _INITIAL_VALUE: self.keeps_last}
         return {key: 1 for key, is_set in options.items() if is_set}
 
     # Bindings
 
     def bind(self, queue: Queue, key: str, arguments: Arguments) -> bool:
-        """Bind, or perform ``qpid.fed.op``; return whether that may end the exchange (RF-50)."""
-        # Binding again changes nothing (EX-12), except that it may add an origin.
+        """Bind a queue, or perform ``qpid.fed.op``; return whether that may end the exchange (RF-50)."""
+        # A repeated bind changes nothing (EX-12), except that it may add an origin.
         operation, may_end = fed_op(arguments), False
         if operation == "U":
             may_end = self._withdraw(queue, key, fed_origin(arguments))
@@ -148,7 +151,7 @@ class Exchange(Router):
         return not is_there
 
     def _withdraw(self, queue: Queue, key: str, origin: str) -> bool:
-        """Remove one origin, and unbind if none is left (RF-49); return whether that may end the exchange."""
+        """Remove an origin, and unbind after the last one; return whether the exchange may end (RF-49)."""
         by_queue = self.origins.get(self._normalize_key(key), {})
         origins = by_queue.get(queue.name)
         if origins is not None:
@@ -159,7 +162,7 @@ class Exchange(Router):
         return self._remove(self._identity(queue, key))
 
     def unbind(self, queue: Queue, key: str) -> bool:
-        """Remove a binding; return whether that may be the end of an auto-delete exchange (EX-12)."""
+        """Remove a binding; return whether that may end an auto-delete exchange (EX-12)."""
         return self._remove(self._identity(queue, key))
 
     def unbind_queue(self, queue: Queue) -> bool:
@@ -188,34 +191,34 @@ class Exchange(Router):
         return True
 
     def _drops_key(self, key: str) -> bool:
-        """Return whether the exchange forgets a key that no longer binds a queue."""
+        """Return whether the origins of a key are dropped because no binding with the key is left."""
         return not any(binding.key == key for binding in self.bindings.values())
 
     @property
     def is_idle(self) -> bool:
-        """Whether an auto-delete exchange may end: nothing is bound, and it is no alternate (EX-11)."""
+        """Whether an auto-delete exchange may end: it has no bindings and is no alternate (EX-11)."""
         return not self.bindings and not self.alternate_users
 
     def _forget_binding(self, binding: _Binding) -> None:
-        """Remove a binding from the type's own index."""
+        """Remove a binding from an index that a subclass keeps."""
 
     def _check(self, arguments: Arguments) -> None:
-        """Refuse binding arguments that are invalid for this type."""
+        """Raise an exception for binding arguments that are invalid for this type of exchange."""
 
     def _check_again(self, existing: _Binding, arguments: Arguments) -> bool:
-        """Return whether binding again changes nothing; refuse arguments that are invalid for this type."""
+        """Return whether a repeated bind has no effect; raise an exception if its arguments are invalid."""
         return True
 
     def _has_same(self, queue: Queue, arguments: Arguments) -> bool:
-        """Return whether a binding under another key equals this one for this type."""
+        """Return whether the queue has a binding that this type of exchange takes for the same."""
         return False
 
     def _normalize_key(self, key: str) -> str:
-        """Return a key in the stored form."""
+        """Return a binding key in the form in which this type of exchange stores it."""
         return key
 
     def _identity(self, queue: Queue, key: str) -> Identity:
-        """Return the identity of a binding: equal identities are one binding."""
+        """Return the identity of a binding: two binds with the same identity make one binding."""
         return queue.name, self._normalize_key(key)
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
@@ -226,21 +229,21 @@ class Exchange(Router):
         )
 
     def _has_key(self, binding: _Binding, key: str, queue: Queue | None) -> bool:
-        """Return whether ``exchange.bound`` takes a binding to be one for this key."""
+        """Return whether ``exchange.bound`` regards a binding as one with this key."""
         return binding.key == key
 
     def has_arguments(self, arguments: Arguments) -> bool:
-        """Return whether ``exchange.bound`` matches the arguments; only headers exchanges compare (RF-33)."""
+        """Return whether ``exchange.bound`` finds the arguments; only headers exchanges compare (RF-33)."""
         return True
 
     def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
-        """Return the bindings that match a transfer, in order, as they are before routing changes them."""
+        """Return the bindings that match a transfer, in order, in a tuple that routing does not change."""
         raise NotImplementedError
 
     # Routing
 
     def route(self, transfer: Transfer, delivery_count: int = -1) -> bool:
-        """Deliver the transfer to every matching queue, then raise the first refusal (LP-08)."""
+        """Deliver a transfer to each matching queue, and raise the first refusal after the last (LP-08)."""
         if self.name in _REQUEST_KEYS and transfer.message.routing_key in _REQUEST_KEYS[self.name]:
             self.context.ask_agent(transfer)
             if self.type == "direct":
@@ -256,22 +259,22 @@ class Exchange(Router):
             except SessionException as error:
                 refusal = refusal or error
         if refusal is not None:
-            # Uncounted, as in the real broker, although some queues may have the message (LP-08).
+            # Not counted, as in the real broker, although some queues may have got the message (LP-08).
             raise refusal
         self._count(transfer, len(bindings))
         return bool(bindings)
 
     def _annotate(self, transfer: Transfer) -> None:
-        """Number messages, and keep the last one for queues bound later, if the exchange does so (EX-11)."""
+        """Number the message, or store it for queues bound later, if the exchange is declared so (EX-11)."""
         if self.sequence is not None:
             self.sequence += 1
             transfer.annotate(_MSG_SEQUENCE, self.sequence)
         if self.keeps_last:
-            # A queue that is bound later gets it at once, whatever becomes of its transaction.
+            # A queue that is bound later gets it at once, even if the message's transaction is rolled back.
             self.last_transfer = transfer if transfer.transaction is None else transfer.apart()
 
     def route_with_alternate(self, transfer: Transfer, delivery_count: int = -1) -> bool:
-        """Route, or else through the alternate exchange, once (EX-08)."""
+        """Route a transfer; if no binding matches, try the alternate exchange, but not its own (EX-08)."""
         if self.route(transfer, delivery_count):
             return True
         return self.alternate is not None and self.alternate.route(transfer, delivery_count)
@@ -298,21 +301,22 @@ class Exchange(Router):
     # End of life
 
     def refer(self) -> None:
-        """Count one more part that refers to this exchange."""
+        """Count a new reference to the exchange."""
         self.references += 1
 
     def dismiss(self) -> None:
-        """Count one part fewer; at 0 the bindings of a deleted exchange end (RF-18)."""
-        # Reference counts stand in for the broker's shared pointers; Python's own would not tell when.
+        """Remove a reference; the bindings of a deleted exchange end with the last (RF-18)."""
+        # Explicit reference counts replace the broker's shared pointers, as Python does not report the moment
+        # at which the last reference ends.
         self.references -= 1
         if self.is_deleted:
             self.unbind_if_unreferenced()
 
     def unbind_if_unreferenced(self) -> None:
-        """Remove the bindings of a deleted exchange, if nothing refers to it."""
+        """Remove the bindings of a deleted exchange, if there are no references to it."""
         if self.references:
             return
-        # Only now: until then management counts the bindings of an exchange that routes nothing any more
+        # Not before: until then management counts the bindings of an exchange that routes nothing any more
         # (RF-18).
         self._remove_all(list(self.bindings))
         alternate, self.alternate = self.alternate, None
@@ -334,7 +338,7 @@ class Exchange(Router):
         )
 
     def binding_statistics(self) -> list[BindingStatistics]:
-        """Return the statistics of its bindings, as management shows them."""
+        """Return the statistics of all bindings of the exchange, as management shows them."""
         return [
             BindingStatistics(exchange=self.name, queue=b.queue.name, key=b.key, msgMatched=b.matched)
             for b in self.bindings.values()
@@ -342,7 +346,7 @@ class Exchange(Router):
 
 
 def _normalize_pattern(pattern: str) -> str:
-    """Return a topic pattern in the broker's form: every ``#`` after the ``*`` (EX-06)."""
+    """Return a topic pattern in the broker's form, with each ``#`` after adjacent ``*`` words (EX-06)."""
     words: list[str] = []
     for is_wild, run in groupby(pattern.split("."), lambda word: word in ("*", "#")):
         part = list(run)
@@ -353,7 +357,7 @@ def _normalize_pattern(pattern: str) -> str:
 
 
 _TopicRank = tuple[int, ...]
-"""Where in the broker's tree of patterns a key finds one: the smaller, the earlier."""
+"""The place of a pattern in the order in which the broker's search finds the patterns that match a key."""
 
 _HASH, _STAR, _WORD = 0, 1, 2
 _HERE, _BELOW = -1, 0
@@ -361,7 +365,7 @@ _LAST = 1 << 30
 
 
 def topic_matches(pattern: str, key: str) -> bool:
-    """Return whether a routing key matches a pattern: ``*`` is one word, ``#`` any number of words.
+    """Return whether a routing key matches a pattern, in which ``*`` is one word and ``#`` any number.
 
     >>> topic_matches("a.#", "a"), topic_matches("*.x", ".x"), topic_matches("a.#.b.*", "a.b")
     (True, True, False)
@@ -371,14 +375,14 @@ def topic_matches(pattern: str, key: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _rank_topic(pattern: str, key: str) -> _TopicRank | None:
-    """Return the rank of a pattern in a key's walk through the tree: ``#``, ``*``, then the word."""
+    """Return the rank of a pattern in the broker's search for a key, or None if it does not match."""
     return _rank_words(tuple(pattern.split(".")), tuple(key.split(".")))
 
 
 def _rank_words(pattern: tuple[str, ...], words: tuple[str, ...]) -> _TopicRank | None:
     head, rest = pattern[0], pattern[1:]
-    # The broker walks a tree of the patterns' words.  A rank says when that walk would reach this pattern, so
-    # that queues get the message in its order without the tree.
+    # The broker searches a tree of the patterns' words: at each node first "#", then "*", then the key's
+    # word. Sorting the patterns by rank gives the order in which that search finds them, without the tree.
     if head == "#":
         if not rest:
             return (_HASH, _LAST)
@@ -397,19 +401,19 @@ def _rank_words(pattern: tuple[str, ...], words: tuple[str, ...]) -> _TopicRank 
 
 
 def fed_op(arguments: Arguments) -> str:
-    """Return the federation operation of a bind, "" for an ordinary one (RF-31)."""
+    """Return the federation operation in a bind's arguments, or "" for an ordinary bind (RF-31)."""
     operation = arguments.get(FED_OP)
     return operation if isinstance(operation, str) else ""
 
 
 def fed_origin(arguments: Arguments) -> str:
-    """Return the federation origin of a bind, "" without one (RF-49)."""
+    """Return the federation origin in a bind's arguments, or "" if it is absent (RF-49)."""
     origin = arguments.get(FED_ORIGIN)
     return origin if isinstance(origin, str) else ""
 
 
 def _same_arguments(bound: Arguments, arguments: Arguments) -> bool:
-    """Return whether a binding has these arguments, ``qpid.`` keys ignored (RF-27)."""
+    """Return whether a binding has the same arguments, apart from those with ``qpid.`` keys (RF-27)."""
     return _add_types(bound) == _add_types(_select_conditions(arguments))
 
 
@@ -422,18 +426,18 @@ def _select_conditions(arguments: Arguments) -> Arguments:
 
 
 def _headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, HeaderValue]) -> bool:
-    """Return whether headers satisfy a binding; a header called ``x-match`` counts, too (EX-07, RF-29)."""
+    """Return whether headers meet a binding's conditions, including ``x-match`` (EX-07, RF-29)."""
     wanted = _select_conditions(arguments)
     found = sum(key in headers and _value_matches(value, headers[key]) for key, value in wanted.items())
-    # Less one for x-match itself, which is among the wanted ones. With "any" and no other argument nothing
-    # matches.
+    # One less than all, because x-match itself is among the conditions, and a message has usually no header
+    # of that name. With "any" and no other argument, no message matches.
     return found == len(wanted) - 1 if arguments["x-match"] == "all" else found > 0
 
 
 def _value_matches(wanted: HeaderValue, got: HeaderValue) -> bool:
-    """Compare in the type of the header; a binding's value of another type counts as 0, or "" (RF-28)."""
-    # The kind of the *message's* value decides how both are compared (RF-28); these kinds are never equal to
-    # anything.
+    """Compare as the header's type; a binding's value of another type counts as 0 or "" (RF-28)."""
+    # The type of the *message's* value decides how both are compared (RF-28); values of the following types
+    # equal nothing.
     if isinstance(got, list | dict | UUID):
         return False
     if wanted is None:
@@ -449,7 +453,7 @@ _EXCLUSIVE_BINDING = "qpid.exclusive-binding"
 
 
 class DirectExchange(Exchange):
-    """An exchange whose routing key equals the binding key (EX-04); also the default exchange (EX-02)."""
+    """An exchange that matches equal routing and binding keys (EX-04), as the default one does (EX-02)."""
 
     type: ClassVar[str] = "direct"
     __slots__ = ("_by_key", "bare_keys")
@@ -457,22 +461,22 @@ class DirectExchange(Exchange):
     def __init__(self, context: BrokerContext, name: str) -> None:
         super().__init__(context, name)
         self._by_key: dict[str, tuple[_Binding, ...]] = {}
-        # Keys that a "U" has left behind though nobody was bound by them (RF-50): the real broker's map makes
-        # an entry when it is asked for one, and an exchange with an entry counts as bound.
+        # Keys without a binding that an operation "U" has added (RF-50): the look-up in the real broker's map
+        # inserts an empty entry, and an exchange with an entry counts as bound.
         self.bare_keys: set[str] = set()
 
     def _check_again(self, existing: _Binding, arguments: Arguments) -> bool:
         return _EXCLUSIVE_BINDING not in arguments
 
     def _insert(self, identity: Identity, binding: _Binding) -> None:
-        """Keep the binding under its key, too; an exclusive one replaces all others of the key (EX-04)."""
+        """Add a binding, also to the index by key; an exclusive one replaces others of the key (EX-04)."""
         origins = self.origins.get(binding.key)
         if _EXCLUSIVE_BINDING in binding.arguments:
             for other in self._by_key.get(binding.key, ()):
                 self.unbind(other.queue, other.key)
                 self.replaced += 1
         if origins is not None:
-            # The key has stayed, and its origins with it.
+            # The key is still bound, so its origins are kept.
             self.origins[binding.key] = origins
         self.bare_keys.discard(binding.key)
         super()._insert(identity, binding)
@@ -492,11 +496,11 @@ class DirectExchange(Exchange):
 
     @property
     def is_idle(self) -> bool:
-        """Whether an auto-delete exchange may end; a bare key keeps it (RF-50)."""
+        """Whether an auto-delete exchange may end, which a key without a binding also prevents (RF-50)."""
         return not (self.bindings or self.bare_keys or self.alternate_users)
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
-        """Return whether one binding fits every criterion; without a queue a bare key does (RF-50)."""
+        """Return whether a binding meets all criteria; without a queue, a bare key counts as one (RF-50)."""
         is_bare = queue is None and (key in self.bare_keys if key else bool(self.bare_keys))
         return is_bare or super().is_bound(queue, key, arguments)
 
@@ -517,7 +521,7 @@ class _FanoutExchange(Exchange):
         return False
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
-        """Return whether the queue is bound; without a queue there is nothing to find (RF-33)."""
+        """Return whether a queue is bound by any key; always False without a queue (RF-33)."""
         return queue is not None and super().is_bound(queue, "", arguments)
 
     def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
@@ -525,7 +529,7 @@ class _FanoutExchange(Exchange):
 
 
 class _TopicExchange(Exchange):
-    """Patterns over words, found in the order of the branches of the broker's tree (EX-06)."""
+    """An exchange that matches routing keys against patterns in the order of the broker's tree (EX-06)."""
 
     type: ClassVar[str] = "topic"
     __slots__ = ()
@@ -534,13 +538,13 @@ class _TopicExchange(Exchange):
         return _normalize_pattern(key)
 
     def _withdraw(self, queue: Queue, key: str, origin: str) -> bool:
-        """Take an origin from a queue that is bound; that never ends the exchange (RF-50)."""
+        """Remove an origin, if the queue is bound; return False, as that never ends the exchange (RF-50)."""
         if self._identity(queue, key) in self.bindings:
             super()._withdraw(queue, key, origin)
         return False
 
     def _has_key(self, binding: _Binding, key: str, queue: Queue | None) -> bool:
-        """Compare patterns; the broker normalises the key only if a queue is given, too (RF-33)."""
+        """Return whether the patterns are equal; the key is only normalised if a queue is given (RF-33)."""
         return binding.key == (key if queue is None else _normalize_pattern(key))
 
     def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
@@ -551,7 +555,7 @@ class _TopicExchange(Exchange):
 
 
 class _HeadersExchange(Exchange):
-    """Application headers against binding arguments (EX-07)."""
+    """An exchange that matches application headers against the arguments of bindings (EX-07)."""
 
     type: ClassVar[str] = "headers"
     keeps_origins: ClassVar[bool] = False
@@ -559,25 +563,25 @@ class _HeadersExchange(Exchange):
 
     def __init__(self, context: BrokerContext, name: str) -> None:
         super().__init__(context, name)
-        # Queues that note a bind with an operation as if it had bound them (RF-50).
+        # Queues of which a bind with a federation operation is recorded like a binding (RF-50).
         self.noted: list[Queue] = []
 
     def bind(self, queue: Queue, key: str, arguments: Arguments) -> bool:
-        """Bind as other exchanges do, and note the queue of a bind with an operation (RF-50)."""
+        """Bind a queue, and record the queue of a bind with a federation operation (RF-50)."""
         may_end = super().bind(queue, key, arguments)
         if fed_op(arguments) not in ("", "B") and queue not in self.noted:
             self.noted.append(queue)
         return may_end
 
     def unbind_queue(self, queue: Queue) -> bool:
-        """Remove every binding of a queue; return whether it had, or noted, one (RF-32, RF-50)."""
+        """Remove every binding of a queue; return whether there was, or was recorded, one (RF-32, RF-50)."""
         is_noted = queue in self.noted
         if is_noted:
             self.noted.remove(queue)
         return super().unbind_queue(queue) or is_noted
 
     def _check(self, arguments: Arguments) -> None:
-        """Insist on a proper ``x-match``: 541, as the broker has it (EX-03)."""
+        """Raise InternalErrorException (541, as in the broker) unless ``x-match`` is all or any (EX-03)."""
         match = arguments.get("x-match", "")
         if match not in ("all", "any"):
             what = "or missing x-match value binding" if isinstance(match, str) else "x-match binding format"
@@ -586,7 +590,7 @@ class _HeadersExchange(Exchange):
             )
 
     def _check_again(self, existing: _Binding, arguments: Arguments) -> bool:
-        """Refuse the same queue and key with different arguments: 541 (EX-03)."""
+        """Raise InternalErrorException (541) if the arguments differ from those of the binding (EX-03)."""
         if not _same_arguments(existing.arguments, arguments):
             raise InternalErrorException(
                 f"Exchange: {self.name}, binding key: {existing.key} Duplicate binding key not allowed."
@@ -601,19 +605,19 @@ class _HeadersExchange(Exchange):
         )
 
     def unbind(self, queue: Queue, key: str) -> bool:
-        """Remove a binding; even removing none may end an auto-delete exchange (RF-32)."""
+        """Remove a binding, if it exists; in any case an auto-delete exchange may end then (RF-32)."""
         super().unbind(queue, key)
         return True
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
-        """Return whether one binding satisfies every criterion; its key is only its name (RF-33)."""
+        """Return whether one binding satisfies the criteria, among which the key is ignored (RF-33)."""
         return any(
             (queue is None or binding.queue is queue) and (not arguments or _has_all(arguments, binding))
             for binding in self.bindings.values()
         )
 
     def has_arguments(self, arguments: Arguments) -> bool:
-        """Return whether a binding's own arguments are all among these, or there is no binding."""
+        """Return whether some binding has all its arguments among these, or there are no bindings."""
         return not self.bindings or self.is_bound(None, "", arguments)
 
     def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
@@ -624,14 +628,14 @@ class _HeadersExchange(Exchange):
 
 
 def _has_all(arguments: Arguments, binding: _Binding) -> bool:
-    """Return whether all of a binding's arguments, x-match included, are among these; void matches any."""
+    """Return whether all arguments of a binding, also x-match, are among these; None equals any value."""
     given = _add_types(arguments)
     wanted = _add_types(_select_conditions(binding.arguments))
     return all(key in given and (value[1] is None or given[key] == value) for key, value in wanted.items())
 
 
 def _choose_one_for_each_queue(bindings: list[_Binding]) -> tuple[_Binding, ...]:
-    # A queue that several bindings match gets one copy, by the first of them.
+    # A queue with several matching bindings gets one copy, by the first of them.
     chosen = {id(binding.queue): binding for binding in reversed(bindings)}
     return tuple([binding for binding in bindings if chosen[id(binding.queue)] is binding])
 
@@ -660,7 +664,7 @@ _UNDELETABLE = ("amq.direct", "amq.topic", "amq.fanout", "amq.match", "qpid.mana
 
 
 class ExchangeRegistry(Dependent):
-    """Exchanges by name; the default exchange has the empty one."""
+    """The exchanges of a broker by name, with "" for the default exchange."""
 
     __slots__ = ("context", "exchanges", "default")
 
@@ -672,14 +676,14 @@ class ExchangeRegistry(Dependent):
             self.exchanges[name] = _make_exchange(kind, context, name)
 
     def get(self, name: str) -> Exchange:
-        """Return an exchange; 404 for an unknown one."""
+        """Return an exchange by name; raise NotFoundException (404) for an unknown name."""
         exchange = self.exchanges.get(name)
         if exchange is None:
             raise NotFoundException(f"Exchange not found: {name}")
         return exchange
 
     def alternate(self, name: str) -> Exchange | None:
-        """Return the exchange that is named as an alternate, None without a name; 404 if unknown (EX-03)."""
+        """Return the exchange of a name, or None for ""; raise NotFoundException (404) if unknown (EX-03)."""
         return self.get(name) if name else None
 
     def declare(
@@ -691,7 +695,7 @@ class ExchangeRegistry(Dependent):
         auto_delete: bool = False,
         arguments: Arguments | None = None,
     ) -> tuple[Exchange, bool]:
-        """Return an exchange, and whether it is new; 404 or 530 as in EX-03."""
+        """Return an exchange, created if necessary, and whether it is new; 404 or 530 as in EX-03."""
         existing = self.exchanges.get(name)
         if existing is not None:
             _check_same(existing, kind, alternate)
@@ -706,11 +710,11 @@ class ExchangeRegistry(Dependent):
         return exchange, True
 
     def check(self, name: str, kind: str, alternate: Exchange | None) -> None:
-        """Require an exchange of that name, type and alternate, with the refusals of :meth:`declare`."""
+        """Raise the exceptions of :meth:`declare` unless an exchange has this name, type and alternate."""
         _check_same(self.get(name), kind, alternate)
 
     def delete(self, name: str) -> None:
-        """Delete an exchange (RF-18); 530 for one of the broker's own, or one that is an alternate."""
+        """Delete an exchange (RF-18); 530 for a predeclared exchange, or one in use as an alternate."""
         if not name:
             raise InvalidArgumentException("Delete not allowed for default exchange")
         exchange = self.get(name)
@@ -727,7 +731,7 @@ class ExchangeRegistry(Dependent):
         exchange.unbind_if_unreferenced()
 
     def unbind_everywhere(self, queue: Queue) -> None:
-        """Remove every binding of a deleted queue; auto-delete exchanges may end with it."""
+        """Remove every binding of a deleted queue, and auto-delete exchanges that have none left."""
         for exchange in list(self.exchanges.values()):
             if exchange.unbind_queue(queue):
                 self.consider(exchange)

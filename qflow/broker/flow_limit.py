@@ -1,12 +1,13 @@
-"""QueueFlowLimit: thresholds, hysteresis, and the transfers a stopped queue holds (FC).
+"""Producer flow control: a queue's thresholds, its state ON or OFF, and the transfers that it holds (FC).
 
-Flow control is an observer of its queue like any other (compare ``QueueFlowLimit.cpp``).  Above a stop
-threshold it turns ON, below both resume thresholds OFF (FC-14, FC-16); what is enqueued while it is ON has
-its completion withheld, until the message leaves the queue or flow control turns OFF (FC-15, FC-17).  What
-it has in common with the alternatives of :mod:`qflow.broker.history` is :class:`FlowState`.
+Flow control is one of the observers of its queue (compare ``QueueFlowLimit.cpp``).  It turns ON above a stop
+threshold, and OFF below both resume thresholds (FC-14, FC-16).  While it is ON, the completion of each
+enqueued message's transfer is withheld, until the message leaves the queue or flow control turns OFF (FC-15,
+FC-17).  :class:`FlowState` is the base class that it shares with the alternatives of
+:mod:`qflow.broker.history`.
 
-:class:`FlowLevels` says where a queue's four thresholds come from: an argument, a percentage of a limit, or
-another threshold (FC-02 to FC-09).
+:class:`FlowLevels` computes a queue's four thresholds, each from an argument, from a percentage of a limit,
+or from another threshold (FC-02 to FC-09).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _HOLD: Final[tuple[str, ...]] = ("command",)
 
 
 class FlowState(QueueObserver):
-    """Counts messages and bytes of one queue, and is ON or OFF."""
+    """The state of flow control on a queue, ON (stopped) or OFF, and the queue's messages and bytes."""
 
     __slots__ = ("context", "queue", "count", "size", "stopped", "stopped_count")
 
@@ -41,11 +42,11 @@ class FlowState(QueueObserver):
         self.stopped_count = 0
 
     def exceeds_stop(self, count: int, size: int) -> bool:
-        """Return whether a depth in messages and bytes turns it ON."""
+        """Return whether a depth in messages and bytes turns flow control ON."""
         raise NotImplementedError
 
     def may_resume(self, count: int, size: int) -> bool:
-        """Return whether a depth in messages and bytes turns it OFF."""
+        """Return whether a depth in messages and bytes turns flow control OFF."""
         raise NotImplementedError
 
     def add(self, message: QueuedMessage) -> None:
@@ -59,13 +60,13 @@ class FlowState(QueueObserver):
         self.size -= message.transfer.size
 
     def turn_on(self) -> None:
-        """Turn ON, and count it (FC-19)."""
+        """Turn flow control ON, and count that (FC-19)."""
         self.stopped = True
         self.stopped_count += 1
         self._emit_state("flow_stopped")
 
     def turn_off(self) -> None:
-        """Turn OFF."""
+        """Turn flow control OFF."""
         self.stopped = False
         self._emit_state("flow_resumed")
 
@@ -75,13 +76,13 @@ class FlowState(QueueObserver):
             self.show_hold("held", transfer)
 
     def release_hold(self, transfer: Transfer) -> None:
-        """End a hold of this queue, if there is one."""
+        """Release this queue's hold on a transfer's completion, if there is one."""
         if self.context.observer is not None and self.queue in transfer.held_by:
             self.show_hold("let_go", transfer)
         transfer.release_hold(self.queue)
 
     def show_hold(self, kind: str, transfer: Transfer) -> None:
-        """Emit that a transfer is withheld, or no longer withheld."""
+        """Emit the event that a transfer's completion is withheld, or is no longer withheld."""
         if self.context.observer is not None:
             label, size, values = transfer.label, transfer.size, (transfer.number,)
             self.context.tell(kind, self.queue, transfer.origin, "", label, size, "", _HOLD, values)
@@ -92,27 +93,27 @@ class FlowState(QueueObserver):
 
 
 class Origin(Enum):
-    """The origin of a level, from which a configuration is explained."""
+    """The rule from which a threshold's value follows, with which a configuration is explained."""
 
     GIVEN = "given"
-    """A declare argument, 0 included (FC-02.6)."""
+    """A declare argument, which may be 0 (FC-02.6)."""
     RATIO = "ratio"
-    """A percentage of the limit which the queue declares (FC-02.4, FC-02.5)."""
+    """A percentage of the limit that the queue declares (FC-02.4, FC-02.5)."""
     BROKER_LIMIT = "broker-limit"
-    """A percentage of ``default-queue-limit``, as the queue declares no size (FC-02.3)."""
+    """A percentage of ``default-queue-limit``, as the queue declares no limit in bytes (FC-02.3)."""
     NO_LIMIT = "no-limit"
-    """The unit has no limit to take a percentage of."""
+    """Absent, as the queue has no limit in this unit of which it could be a percentage."""
     RATIO_OFF = "ratio-off"
-    """The broker's percentage is 0 (FC-10)."""
+    """Absent, as the broker's percentage is 0 (FC-10)."""
     AS_STOP = "as-stop"
-    """A resume of 0 means: as the stop (FC-05.2)."""
+    """Equal to the stop threshold, as the resume threshold would be 0 (FC-05.2)."""
     RESIDUE = "residue"
-    """The unit cannot stop, yet flow control cannot end while it is above (FC-09)."""
+    """A resume threshold without a stop threshold: it starts nothing, but can delay the end (FC-09)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level(Frozen):
-    """One threshold and the rule that set it; ``basis`` is the rule before AS_STOP or RESIDUE."""
+    """A threshold and the rule that set it; ``basis`` is the rule before AS_STOP or RESIDUE applied."""
 
     value: int
     origin: Origin
@@ -121,7 +122,7 @@ class Level(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class FlowLevels(Frozen):
-    """The four levels of one queue with their origins, and the limits they belong to."""
+    """The four thresholds of a queue with their origins, and the limits to which they belong."""
 
     stop_count: Level
     resume_count: Level
@@ -132,7 +133,7 @@ class FlowLevels(Frozen):
 
     @classmethod
     def propose(cls, settings: QueueSettings, options: BrokerOptions) -> FlowLevels:
-        """Return the levels before validation (FC-02.3 to FC-02.6)."""
+        """Return a queue's thresholds before validation (FC-02.3 to FC-02.6)."""
         max_size = effective_max_size(settings, options)
         size_origin = Origin.BROKER_LIMIT if settings.max_size is None else Origin.RATIO
         stop_count, resume_count = _propose_pair(
@@ -145,21 +146,21 @@ class FlowLevels(Frozen):
 
     @classmethod
     def of(cls, queue: str, settings: QueueSettings, options: BrokerOptions) -> FlowLevels | None:
-        """Return the levels in force (FC-02), None for a queue without flow control (FC-03, FC-08); 542."""
+        """Return a queue's valid thresholds, or None for no flow control (FC-03, FC-08); raise 542."""
         if is_exempt(settings):
             return None
         levels = cls.propose(settings, options)
-        # Not validated where no unit can stop: the broker accepts nonsense in thresholds that have no effect
+        # Not validated if neither unit can stop: the broker accepts invalid thresholds without effect
         # (FC-08).
         return levels.validate(queue) if levels.is_limiting else None
 
     @property
     def is_limiting(self) -> bool:
-        """Whether any unit can stop; otherwise there is no flow control (FC-02.7, FC-08)."""
+        """Whether there is a stop threshold in either unit, without which flow control is absent (FC-08)."""
         return self.stop_count.value != 0 or self.stop_size.value != 0
 
     def validate(self, queue: str) -> FlowLevels:
-        """Return the levels in force; 542 for resume above stop, or stop above the limit (FC-05, FC-07)."""
+        """Return the valid thresholds; 542 for resume above stop, or stop above limit (FC-05, FC-07)."""
         resume_count = _validate(queue, "count", self.stop_count, self.resume_count, self.max_count)
         resume_size = _validate(queue, "size", self.stop_size, self.resume_size, self.max_size)
         return FlowLevels(
@@ -169,7 +170,7 @@ class FlowLevels(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class FlowThresholds(Frozen):
-    """The four levels of one queue; a level of 0 is absent.
+    """The values of a queue's four thresholds, in messages and bytes; 0 means that one is absent.
 
     >>> settings = QueueSettings.from_arguments({"qpid.max_count": 90, "qpid.max_size": 0})
     >>> FlowThresholds.of("orders", settings, BrokerOptions())      # FC-04: 62, not 63
@@ -183,7 +184,7 @@ class FlowThresholds(Frozen):
 
     @classmethod
     def of(cls, queue: str, settings: QueueSettings, options: BrokerOptions) -> FlowThresholds | None:
-        """Return the values of :meth:`FlowLevels.of`; None for a queue without flow control."""
+        """Return the values of :meth:`FlowLevels.of`, or None for a queue without flow control."""
         levels = FlowLevels.of(queue, settings, options)
         if levels is None:
             return None
@@ -194,24 +195,24 @@ class FlowThresholds(Frozen):
 def exceeds_stop(levels: FlowThresholds, count: int, size: int) -> bool:
     """Return whether a depth in messages and bytes is above a stop threshold (FC-14)."""
     stop_count, stop_size = levels.stop_count, levels.stop_size
-    # Above, and not at: a queue of stop 900 turns ON with its 901st message (FC-14).
+    # Above the threshold, not at it: with a stop threshold of 900 the 901st message turns it ON (FC-14).
     return (stop_count != 0 and count > stop_count) or (stop_size != 0 and size > stop_size)
 
 
 def may_resume(levels: FlowThresholds, count: int, size: int) -> bool:
     """Return whether a depth in messages and bytes is below both resume thresholds (FC-16)."""
     resume_count, resume_size = levels.resume_count, levels.resume_size
-    # Below, and both: a queue that was stopped by bytes waits for its count, too (FC-16).
+    # Below both: a queue that was stopped by its bytes also waits for its count (FC-16).
     return (not resume_size or size < resume_size) and (not resume_count or count < resume_count)
 
 
 def is_exempt(settings: QueueSettings) -> bool:
-    """Return whether a queue never has flow control, for any thresholds (FC-03)."""
+    """Return whether a queue never has flow control, regardless of its thresholds (FC-03)."""
     return settings.policy == "ring"
 
 
 class QueueFlowLimit(FlowState):
-    """Turns ON above a stop threshold, OFF below both resume thresholds, fixed for its life (FC-12)."""
+    """The broker's flow control, with thresholds that do not change in the queue's lifetime (FC-12)."""
 
     __slots__ = ("thresholds", "held")
 
@@ -221,10 +222,10 @@ class QueueFlowLimit(FlowState):
         self.held: dict[int, Transfer] = {}
 
     def enqueued(self, message: QueuedMessage) -> None:
-        """Count the message, perhaps turn ON, and hold its transfer while ON (FC-14, FC-15)."""
+        """Count the message, turn ON above a threshold, and hold the transfer while ON (FC-14, FC-15)."""
         self.add(message)
-        # In this order, so that the message that turns the queue ON is the first one held: the 901st of stop
-        # 900, not the 902nd (FC-14, FC-15).
+        # In this order, so that the message that turns flow control ON is the first one held: with a stop
+        # threshold of 900 the 901st, not the 902nd (FC-14, FC-15).
         if not self.stopped and exceeds_stop(self.thresholds, self.count, self.size):
             self.turn_on()
         if self.stopped:
@@ -232,40 +233,40 @@ class QueueFlowLimit(FlowState):
             self.hold(message.transfer)
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Subtract the message, perhaps turn OFF, and release the holds that this ends (FC-16, FC-17)."""
+        """Subtract the message, and release all holds if that turns OFF, otherwise its own (FC-16, FC-17)."""
         self.subtract(message)
         if not self.stopped:
             return
         if may_resume(self.thresholds, self.count, self.size):
             self.turn_off()
-            # Emptied first: a completion may let a client send, and what it sends may be held again.
+            # Emptied first: a released completion may let a client send, and that transfer may be held again.
             held, self.held = self.held, {}
             for transfer in held.values():
                 self.release_hold(transfer)
         else:
-            # Still ON; yet a message that has left owes its sender nothing any more (FC-17).
+            # Still ON, but a message that has left the queue is no longer held (FC-17).
             own = self.held.pop(message.position, None)
             if own is not None:
                 self.release_hold(own)
 
     def exceeds_stop(self, count: int, size: int) -> bool:
-        """Return whether a depth is above a stop threshold."""
+        """Return whether a depth in messages and bytes is above a stop threshold."""
         return exceeds_stop(self.thresholds, count, size)
 
     def may_resume(self, count: int, size: int) -> bool:
-        """Return whether a depth is below both resume thresholds."""
+        """Return whether a depth in messages and bytes is below both resume thresholds."""
         return may_resume(self.thresholds, count, size)
 
 
 def effective_max_size(settings: QueueSettings, options: BrokerOptions) -> int:
-    """Return the byte limit in force: the declared one, 0 included, else the broker's (LP-01)."""
+    """Return a queue's limit in bytes: the declared one, which may be 0, or else the broker's (LP-01)."""
     return options.default_queue_limit if settings.max_size is None else settings.max_size
 
 
 def _propose_pair(
     stop: int | None, resume: int | None, maximum: int, origin: Origin, options: BrokerOptions
 ) -> tuple[Level, Level]:
-    """Return one unit's two levels before validation (FC-02.4 to FC-02.6)."""
+    """Return the stop and resume threshold in one unit before validation (FC-02.4 to FC-02.6)."""
     if not maximum:
         origin = Origin.NO_LIMIT
     return (
@@ -285,19 +286,19 @@ def _propose_level(
 
 
 def _stop_default(maximum: int, ratio: int) -> int:
-    """Round half up, in doubles as the broker does (FC-02.4)."""
+    """Return a percentage of a limit, rounded half up, computed in doubles as in the broker (FC-02.4)."""
     return int(maximum * (ratio / 100.0) + 0.5)
 
 
 def _resume_default(maximum: int, ratio: int) -> int:
-    """Truncate, in doubles: 70 % of 90 is 62 because 0.7 is not exact (FC-04)."""
+    """Return a percentage of a limit, truncated; 70 % of 90 is 62, as the double 0.7 is inexact (FC-04)."""
     return int(maximum * (ratio / 100.0))
 
 
 def _validate(queue: str, unit: str, stop: Level, resume: Level, maximum: int) -> Level:
-    """Check one unit and return its resume level in force (FC-05)."""
-    # A unit without a stop threshold keeps its resume threshold.  It looks like an oversight of the broker,
-    # and surprises everybody, but the recordings have it (FC-09).
+    """Validate the thresholds in one unit, and return its effective resume threshold (FC-05)."""
+    # A unit without a stop threshold keeps its resume threshold.  This looks like an oversight of the broker,
+    # and surprises users, but the recordings show it (FC-09).
     if not stop.value:
         return Level(resume.value, Origin.RESIDUE, resume.origin) if resume.value else resume
     if resume.value > stop.value:

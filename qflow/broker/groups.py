@@ -1,12 +1,14 @@
-"""MessageGroupManager: a message group belongs to one consumer at a time (MG).
+"""Message groups: a group of messages on a queue belongs to at most one consumer at a time (MG).
 
-It is both an observer of the queue, to know the owner of each group, and the queue's distributor, to say
-which consumer may take which message (compare ``MessageGroupManager.cpp``).  A group is owned from the first
-acquire of one of its messages until none is acquired any more (MG-07, MG-08).
+The :class:`MessageGroupManager` of a queue is both an observer, which keeps track of the groups and their
+owners, and the queue's distributor, which decides which consumer may take which message (compare
+``MessageGroupManager.cpp``).  A consumer owns a group from the moment it acquires one of the group's messages
+until none of them is acquired any more (MG-07, MG-08).
 
-The real broker walks past every message whose group has another owner.  A :class:`_GroupIndex` finds the
-same message in O(log n): the first waiting message of each group, in one heap for the groups without an
-owner and in one for each owner.  Entries that have become untrue are dropped when they come to the top.
+To find a consumer's next message, the real broker walks past every message whose group has another owner.  A
+:class:`_GroupIndex` finds the same message in O(log n).  It keeps the first available message of each group
+in heaps: one for the groups without an owner, and one for each owner.  Outdated entries are dropped when they
+reach the top of their heap.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from qflow.broker.restorable import Dependent
 from qflow.broker.stores import Messages
 
 Entry = tuple[int, str]
-"""A position and the group whose first waiting message has it."""
+"""The position of a group's first available message, and the name of the group."""
 
 
 class GroupState(Dependent):
-    """One group on one queue: its members, its acquired members, and its owner (MG-06)."""
+    """A group on a queue: its messages, the number of acquired ones, and its owner, or "" (MG-06)."""
 
     __slots__ = ("name", "members", "acquired", "owner")
 
@@ -37,18 +39,18 @@ class GroupState(Dependent):
 
 
 class _GroupIndex(Dependent):
-    """An index of every group's first waiting message, by the group's owner; built when needed."""
+    """An index of the first available message of every group, by the group's owner; built when needed."""
 
     __slots__ = ("_groups", "_waiting", "_gone", "_firsts", "has_expiring")
 
     def __init__(self, groups: dict[str, GroupState]) -> None:
         self._groups = groups
-        # By group: positions as a heap, and those in it that wait no more, or not now.
+        # For each group a heap of positions, and in one set all those in the heaps that are not available.
         self._waiting: dict[str, list[int]] = {}
         self._gone: set[int] = set()
-        # By owner, "" for none: the first waiting message of each group, as a heap.
+        # For each owner, with "" for no owner, a heap of the first available messages of its groups.
         self._firsts: dict[str, list[Entry]] = {}
-        # A message that can expire has to be looked at by every consumer that comes past (QT-07).
+        # Whether there are messages that can expire, which every consumer has to check in passing (QT-07).
         self.has_expiring = False
         for state in groups.values():
             positions = [p for p, message in state.members.items() if message.state == AVAILABLE]
@@ -59,9 +61,9 @@ class _GroupIndex(Dependent):
                 self.has_expiring = True
 
     def first(self, owner: str) -> QueuedMessage | None:
-        """Return the first waiting message of a group that is free or ``owner``'s, or None."""
-        # Two heaps in place of a walk past every message of others' groups: with 10,000 groups in front the
-        # real broker's walk takes 10,000 steps for each delivery, and gives the same message.
+        """Return the first available message of a group that is free or owned by ``owner``, or None."""
+        # Two heaps replace a walk past every message of other owners' groups: with 10,000 such groups in
+        # front, the real broker takes 10,000 steps for each delivery, and finds the same message.
         free, own = self._first("", ""), self._first(owner, owner)
         if free is None or (own is not None and own[0] < free[0]):
             free = own
@@ -77,7 +79,7 @@ class _GroupIndex(Dependent):
         while entries:
             position, name = entries[0]
             state = self._groups.get(name)
-            # Entries are never searched for; one that is out of date is dropped when it comes to the top.
+            # Entries are never searched for; an outdated one is dropped when it reaches the top.
             if state is not None and state.owner == owner and self._position(name) == position:
                 return entries[0]
             heappop(entries)
@@ -85,29 +87,29 @@ class _GroupIndex(Dependent):
         return None
 
     def _position(self, name: str) -> int:
-        """Return the position of a group's first waiting message, or 0."""
+        """Return the position of a group's first available message, or 0 if all are acquired."""
         waiting, gone = self._waiting[name], self._gone
         while waiting and waiting[0] in gone:
             gone.discard(heappop(waiting))
         return waiting[0] if waiting else 0
 
-    # What has happened to a group
+    # Changes of groups
 
     def note_owner(self, state: GroupState) -> None:
-        """Record a change of a group's owner."""
-        # The old entry stays where it is, under its old owner: heaps cannot remove from the middle. _first
-        # drops it when it comes to the top.
+        """Record a change of a group's owner, or of its first available message."""
+        # The old entry stays in the heap of the old owner, as an item cannot be removed from the middle of a
+        # heap. _first drops it when it reaches the top.
         position = self._position(state.name)
         if position:
             heappush(self._firsts.setdefault(state.owner, []), (position, state.name))
 
     def note_waiting(self, state: GroupState, message: QueuedMessage) -> None:
-        """Record a waiting message: a new one, or a released one."""
+        """Record that a message, new or released, is available."""
         position = message.position
         if message.transfer.expiration is not None:
             self.has_expiring = True
         waiting = self._waiting.setdefault(state.name, [])
-        # Released again before it came to the top: it is still in the heap.
+        # A message that was released before it reached the top is still in the heap.
         if position in self._gone:
             self._gone.discard(position)
         else:
@@ -116,17 +118,17 @@ class _GroupIndex(Dependent):
             self.note_owner(state)
 
     def note_leaving(self, state: GroupState, message: QueuedMessage) -> None:
-        """Record that a waiting message is no longer available."""
+        """Record that a message is no longer available."""
         self._gone.add(message.position)
         self.note_owner(state)
 
     def forget(self, state: GroupState) -> None:
-        """Record that a group has no members left."""
+        """Record that a group has no messages left."""
         self._gone.difference_update(self._waiting.pop(state.name, ()))
 
 
 class MessageGroupManager(MessageDistributor):
-    """Keeps a queue's groups, by a header (MG-04); a freed one lets cursors start again (MG-11)."""
+    """The message groups of a queue, which a header of each message names (MG-04)."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("index",)
 
@@ -142,42 +144,41 @@ class MessageGroupManager(MessageDistributor):
         self.index: _GroupIndex | None = None
 
     def next(self, consumer: QueueConsumer, skips: bool) -> QueuedMessage | None:
-        """Return the next candidate message; those of other owners' groups are skipped where possible."""
-        # A browser sees messages of all groups; and with a byte limit or a selector each message has to be
-        # looked at.
+        """Return the next message to try, without those of other owners' groups if ``skips`` allows."""
+        # A browser sees the messages of all groups; and with a byte limit or a selector each message has to
+        # be checked.
         if not skips or not consumer.acquires:
             return self.store.next(consumer.cursor)
         if self.index is None:
             self.index = _GroupIndex(self.groups)
-        # With messages that can expire the walk is made as the real broker makes it: each one that is passed
-        # is looked at, and removed if its time is over. An index that skips them would leave them on the
-        # queue.
+        # With messages that can expire, the search visits each message as in the real broker, which removes
+        # expired ones in passing. An index that skips them would leave them on the queue.
         if self.index.has_expiring:
             return self.store.next(consumer.cursor)
         message = self.index.first(consumer.owner)
         if message is not None:
             return self.store.go(consumer.cursor, message)
         if self.store.go_to_end(consumer.cursor):
-            # It has credit for what it passes over, as a look at that would have found out.
+            # The consumer has credit for the messages that it skips, as a check of one would have shown.
             consumer.is_blocked = False
         return None
 
     def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
-        """Return whether the message's group is free or already belongs to ``owner`` (MG-07)."""
+        """Return whether the message's group is free or owned by ``owner`` (MG-07)."""
         return self.groups[message.group].owner in ("", owner)
 
     def take(self, owner: str, message: QueuedMessage) -> bool:
-        """Acquire the message for ``owner``, and the group too if it is free (MG-07, MG-08)."""
+        """Give the message's group to ``owner`` if it is free; return whether ``owner`` has it (MG-07)."""
         state = self.groups[message.group]
         if not state.owner:
             state.owner = owner
             self._emit("group_owned", state)
-            # Where the rest of it waits is noted when the message is acquired, which is next.
+            # The index is updated when the message is acquired, which follows.
             return True
         return state.owner == owner
 
     def enqueued(self, message: QueuedMessage) -> None:
-        """Classify a new message (MG-03) and add it to its group."""
+        """Add a new message to the group that its header names (MG-03)."""
         message.group = self.identify(message)
         state = self.groups.get(message.group)
         if state is None:
@@ -187,28 +188,28 @@ class MessageGroupManager(MessageDistributor):
             self.index.note_waiting(state, message)
 
     def acquired(self, message: QueuedMessage) -> None:
-        """Count one more acquired member."""
+        """Count one more acquired message of the group."""
         state = self.groups[message.group]
         state.acquired += 1
         if self.index is not None:
             self.index.note_leaving(state, message)
 
     def requeued(self, message: QueuedMessage) -> None:
-        """Count one acquired member fewer; the last one frees the group (MG-08)."""
+        """Count one acquired message fewer; after the last one the group is free (MG-08)."""
         state = self.groups[message.group]
         state.acquired -= 1
-        # A release frees the group before anybody is woken for the message, so the next owner may be whoever
-        # is woken; an accept frees it as well, and wakes nobody (MG-13).
+        # A release frees the group before a consumer is woken for the message, so that this consumer may
+        # become the next owner; an accept also frees the group, but wakes no consumer (MG-13).
         if not state.acquired:
             self._free(state)
         if self.index is not None:
             self.index.note_waiting(state, message)
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Remove a member; a group without members ends, one without acquired members is free."""
+        """Remove a message from its group, which ends when empty, and is free without acquired messages."""
         state = self.groups[message.group]
         del state.members[message.position]
-        # By a purge or a ring a message may go that nobody had acquired; only an acquired one is counted.
+        # A purge or a ring may remove a message that is not acquired, and so not counted.
         if message.state == ACQUIRED:
             state.acquired -= 1
         elif self.index is not None:
@@ -220,17 +221,17 @@ class MessageGroupManager(MessageDistributor):
                 self.index.forget(state)
         elif not state.acquired and state.owner:
             self._free(state)
-            # Cursors restart, yet no reader is woken: the lost wake-up of MG-13 (RF-17).
+            # Cursors restart at the head (MG-11), but no reader is woken: the lost wake-up of MG-13 (RF-17).
             self.store.reset_cursors()
             self.has_freed = True
 
     def identify(self, message: QueuedMessage) -> str:
-        """Return the group a message belongs to on this queue (MG-04, MG-05)."""
+        """Return the name of the group to which a message belongs on this queue (MG-04, MG-05)."""
         name = message.transfer.message.property_as_string(self.header_key)
         return name or self.context.options.default_message_group
 
     def state(self) -> list[dict[str, object]]:
-        """Return the state of the groups, as management's ``query`` shows it (MG-24)."""
+        """Return the state of all groups, as the management method ``query`` shows it (MG-24)."""
         return [
             {
                 "group_id": state.name,

@@ -1,31 +1,32 @@
-"""What was proposed, tried or built before and beside what shipped (rules.md#alt-design-alternatives).
+"""Alternatives to the broker's flow control that were proposed or built (rules.md#alt-design-alternatives).
 
-Each alternative plugs into the same engine: choose one with ``BrokerOptions(flow_control=…)``, or for one
-queue with the declare argument ``qflow.flow_control``, and run the same commands.
+Each alternative runs in the same engine, on the same commands: choose one with
+``BrokerOptions(flow_control=…)``, or for one queue with the declare argument ``qflow.flow_control``.
 
-:class:`JavaCapacity` is the Java broker's: the channel is stopped, no completion is withheld (ALT-12).  A
-queue is *overfull* when its bytes exceed its capacity.  A session that sends to an overfull queue is asked
-to stop sending at once, to any queue; the message itself is taken.  The session may go on when every queue
-that stopped it is down to its resume capacity.
+:class:`JavaCapacity` is the flow control of the Java broker, which stops channels and withholds no
+completions (ALT-12).  A queue is *overfull* when its bytes exceed its capacity.  The queue accepts a message
+that arrives then, but the broker requests that the sending session stop at once, for all queues.  The session
+may resume when every queue that stopped it has fallen to its resume capacity.
 
-:class:`_WatermarkLimit` is the proposal of QPID-2935 as it was written down before the code (ALT-07,
-ALT-08).  A queue is *blocking* from its high watermark on, and *normal* again below its low one.  Whether a
-transfer is blocked is decided **once**, after it has been enqueued to all its destinations; it is freed
-when all of them are normal, or when it has been consumed from all of them.
+:class:`_WatermarkLimit` is the proposal of QPID-2935, as written before the code (ALT-07, ALT-08).  A queue
+is *blocking* from its high watermark on, and *normal* again below its low watermark.  Whether a transfer is
+blocked is decided **once**, after it has been enqueued on all its queues.  It is released when all of these
+queues are normal, or when the message has left all of them.
 
-:class:`OverflowList` is the proof of concept of QPID-2935: messages that do not fit wait in a list, not in
-the client (ALT-06).  Each session has its list and a timer.  A message refused for want of room goes to the
-list instead of killing the session; while the list is not empty **every** later message of the session goes
-to its tail, also those for other queues that have room.  Each tick routes from the head until one does not
-fit.  Completions are withheld for what is listed, so the client's capacity bounds the list.  The document
-leaves three things open.  Here the tick is virtual time, every :data:`INTERVAL`; the list goes with the
-session; and a message that some of its queues took is tried again on **all** of them, which gives those
-duplicates.
+:class:`OverflowList` is the proof of concept of QPID-2935, in which messages without room wait in a list in
+the broker, not in the client (ALT-06).  Each session has such a list, and a timer.  A message for which a
+queue has no room is added to the list, where the shipped broker would end the session.  While the list is not
+empty, **every** later message of the session is added to its tail, even if its own queue has room.  At each
+tick of the timer, messages are routed from the head until one has no room.  The completions of listed
+messages are withheld, so that the client's capacity limits the length of the list.  The proposal leaves three
+questions open.  Here the tick is :data:`INTERVAL` in virtual time; the list is lost at the end of the
+session; and a message that only some of its queues accepted is routed to **all** of them again, which
+duplicates it on those.
 
-:func:`replicate` and :func:`join` are what the cluster sent a joining broker of a queue's flow control
-(CM-16): 36 bytes of thresholds and counters, and a list of the held positions.  Whether the queue is ON was
-not sent: the newcomer took it to be ON when something is held.  So a queue that is ON with nothing held
-arrives as OFF, and the two brokers part ways.
+:func:`replicate` and :func:`join` model the update that a broker cluster sent to a joining broker for a
+queue's flow control (CM-16): 36 bytes of thresholds and counters, and a list of the held positions.  The
+state ON or OFF was not part of the update: the joining broker set it to ON if any transfer was held.  So a
+queue that is ON without a held transfer becomes OFF in the joining broker, and the two brokers diverge.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ ARGUMENT = "qflow.flow_control"
 def make_flow_control(
     context: BrokerContext, queue: str, settings: QueueSettings, thresholds: FlowThresholds | None
 ) -> FlowState | None:
-    """Return a queue's flow control, or None for kinds that have none on it; 542 for an unknown kind."""
+    """Return a new queue's flow control, or None if its kind uses none; 542 for an unknown kind."""
     kind = settings.arguments.get(ARGUMENT, context.options.flow_control)
     if kind not in FLOW_CONTROLS:
         raise InvalidArgumentException(f"{ARGUMENT}: got {kind!r}, allowed are {', '.join(FLOW_CONTROLS)}")
@@ -69,7 +70,7 @@ def make_flow_control(
 
 
 class JavaCapacity(FlowState):
-    """One queue's capacity and resume capacity, in bytes; there are no message counts."""
+    """The flow control of the Java broker, with a capacity and a resume capacity in bytes (ALT-12)."""
 
     __slots__ = ("capacity", "resume_capacity", "blocked")
 
@@ -80,12 +81,12 @@ class JavaCapacity(FlowState):
                 f"flowResumeCapacity={resume_capacity} must not be above capacity={capacity}"
             )
         self.capacity = capacity
-        # At so many bytes or fewer it is underfull (the source says <=, the documents < : X-29).
+        # The queue is underfull at this number of bytes or fewer (the source has <=, the documents < : X-29).
         self.resume_capacity = resume_capacity
         self.blocked: list[CommandOwner] = []
 
     def enqueued(self, message: QueuedMessage) -> None:
-        """Count the message; if that makes or finds the queue overfull, stop its sender."""
+        """Count the message, and request that its sender stop if the queue is overfull then."""
         self.add(message)
         if not self.exceeds_stop(self.count, self.size):
             return
@@ -97,7 +98,7 @@ class JavaCapacity(FlowState):
             sender.block_channel(self.queue)
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Subtract the message; an underfull queue releases its senders."""
+        """Subtract the message, and let the stopped senders resume if the queue is underfull then."""
         self.subtract(message)
         if self.stopped and self.may_resume(self.count, self.size):
             self.turn_off()
@@ -118,7 +119,7 @@ WATERMARK = "watermark"
 
 
 class _BlockedFlag(RoutingListener):
-    """One transfer's ``blocked`` flag, and the queues it depends on."""
+    """The ``blocked`` flag of a transfer, and the queues on which it depends."""
 
     __slots__ = ("transfer", "destinations", "remaining", "is_set")
 
@@ -129,7 +130,7 @@ class _BlockedFlag(RoutingListener):
         self.is_set = False
 
     def routed(self, transfer: Transfer) -> None:
-        # Once, after the last enqueue; a queue that begins to block later does not hold it any more (ALT-07).
+        # Decided once, after the last enqueue: a queue that begins to block later has no effect (ALT-07).
         blocking = [limit for limit in self.destinations if limit.stopped]
         if blocking and self.remaining:
             self.is_set = True
@@ -137,7 +138,7 @@ class _BlockedFlag(RoutingListener):
             blocking[0].show_hold("held", transfer)
 
     def reconsider(self) -> None:
-        """Release the transfer if all its queues are normal, or it has left them all."""
+        """Release the transfer if all its queues are normal, or if the message has left all of them."""
         if self.is_set and (not self.remaining or not any(limit.stopped for limit in self.destinations)):
             self.is_set = False
             self.destinations[0].show_hold("let_go", self.transfer)
@@ -145,7 +146,7 @@ class _BlockedFlag(RoutingListener):
 
 
 class _WatermarkLimit(FlowState):
-    """One queue's two watermarks: blocking **at** the high one, normal *below* the low one (ALT-07)."""
+    """Flow control by watermarks: blocking **at** the high one, normal *below* the low one (ALT-07)."""
 
     __slots__ = ("thresholds", "flags")
 
@@ -187,11 +188,11 @@ class _WatermarkLimit(FlowState):
 
 OVERFLOW = "overflow list"
 INTERVAL = 100_000
-"""Microseconds between ticks."""
+"""Microseconds between two ticks of an overflow list's timer."""
 
 
 class OverflowList(TimerTask):
-    """One session's list of messages that wait for room, and its retry timer."""
+    """The list of a session's messages that wait for room on their queues, and its timer (ALT-06)."""
 
     __slots__ = ("context", "waiting", "is_active")
 
@@ -202,7 +203,7 @@ class OverflowList(TimerTask):
         context.timers.schedule(context.now + INTERVAL, self)
 
     def route(self, transfer: Transfer, exchange: Router) -> None:
-        """Route a transfer, or put it to the tail of the list."""
+        """Route a transfer, or add it to the list if the list is not empty or a queue has no room."""
         if self.waiting or not _fits(transfer, exchange):
             transfer.hold(OVERFLOW)
             self.waiting.append((transfer, exchange))
@@ -213,7 +214,7 @@ class OverflowList(TimerTask):
                 )
 
     def fire(self, due: int) -> None:
-        """Route from the head until a message does not fit, and try again later."""
+        """Route messages from the head of the list until one has no room, and schedule the next tick."""
         if not self.is_active:
             return
         self.context.timers.schedule(due + INTERVAL, self)
@@ -222,7 +223,7 @@ class OverflowList(TimerTask):
             transfer.release_hold(OVERFLOW)
 
     def stop(self) -> None:
-        """End with the session: messages that still wait are lost."""
+        """Drop all messages in the list, and stop the timer, at the end of the session."""
         self.is_active = False
         self.waiting.clear()
 
@@ -240,16 +241,20 @@ _LAYOUT = struct.Struct(">IIQQIQ")
 
 @dataclass(frozen=True, slots=True)
 class ReplicatedState(Frozen):
-    """A replicated update: the encoded numbers, and the ranges of held positions."""
+    """The update of a queue's flow control for a joining broker, made by :func:`replicate`."""
 
-    # u32 stop_count, u32 resume_count, u64 stop_size, u64 resume_size, u32 count, u64 size.
+    # The numbers u32 stop_count, u32 resume_count, u64 stop_size, u64 resume_size, u32 count, u64 size.
     encoded: bytes
-    # First and last of each range of held positions.
+    # The first and last position of each range of held messages.
     pending_msg_seqs: tuple[tuple[int, int], ...]
 
 
 def replicate(limit: QueueFlowLimit) -> ReplicatedState:
-    """Return the update of a queue's flow control that a joining broker receives."""
+    """Return the update of a queue's flow control that a joining broker receives (CM-16).
+
+    Parameters:
+        limit: The flow control of the queue in the broker that sends the update.
+    """
     levels = limit.thresholds
     encoded = _LAYOUT.pack(
         levels.stop_count, levels.resume_count, levels.stop_size, levels.resume_size, limit.count, limit.size
@@ -261,15 +266,19 @@ def replicate(limit: QueueFlowLimit) -> ReplicatedState:
 
 
 def join(limit: QueueFlowLimit, state: ReplicatedState, transfers: dict[int, Transfer]) -> None:
-    """Set a newcomer's flow control from its update.
+    """Set the flow control of a queue in a joining broker from the update that it received (CM-16).
 
     Parameters:
-        limit: The newcomer's.
-        state: The state sent by the other broker; ValueError if its encoded part is not 36 bytes long.
-        transfers: The newcomer's transfers by position on the queue.
+        limit: The flow control of the joining broker's queue, which is changed.
+        state: The update, made by :func:`replicate` in another broker.
+        transfers: The transfers on the joining broker's queue, by position.
+
+    Raises:
+        ValueError: If the encoded part of the update is not 36 bytes long.
+        KeyError: If the update names a held position for which there is no transfer.
     """
     if len(state.encoded) != _LAYOUT.size:
-        raise ValueError(f"replicated flow state is {_LAYOUT.size} bytes, got {len(state.encoded)}")
+        raise ValueError(f"the encoded flow state must have {_LAYOUT.size} bytes; got {len(state.encoded)}")
     *levels, limit.count, limit.size = _LAYOUT.unpack(state.encoded)
     limit.thresholds = FlowThresholds(*levels)
     limit.held = {

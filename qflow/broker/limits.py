@@ -1,7 +1,7 @@
-"""What a full queue does: reject, ring, self-destruct (LP).
+"""Limit policies: the behaviour of a full queue, such as reject, ring and self-destruct (LP).
 
-A policy is asked about a message for which there is no room.  It makes room, or drops the message silently,
-or raises.  Compare ``Queue::checkDepth``, ``LossyQueue`` and ``SelfDestructQueue``.
+A queue calls its policy for a message for which it has no room.  The policy makes room, drops the message
+silently, or raises an exception.  Compare ``Queue::checkDepth``, ``LossyQueue`` and ``SelfDestructQueue``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from qflow.broker.queue import LimitPolicy, Queue
 
 
 class Reject(LimitPolicy):
-    """Refuses a message that does not fit: 506, with current depth, limits and increment (LP-05)."""
+    """A policy that refuses a message without room: 506, with depth, limits and increment (LP-05)."""
 
     name: ClassVar[str] = "reject"
 
     __slots__ = ()
 
     def make_room(self, queue: Queue, transfer: Transfer) -> bool:
-        """Count the overflow, and raise."""
+        """Count the overflow, and raise ResourceLimitExceededException (506)."""
         _refuse(queue, queue.depth.refusal(queue.name, transfer.size))
 
 
@@ -31,7 +31,7 @@ def _refuse(queue: Queue, text: str) -> NoReturn:
 
 
 class Ring(LimitPolicy):
-    """Drops the oldest messages, acquired ones included, until the new one fits (LP-10)."""
+    """A policy that drops the oldest messages, even acquired ones, until the new one fits (LP-10)."""
 
     name: ClassVar[str] = "ring"
 
@@ -41,7 +41,7 @@ class Ring(LimitPolicy):
         self.is_evicting = False
 
     def make_room(self, queue: Queue, transfer: Transfer) -> bool:
-        """Evict; a message that never fits is refused, one that may not displace others is dropped."""
+        """Evict messages for the new one, or drop the new one; refuse one that is larger than the limit."""
         maximum = queue.depth.max_size
         if maximum and transfer.size > maximum:
             _refuse(
@@ -60,23 +60,23 @@ class Ring(LimitPolicy):
 
     def evict(self, queue: Queue, transfer: Transfer) -> bool:
         """Drop the oldest messages, while allowed, until the new one fits; return whether it does."""
-        # Two rings that are each other's alternates would evict what the other one evicts for ever.
+        # Two rings that are each other's alternates would evict each other's messages for ever.
         if self.is_evicting:
             raise _make_circle(queue)
         self.is_evicting, comes_back = True, False
         try:
-            # A ring that is bound to its own alternate gets back what it evicts: look at each message once.
+            # A ring that is bound to its own alternate gets its evicted messages back: evict each only once.
             for _ in range(queue.depth.count + 1):
                 if queue.depth.take_room(transfer.size):
                     if comes_back:
-                        # The real broker hangs by then, room or not (rnd6-qmfmove-400035).
+                        # The real broker hangs in this case, even if there is room (rnd6-qmfmove-400035).
                         queue.context.note_failure("hang", _CIRCLE.format(queue.name), queue.name)
                     return True
                 oldest = queue.store.eviction_candidate()
                 if oldest is None or not self.may_drop(oldest, transfer):
                     return False
                 last = queue.position
-                # Counted last: what the alternate's queues refuse is gone, and yet not counted.
+                # Counted last: a message that the alternate's queues refuse is lost without being counted.
                 queue.evict(oldest)
                 comes_back = comes_back or queue.position != last
                 queue.counters.discardsRing += 1
@@ -94,7 +94,7 @@ def _make_circle(queue: Queue) -> BrokerFailure:
 
 
 class _PriorityRing(Ring):
-    """A ring that drops messages of no higher priority until the new one fits, else the new one (LP-12)."""
+    """A ring that drops only messages of the same or a lower priority for a new one (LP-12)."""
 
     name: ClassVar[str] = "priority_ring"
 
@@ -105,7 +105,7 @@ class _PriorityRing(Ring):
 
 
 class _RingStrict(Ring):
-    """A ring that refuses the new message rather than drop an acquired one (LP-19)."""
+    """A ring that refuses the new message if it would have to drop an acquired one (LP-19)."""
 
     name: ClassVar[str] = "ring_strict"
 
@@ -121,7 +121,7 @@ class _RingStrict(Ring):
 
 
 class _SelfDestruct(LimitPolicy):
-    """Deletes the queue when a message does not fit; that message is lost (LP-15)."""
+    """A policy that deletes the queue if a message does not fit; that message is lost (LP-15)."""
 
     name: ClassVar[str] = "self-destruct"
 
@@ -140,7 +140,7 @@ POLICIES: dict[str, type[LimitPolicy]] = {
 
 
 def make_policy(policy: str, has_priorities: bool, era: str = "current") -> str:
-    """Return the policy of a queue, as a name in :data:`POLICIES` (LP-04, LP-19)."""
+    """Return the name, in :data:`POLICIES`, of the policy that a queue's arguments select (LP-04, LP-19)."""
     if era == "historic":
         policy = policy.lower()
         if policy == "ring_strict":

@@ -1,14 +1,15 @@
-"""Nodes of AMQP 1.0: the queue or exchange behind a link's address, and its creation (LNK-16 …).
+"""Nodes of AMQP 1.0: the queue or exchange at a link's address, and its creation (LNK-16 …).
 
-An address is a name, taken literally.  It means a topic that a policy made, else a queue, else an exchange;
-the capability ``topic`` prefers the exchange (LNK-16).  If there is nothing of that name, the link's terminus
-may have it made: a *dynamic* node gets the name ``<container>_<link>`` (LNK-18), the capability
-``create-on-demand`` makes a node of the name that was asked for (LNK-17), and a *policy*, made by management,
-makes every node whose name matches its pattern (LNK-20).  Else the link is refused.
+An address is the literal name of a node: of a topic that a policy created, or else of a queue, or else of an
+exchange; with the capability ``topic`` an exchange precedes a queue (LNK-16).  A node that does not exist may
+be created in three ways: a *dynamic* node, which a link's terminus requests, gets the name
+``<container>_<link>`` (LNK-18); the capability ``create-on-demand`` creates a node of the requested name
+(LNK-17); and a *policy*, which management defines, creates each node whose name matches its pattern (LNK-20).
+Otherwise the link is refused.
 
-The properties of the terminus are the arguments of the declare, and the answer repeats those that were asked
-for (LNK-17).  ``lifetime-policy`` says when the node goes: a queue counts the links that send to it, too, and
-the link that made it may *control* it (LNK-18).
+The properties of the terminus are the arguments of the node's declare, and the answer to the attach repeats
+the requested ones (LNK-17).  The property ``lifetime-policy`` determines when the node is deleted: a queue
+counts links that send to it as users, too, and the link that created it may *control* its lifetime (LNK-18).
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ LIFETIMES: Final[dict[str, str]] = {
     "amqp:delete-on-no-messages:list": "delete-if-empty",
     "amqp:delete-on-no-links-or-messages:list": "delete-if-unused-and-empty",
 }
-"""Lifetime policies of AMQP 1.0, and the broker's names for them (LNK-18)."""
+"""The lifetime policies of AMQP 1.0, each with the broker's name for it (LNK-18)."""
 _CONTROLLED = ("delete-on-close", "delete-if-empty")
 
 QUEUE_POLICY, TOPIC_POLICY = "QueuePolicy", "TopicPolicy"
 POLICIES: Final = (QUEUE_POLICY, TOPIC_POLICY)
 
-# One character of a pattern, or a set of them, and how often it may come.
+# A piece of a pattern: a character or a set of characters, and the number of times that it may occur.
 _PIECE: Final = re.compile(r"(\[\^?\]?[^\]]*\]|.)([*+?]?)", re.DOTALL)
 
 Properties = Mapping[str, object]
 
 
 class _NodePolicy(Restorable):
-    """A policy of management: the node to make when a link names one that matches a pattern (LNK-20)."""
+    """A policy of management, which creates a node whose name matches a pattern for a link (LNK-20)."""
 
     __slots__ = ("kind", "pattern", "properties")
 
@@ -59,13 +60,13 @@ class _NodePolicy(Restorable):
 
     def matches(self, name: str) -> bool:
         """Return whether a name matches the policy's pattern, in time linear in the name's length."""
-        # A client chooses pattern and name: ``re`` tries each way to share a name between the repeats, and so
-        # can be kept busy for ever.  Here all places that the name may have reached are followed at once.
+        # Clients choose the pattern and the name, and some keep ``re``, which backtracks, busy for ever.
+        # Here all places in the pattern that the name may have reached are followed at once.
         pattern = self.pattern.removeprefix("^").removesuffix("$")
         pieces = [(re.compile(piece, re.DOTALL), times) for piece, times in _PIECE.findall(pattern)]
 
         def pass_over(places: set[int]) -> set[int]:
-            """Return the places, and those behind pieces that may be missing."""
+            """Return the places, and those that follow them after pieces that may occur zero times."""
             reached = set(places)
             for place, (_, times) in enumerate(pieces):
                 if place in reached and times in ("*", "?"):
@@ -85,7 +86,7 @@ class _NodePolicy(Restorable):
 
 
 class Node(Dependent):
-    """The node of an address: a queue, or an exchange."""
+    """The node at an address: a queue or an exchange, or neither."""
 
     __slots__ = ("queue", "exchange", "policy", "is_new", "is_controlled")
 
@@ -97,12 +98,12 @@ class Node(Dependent):
         # The arguments for queues of subscriptions, if a policy made the exchange (LNK-20).
         self.policy = policy
         self.is_new = False
-        # Whether the queue goes with this link.
+        # Whether the link of this node controls the lifetime of the queue.
         self.is_controlled = False
 
 
 class LinkNodes(Dependent):
-    """A registry that finds and makes the nodes of links."""
+    """The nodes of links, which it finds and creates, and the policies for their creation."""
 
     __slots__ = ("queues", "exchanges", "policies", "topics")
 
@@ -110,13 +111,13 @@ class LinkNodes(Dependent):
         self.queues = queues
         self.exchanges = queues.exchanges
         self.policies: list[_NodePolicy] = []
-        # The exchanges that policies have made, with the arguments of their subscriptions' queues.
+        # The exchanges that policies have created, with the arguments for the queues of their subscriptions.
         self.topics: dict[str, dict[str, object]] = {}
 
     # Policies
 
     def add_policy(self, kind: str, pattern: str, properties: Properties) -> None:
-        """Add a policy; status 7 for an existing name or an invalid pattern."""
+        """Add a policy; raise ManagementError (status 7) for an existing or invalid pattern."""
         if any(policy.kind == kind and policy.pattern == pattern for policy in self.policies):
             raise ManagementError(EXCEPTION, f"object already exists: {pattern}")
         if re.search(r"[(){}|\\]|[*+?]{2}", pattern):
@@ -130,7 +131,7 @@ class LinkNodes(Dependent):
         self.policies.append(_NodePolicy(kind, pattern, properties))
 
     def remove_policy(self, kind: str, pattern: str) -> None:
-        """Remove a policy, but not the nodes that it made; status 7 for an unknown one."""
+        """Remove a policy, but not its nodes; raise ManagementError (status 7) for an unknown policy."""
         kept = [one for one in self.policies if one.kind != kind or one.pattern != pattern]
         if len(kept) == len(self.policies):
             raise ManagementError(EXCEPTION, f"No such {kind}: {pattern}")
@@ -139,7 +140,7 @@ class LinkNodes(Dependent):
     # Names
 
     def find(self, name: str, prefers_topic: bool) -> Node:
-        """Return the existing node of a name (LNK-16)."""
+        """Return the node of a name; for an unknown name it has neither queue nor exchange (LNK-16)."""
         queue, exchange = self.queues.queues.get(name), None
         if name:
             exchange = self.exchanges.exchanges.get(name)
@@ -152,7 +153,7 @@ class LinkNodes(Dependent):
     def resolve(
         self, name: str, is_dynamic: bool, capabilities: list[str], properties: Properties, owner: str
     ) -> Node:
-        """Return the node of a name, created if terminus or policy allows it; refuse an unknown name."""
+        """Return the node of a name, created if allowed; raise LinkException for an unknown name."""
         node = self.find(name, TOPIC in capabilities)
         if node.queue is not None or node.exchange is not None:
             return node
@@ -192,7 +193,7 @@ class LinkNodes(Dependent):
         return Node(None, self._declare_exchange(name, given, goes), given)
 
     def queue(self, name: str, properties: Properties, lifetime: str) -> Queue:
-        """Return the queue of a name, created if it does not exist, then with a lifetime."""
+        """Return the queue of a name; create it, with the given lifetime policy, if it does not exist."""
         alternate = to_text(properties.get("alternate-exchange", ""))
         is_durable = to_bool(properties.get("durable", False))
         arguments = _select_arguments(properties)
@@ -214,11 +215,11 @@ class LinkNodes(Dependent):
 
 
 def _select_arguments(properties: Properties) -> dict[str, object]:
-    """Return the properties of a terminus that are arguments of a queue's declare."""
+    """Return those properties of a terminus that are arguments of a queue's declare."""
     return {key: value for key, value in properties.items() if key.startswith("qpid.") or key == "no-local"}
 
 
-# What the answer to an attach repeats (LNK-17)
+# The answer to an attach (LNK-17)
 
 
 def granted_capabilities(node: Node, asked: list[str]) -> list[str]:
@@ -235,7 +236,7 @@ def granted_capabilities(node: Node, asked: list[str]) -> list[str]:
 
 
 def shown_properties(node: Node, asked: Properties) -> dict[str, HeaderValue]:
-    """Return the real values of the requested properties, as texts; empty without a request."""
+    """Return the node's values of the requested properties; empty if none are requested."""
     if not asked:
         return {}
     shown: dict[str, HeaderValue] = {"supported-dist-modes": "copy" if node.queue is None else "move"}

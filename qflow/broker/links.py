@@ -1,27 +1,30 @@
-"""Links: the commands of an AMQP 1.0 client.
+"""Links: the sessions and commands of AMQP 1.0 clients.
 
-On AMQP 1.0 a client sends and receives over *links*, which it attaches to nodes
-(:mod:`qflow.broker.link_nodes`).  Queues, flow control, groups and limits are the same as for a client of
-0-10; what differs is said here, and only here:
+An AMQP 1.0 client sends and receives over *links*, which it attaches to nodes
+(:mod:`qflow.broker.link_nodes`). Queues, flow control, groups and limits work as for AMQP 0-10 clients.  This
+module has all the differences:
 
-* **A sender's link** (:class:`IncomingLink`) has an outcome for each transfer by itself, where 0-10 reports
-  numbers of commands in rows.  Flow control withholds the outcome, and does nothing else (LNK-02).  A queue
-  without room releases the message, and nothing dies of it (LNK-05).
-* **A receiver's link** (:class:`OutgoingLink`) is a subscription in credit mode: each delivery takes one
-  credit, and only the client gives more (LNK-10).  It remembers its unsettled deliveries in a ring (LNK-11),
-  and can pass over what its client calls undeliverable here (LNK-12).
-* **Anything that moves on a connection serves all its links** (LNK-15): a receiver that sleeps beside a freed
-  group (MG-13) is woken by its client's next frame, whatever that says, and even by the broker's heartbeat.
-* **A transaction** is one of a session at most.  Its transfers have their outcome at once, so flow control
-  never holds them (LNK-21), and settlements in it come back raised by one if it is rolled back (LNK-22).
-* **The end of a link** returns what its client has not settled, the count raised, first delivery first
-  (LNK-13); transfers whose outcome is withheld stay on their queues and lose their outcome (LNK-07).  The
-  real broker does not ask there whether the link acquires: a *browser* that leaves makes available again what
-  another link holds, and that message is delivered twice (RF-51).
+* **A sender's link** (:class:`IncomingLink`) gets a separate outcome for each transfer, where 0-10 reports
+  ranges of command numbers.  Flow control withholds the outcome, and has no other effect (LNK-02).  If a
+  queue has no room, the outcome is *released*, and the session survives (LNK-05).
+* **A receiver's link** (:class:`OutgoingLink`) is a subscription in credit mode: each delivery uses one
+  credit, and only the client grants more (LNK-10).  It stores its unsettled deliveries in a ring buffer
+  (LNK-11), and skips messages that its client has declared undeliverable on this link (LNK-12).
+* **Every frame on a connection makes the broker serve all links of the connection** (LNK-15): a receiver that
+  sleeps although a group has been freed (MG-13) is woken by its client's next frame of any kind, and even by
+  the broker's own heartbeat.
+* **Transactions**: a session has at most one at a time.  Transfers in it get their outcome at once, so that
+  flow control never holds them (LNK-21).  A rollback returns the deliveries that were accepted in it, with
+  their delivery count raised by one (LNK-22).
+* **The end of a link** returns the client's unsettled messages from first to last, with their delivery count
+  raised (LNK-13).  Transfers whose outcome is withheld stay on their queues, and never get an outcome
+  (LNK-07).  The real broker returns messages even if the link is a *browser*, which has not acquired them: so
+  a message that another link has acquired becomes available again, and is delivered twice (RF-51).
 
-A refused command ends at most its link, which the caller closes, with the words of :func:`condition_of`; its
-session continues.  Client hooks (``on_outcome``, ``on_link_closed``, ``consuming.on_delivery``) are called in
-the middle of a command, of any client, and so must not raise or give commands.
+A refused command ends at most its link, which the caller closes with the condition that :func:`condition_of`
+returns; the session continues.  The hooks of clients (``on_outcome``, ``on_link_closed``,
+``consuming.on_delivery``) are called during a command of any client, so they must neither raise nor give
+commands.
 """
 
 from __future__ import annotations
@@ -72,10 +75,10 @@ from qflow.broker.snapshot import Flag, Refused, Text
 from qflow.broker.transactions import TxBuffer, TxOperation
 
 MAX_UNACKED: Final = 5_000
-"""Unsettled deliveries of one link, the broker's default of ``session-max-unacked`` (LNK-11)."""
+"""The largest number of unsettled deliveries of a link, the default of ``session-max-unacked`` (LNK-11)."""
 
 SUBJECT: Final = "qpid.subject"
-"""The header under which a message's subject is found, as in AMQP 0-10's messaging."""
+"""The header that contains a message's subject, as in messaging over AMQP 0-10."""
 
 SELECTOR_FILTER: Final = "apache.org:selector-filter:string"
 TOPIC_FILTER: Final = "apache.org:legacy-amqp-topic-binding:string"
@@ -87,27 +90,28 @@ Options = Mapping[str, Any]
 
 
 def condition_of(error: AmqpException) -> tuple[str, str]:
-    """Return the condition and description that close a link for a refusal (LNK-08)."""
+    """Return the error condition and description with which a link is closed after a refusal (LNK-08)."""
     if isinstance(error, LinkException):
         return error.condition, error.text
     if isinstance(error, ResourceDeletedException):
         return "amqp:resource-deleted", str(error)
     if isinstance(error, FramingErrorException):
-        # What is no session's error in the real broker has no name in front (a selector that is wrong).
+        # An error that the real broker does not raise as a session's error, such as an invalid selector, has
+        # a description without the name of a code.
         return "amqp:internal-error", error.text
     return "amqp:internal-error", str(error)
 
 
 DELIVERY_OVERHEAD: Final = 1_024
-"""Bytes that a delivery costs its server beside the message's own, until the client has read it."""
+"""Bytes of memory that a server needs for a delivery beside the message, until the client has read it."""
 
 
 class _LinkCredit(Credit):
-    """A link's credit in messages, each spent permanently (LNK-10), within an allowance of bytes."""
+    """A link's credit in messages, each spent permanently (LNK-10), and an allowance of bytes."""
 
-    # AMQP 1.0 has no credit in bytes, and without a socket the allowance is infinite.  A server sets it to
-    # the room in its client's socket, so that a receiver that does not read gets no more.  While any of it is
-    # left a message of any size may be sent: otherwise the largest would wait for ever.
+    # AMQP 1.0 has no credit in bytes, so the allowance is infinite by default.  A server sets it to the room
+    # in its client's socket, so that a receiver that does not read gets no more messages.  As long as it is
+    # not used up, a message of any size may be sent: otherwise the largest would wait for ever.
 
     __slots__ = ()
 
@@ -124,15 +128,15 @@ class _LinkCredit(Credit):
             super().grant(unit, amount)
 
     def stop(self) -> None:
-        """Withdraw the credit in messages; the allowance of bytes is the server's own."""
+        """Withdraw the credit in messages, but not the allowance of bytes, which the server sets."""
         self.messages.granted = 0
 
     def takes_any_size(self) -> bool:
-        """Return True: the allowance is used up only after a message."""
+        """Return True, as any allowance of bytes that is left admits a message of any size."""
         return True
 
     def charge(self, size: int) -> None:
-        """Spend one message, and its bytes with the overhead of a delivery."""
+        """Spend credit for one message, and the allowance for its bytes and the overhead of a delivery."""
         self.messages.spend(1)
         volume = self.volume
         if volume.granted != INFINITE:
@@ -140,7 +144,7 @@ class _LinkCredit(Credit):
 
 
 class OutgoingLink(Subscription):
-    """A link on which the client receives."""
+    """A link on which the client receives messages."""
 
     __slots__ = ("subject", "ring", "capacity", "refused", "own_queue", "is_controlling", "granted")
 
@@ -157,24 +161,24 @@ class OutgoingLink(Subscription):
     ) -> None:
         super().__init__(target, tag, owner, queue, acquires, is_explicit, is_exclusive, arguments)
         self.credit = _LinkCredit()
-        # A topic pattern that the message's subject has to match; "" for none (LNK-14).
+        # A topic pattern that a message's subject must match, or "" for no condition (LNK-14).
         self.subject = ""
-        # Slots that hold an unsettled delivery, with its number (LNK-11).
+        # The ring buffer's occupied slots, each with the number of its unsettled delivery (LNK-11).
         self.ring: dict[int, int] = {}
         self.capacity = MAX_UNACKED
-        # Positions of messages that are undeliverable here (LNK-12).
+        # The positions of messages that the client declared undeliverable on this link (LNK-12).
         self.refused: set[int] = set()
-        # Whether the queue was made for this subscription alone, and goes with the link (LNK-19).
+        # Whether the queue was created for this subscription to an exchange, and ends with it (LNK-19).
         self.own_queue = False
         self.is_controlling = False
         self.granted: _Granted | None = None
 
     def is_choosy(self) -> bool:
-        """Return whether the link may pass over messages that its queue offers."""
+        """Return whether the link may skip messages that its queue offers."""
         return self.selector is not None or bool(self.subject) or bool(self.refused)
 
     def wants(self, message: QueuedMessage) -> bool:
-        """Return whether selector, subject and the client's earlier refusals let a message through."""
+        """Return whether a message matches selector and subject, and was not declared undeliverable."""
         if self.refused and message.position in self.refused:
             return False
         if self.subject and not topic_matches(self.subject, _read_subject(message)):
@@ -182,9 +186,9 @@ class OutgoingLink(Subscription):
         return super().wants(message)
 
     def send_next(self) -> bool:
-        """Try to send one message, if the next slot of the ring is free (LNK-11)."""
-        # The broker's array of records, of which the next one has to be free: one old delivery stops the link
-        # however many others are settled.
+        """Try to send one message, if the ring's next slot is free (LNK-11); return whether one was sent."""
+        # The broker keeps records in an array, of which the next slot must be free: one old unsettled
+        # delivery stops the link, even if all others are settled.
         slot = self.delivered % self.capacity
         if slot in self.ring:
             self.block()
@@ -195,21 +199,21 @@ class OutgoingLink(Subscription):
         if self.is_explicit:
             self.ring[slot] = number
         else:
-            # Even a browser's: the client has settled it already.
+            # No record is kept, even for a browser, as the client settles these deliveries at once.
             self.target.records.pop(number, None)
         return True
 
     def free(self, number: int) -> None:
-        """Free the slot of a settled delivery, and perhaps wake the link."""
+        """Free the slot of a settled delivery, and wake the link if it has credit."""
         for slot, taken in self.ring.items():
-            # The oldest is first, and most clients settle in order.
+            # The search starts with the oldest, as most clients settle in order.
             if taken == number:
                 del self.ring[slot]
                 break
         self.wake_for_credit()
 
     def wake_for_credit(self) -> None:
-        """Ask for a turn if the link waited for credit and has it: messages and allowance come one by one."""
+        """Wake a waiting link once it has both credit in messages and an allowance of bytes."""
         if self.credit.exists():
             super().wake_for_credit()
 
@@ -220,7 +224,7 @@ def _read_subject(message: QueuedMessage) -> str:
 
 
 class _LinkDeliveries(SemanticState):
-    """The deliveries of a session of links, each settled individually."""
+    """The receiving links of a session and their deliveries, each of which is settled individually."""
 
     __slots__ = ()
 
@@ -230,7 +234,7 @@ class _LinkDeliveries(SemanticState):
         return number
 
     def release(self, numbers: Iterable[int], set_redelivered: bool) -> None:
-        """Release deliveries to their queues; a browser's have no effect (LNK-12)."""
+        """Release acquired deliveries to their queues; a browser's are only settled (LNK-12)."""
         for record in self._find_records(numbers):
             if record.is_acquired:
                 record.release(set_redelivered)
@@ -240,9 +244,9 @@ class _LinkDeliveries(SemanticState):
         self.unacked_messages = len(self.records)
 
     def reject(self, numbers: Iterable[int]) -> None:
-        """Refuse deliveries (CN-16); a browser's have no effect."""
+        """Reject acquired deliveries (CN-16); a browser's are only settled."""
         for record in self._find_records(numbers):
-            # First what cannot fail: the alternate may refuse the message.
+            # The record first, as the reject itself may fail: the alternate may refuse the message.
             del self.records[record.id]
             self._free(record)
             if record.is_acquired:
@@ -260,7 +264,7 @@ class _LinkDeliveries(SemanticState):
             link.free(record.id)
 
     def end(self, link: OutgoingLink) -> None:
-        """End a link; its deliveries return, first to last, with the count raised (LNK-13)."""
+        """End a link, and return its deliveries from first to last, with their counts raised (LNK-13)."""
         del self.subscriptions[link.name]
         self.blocked.discard(link.name)
         link.is_enabled = False
@@ -273,12 +277,13 @@ class _LinkDeliveries(SemanticState):
             if record.is_acquired:
                 record.release(set_redelivered=True)
             else:
-                # Whoever holds it by now keeps holding it, and another link gets it as well (RF-51).
+                # A link that has acquired it meanwhile keeps its delivery, and another link gets it too
+                # (RF-51).
                 record.queue.release(record.message, set_redelivered=True)
         self.unacked_messages = len(self.records)
 
     def move_to_transaction(self, number: int, transaction: TxBuffer) -> None:
-        """Accept a delivery at commit; it leaves its link now (RF-58)."""
+        """Enlist the accept of a delivery in a transaction; the delivery leaves its link now (RF-58)."""
         record = self.records.pop(number, None)
         if record is not None:
             self._free(record)
@@ -287,7 +292,7 @@ class _LinkDeliveries(SemanticState):
 
 
 class _TxSettle(TxOperation):
-    """An accept that waits for the end of its transaction (LNK-22)."""
+    """The accept of a delivery in a transaction, which takes effect at its commit (LNK-22)."""
 
     __slots__ = ("record",)
 
@@ -302,20 +307,20 @@ class _TxSettle(TxOperation):
 
 
 class _Granted(Dependent):
-    """The terminus in the answer to an attach."""
+    """The terminus in the answer to an attach, with everything that the broker has granted."""
 
     __slots__ = ("address", "capabilities", "properties", "filters")
 
     def __init__(self, address: str, capabilities: list[str], properties: dict[str, HeaderValue]) -> None:
         self.address = address
-        # Of those asked for what the node has, with real values as texts (LNK-17).
+        # The requested capabilities and properties that the node has, with their actual values (LNK-17).
         self.capabilities = capabilities
         self.properties = properties
         self.filters: dict[str, list[Any]] = {}
 
 
 class IncomingLink(CommandOwner):
-    """A link on which the client sends; it owns the transfers whose outcome is withheld (LNK-02)."""
+    """A link on which the client sends messages, and the owner of transfers without an outcome (LNK-02)."""
 
     __slots__ = ("session", "name", "queue", "exchange", "unsettled", "is_controlling", "granted")
 
@@ -326,16 +331,16 @@ class IncomingLink(CommandOwner):
         self.exchange = node.exchange
         self.is_controlling = node.is_controlled
         self.granted = granted
-        # Transfers whose outcome is withheld, by number.
+        # The transfers whose outcome is withheld, by number.
         self.unsettled: dict[int, Transfer] = {}
 
     @property
     def destination(self) -> str:
-        """The name of the exchange it sends to; "" for a queue, or none."""
+        """The name of the exchange to which the link sends, or "" if it does not send to an exchange."""
         return "" if self.exchange is None else self.exchange.name
 
     def route(self, transfer: Transfer) -> None:
-        """Give a transfer to the node; a :class:`LinkException` says that the node is gone (LNK-09)."""
+        """Route a transfer to the link's node; raise LinkException if the node was deleted (LNK-09)."""
         queue, exchange = self.queue, self.exchange
         if queue is not None:
             if queue.is_deleted:
@@ -343,14 +348,14 @@ class IncomingLink(CommandOwner):
             queue.deliver(transfer)
             return
         if exchange is None:
-            # The anonymous relay: each message names its own node.
+            # An anonymous relay: each message names its node.
             found = self.session.nodes.find(transfer.message.routing_key or "", False)
             if found.queue is not None:
                 found.queue.deliver(transfer)
                 return
             exchange = found.exchange
             if exchange is None:
-                # An unknown address is accepted, and the message is gone (LNK-06).
+                # A message to an unknown address is accepted and lost (LNK-06).
                 self.session.show_lost(transfer)
                 return
         elif exchange.is_deleted:
@@ -358,7 +363,7 @@ class IncomingLink(CommandOwner):
         exchange.route_with_alternate(transfer)
 
     def transfer_complete(self, transfer: Transfer) -> None:
-        """Complete a transfer; if it was withheld, its client gets the outcome now (LNK-03)."""
+        """Complete a transfer, and send its outcome to the client now if it was withheld (LNK-03)."""
         held = self.unsettled.pop(transfer.number, None)
         session = self.session
         session.completions.transfer_complete(transfer)
@@ -366,18 +371,18 @@ class IncomingLink(CommandOwner):
             session.on_outcome(self.name, transfer.number)
 
     def report(self) -> None:
-        """Report nothing: outcomes go to the client one by one."""
+        """Do nothing, as each outcome is sent separately, not in a report."""
 
     def block_channel(self, queue: str) -> None:
-        """Ask the client to stop sending (ALT-12)."""
+        """Request that the client stop sending, on behalf of a queue (ALT-12)."""
         self.session.completions.block_channel(queue)
 
     def unblock_channel(self, queue: str) -> None:
-        """Let the client send again (ALT-12)."""
+        """End a queue's request that the client stop sending (ALT-12)."""
         self.session.completions.unblock_channel(queue)
 
     def abandon(self) -> None:
-        """Drop the withheld transfers: they stay on their queues, without any outcome (LNK-07)."""
+        """Drop all withheld outcomes; the messages stay on their queues (LNK-07)."""
         for number, transfer in self.unsettled.items():
             transfer.owner = None
             self.session.completions.incomplete.pop(number, None)
@@ -403,42 +408,43 @@ class LinkSession(Session):
         self.nodes = nodes
         self.container = container
         self.consuming = _LinkDeliveries(context, name, connection, cast(AttachedSession, self))
-        # Links on which the client sends; those on which it receives are consuming's subscriptions.
+        # The links on which the client sends; those on which it receives are in consuming.subscriptions.
         self.senders: dict[str, IncomingLink] = {}
-        # Called with a link's name and a transfer's number when an outcome that was withheld comes.
+        # A hook that is called with a link's name and a transfer's number when a withheld outcome is sent.
         self.on_outcome: Callable[[str, int], None] | None = None
+        # A hook that is called with a link's name and an error when the broker closes the link.
         self.on_link_closed: Callable[[str, AmqpException], None] | None = None
-        # Only management ends a connection.
+        # A hook that is called with an error when the connection is closed, which only management does.
         self.on_ended: Callable[[AmqpException], None] | None = None
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a link of the connection waits at its queue beside messages (LNK-15)."""
+        """Whether a link of the connection waits although its queue has available messages (LNK-15)."""
         return bool(_find_waiting(self.connection))
 
-    # How a command runs
+    # The steps of a command
 
     def begin(self) -> int:
-        """Return the number of a new command, which serves all links of the connection (LNK-15)."""
+        """Begin a command, which makes the broker serve all links of the connection; return its number."""
         number = super().begin()
-        # Now that the connection is the one being read, which is served last (RF-52).
+        # Only after the connection has become the one being read, which is served last (RF-52).
         self._serve_all()
         return number
 
     def begin_control(self) -> int:
-        """Begin a control, which serves all links of the connection, too."""
+        """Begin a control, which also makes the broker serve all links of the connection."""
         number = super().begin_control()
         self._serve_all()
         return number
 
     def _serve_all(self) -> None:
-        # On AMQP 1.0 the broker looks at all links of a connection whenever anything comes on it (LNK-15),
-        # so that a message nobody was woken for is found then. The lost wake-up of MG-13 is short there.
+        # For AMQP 1.0, the broker serves all links of a connection whenever a frame arrives on it (LNK-15). A
+        # link that was not woken for a message finds it then, so the lost wake-up of MG-13 is short here.
         for link in _find_waiting(self.connection):
             link.notify()
 
     def fail_command(self, error: Exception, number: int = -1) -> None:
-        """End a refused command: the session survives, and the caller closes the link (LNK-08)."""
+        """Complete a refused command; the session survives, and the caller closes the link (LNK-08)."""
         if not isinstance(error, AmqpException):
             super().fail_command(error, number)
             return
@@ -446,7 +452,7 @@ class LinkSession(Session):
         self.quiesce()
 
     def fail(self, error: AmqpException) -> None:
-        """End after management closed the connection, and tell the client."""
+        """End the session after management has closed its connection, and call the hook on_ended."""
         super().fail(error)
         if self.on_ended is not None:
             self.on_ended(error)
@@ -462,7 +468,7 @@ class LinkSession(Session):
             self.completions.complete(number)
 
     def show_lost(self, transfer: Transfer) -> None:
-        """Emit that a transfer reached no queue."""
+        """Count a transfer that reached no queue, and emit the event."""
         self.context.discardsNoRoute += 1
         if self.context.observer is not None:
             label, size = transfer.label, transfer.size
@@ -470,7 +476,7 @@ class LinkSession(Session):
 
     @command("link.dispatch", is_numbered=False)
     def link_dispatch(self) -> None:
-        """Serve all links of the connection after an event that is no command (LNK-15)."""
+        """Serve all links of the connection after a frame that is not a command (LNK-15)."""
 
     # Links
 
@@ -479,8 +485,9 @@ class LinkSession(Session):
         self, tag: str, role: str, address: str | None = None, options: Options | None = None
     ) -> IncomingLink | OutgoingLink:
         """Attach a link to a node, which is created if its terminus requests it (LNK-16 … LNK-19)."""
-        # What a terminus says: dynamic, capabilities, properties; a source also filters (name to descriptor
-        # and value), copy (a browser), settled (at most once), unsettled, durable, and timeout in seconds.
+        # The options of a terminus: dynamic, capabilities, properties; for a source also filters (by name,
+        # each a descriptor and a value), copy (a browser), settled (at most once), unsettled, durable, and
+        # timeout in seconds.
         given = options or {}
         is_sender = role == "sender"
         if tag in (self.senders if is_sender else self.consuming.subscriptions):
@@ -524,7 +531,7 @@ class LinkSession(Session):
             queue = self._declare_subscription_queue(
                 tag, node, granted, given, filters, arguments, is_exclusive
             )
-            # It is the queue that passes over messages then (LNK-14).
+            # In this case the queue has the selector, not the link (LNK-14).
             arguments = {}
         else:
             name, descriptor, subject = _find_subject_filter(filters) or ("", "", "")
@@ -547,7 +554,7 @@ class LinkSession(Session):
         link.own_queue = own_queue
         link.granted = granted
         queue.add_consumer(link, is_exclusive, self.connection.name)
-        # The broker asks for exclusiveness, and does not note that it has given it (LNK-19).
+        # The broker checks for exclusiveness, but does not record that it has granted it (LNK-19).
         queue.users.has_exclusive_consumer = False
         if node.is_controlled:
             link.is_controlling = True
@@ -565,7 +572,7 @@ class LinkSession(Session):
         arguments: Mapping[str, Any],
         is_exclusive: bool,
     ) -> Queue:
-        """Return the queue of a subscription to an exchange, created and bound if it is new (LNK-19)."""
+        """Return the queue of a subscription to an exchange, declared and bound to it (LNK-19)."""
         exchange = node.exchange
         assert exchange is not None
         name = f"{self.container}_{tag}" if is_exclusive else tag
@@ -573,7 +580,7 @@ class LinkSession(Session):
             key: value for key, value in (node.policy or {}).items() if key != "qpid.lifetime-policy"
         }
         if any(value[0] == NO_LOCAL_FILTER for value in filters.values()):
-            # In force, and yet not echoed (LNK-14).
+            # In force, although the answer to the attach does not repeat it (LNK-14).
             properties["no-local"] = True
         if arguments:
             properties["qpid.filter"] = arguments["x-apache-selector"]
@@ -591,7 +598,7 @@ class LinkSession(Session):
     def _choose_binding(
         self, exchange: Exchange, granted: _Granted, filters: Mapping[str, Any]
     ) -> tuple[str, dict[str, HeaderValue]]:
-        """Return key and arguments of the binding of a subscription's queue (LNK-14)."""
+        """Return the key and the arguments with which a subscription's queue is bound (LNK-14)."""
         if exchange.type == "headers":
             found = next((name for name, value in filters.items() if value[0] == HEADERS_FILTER), None)
             conditions: dict[str, HeaderValue] = {"x-match": "all"}
@@ -611,7 +618,7 @@ class LinkSession(Session):
 
     @command("link.detach", is_numbered=False)
     def link_detach(self, tag: str, role: str) -> None:
-        """End a link in good order, by close or detach, which are equal here (LNK-13, LNK-19)."""
+        """End a link on its client's request, by close or detach, which have the same effect (LNK-13)."""
         if role == "sender":
             self._drop_sender(tag)
             return
@@ -641,7 +648,7 @@ class LinkSession(Session):
             queue.delete_unless_needed()
 
     def note_queue_deleted(self, subscription: Subscription, error: SessionException) -> None:
-        """Close a link, as its queue is gone, and tell its client (LNK-09)."""
+        """Close a link whose queue was deleted, and call the hook on_link_closed (LNK-09)."""
         link = cast(OutgoingLink, subscription)
         if self.context.observer is not None:
             name, text = condition_of(error)
@@ -653,7 +660,7 @@ class LinkSession(Session):
             self.on_link_closed(link.name, error)
 
     def detach(self) -> None:
-        """End all links, and a transaction with them."""
+        """End all links, the session and its transaction."""
         for tag in sorted(self.senders):
             self._drop_sender(tag)
         for tag in sorted(self.consuming.subscriptions):
@@ -673,8 +680,8 @@ class LinkSession(Session):
         tag: Text = "",
         transactional: Flag = False,
     ) -> Transfer:
-        """Send a message on a link; after 506 the link lives, any other refusal closes it (LNK-05)."""
-        # content_size is the length of the whole encoded message, which is what counts (LNK-04).
+        """Send a message on a link; after 506 the link survives, other refusals close it (LNK-05)."""
+        # content_size is the length of the whole encoded message, which is the size that counts (LNK-04).
         self.require_attached("message.transfer")
         if not isinstance(message, Message):
             raise TypeError(f"message.transfer: message must be a Message, got {show(message)}")
@@ -684,7 +691,7 @@ class LinkSession(Session):
         link = self.senders.get(tag)
         if link is None:
             raise NotFoundException(f"Unknown link {tag} session={self.name}")
-        # Within a transaction of the session, and beside it: each transfer says which.
+        # Each transfer states whether it belongs to the session's transaction.
         transaction = self._require_transaction() if transactional else None
         transfer = self._make_transfer(link, message, message.content_size, link.destination, transaction)
         transfer.came_on_link = True
@@ -715,7 +722,7 @@ class LinkSession(Session):
     # Receiving
 
     def message_accept(self, transfers: Iterable[int], transactional: Flag = False) -> None:
-        """Accept deliveries, or settle them without a state, which is equivalent (LNK-12)."""
+        """Accept deliveries; to settle them without an outcome has the same effect (LNK-12)."""
         if flag("message.accept: transactional", transactional):
             self._accept_at_commit(transfers, transactional=True)
         else:
@@ -736,7 +743,7 @@ class LinkSession(Session):
         undeliverable_here: bool = False,
         annotations: Mapping[str, HeaderValue] | None = None,
     ) -> None:
-        """Return deliveries to their queues with modifications (LNK-12)."""
+        """Return deliveries to their queues with changed annotations, delivery count or refusal (LNK-12)."""
         state = cast(_LinkDeliveries, self.consuming)
         for number in cast("tuple[int, ...]", transfers):
             record = state.records.get(number)
@@ -753,7 +760,7 @@ class LinkSession(Session):
 
     @command("tx.select")
     def tx_select(self) -> None:
-        """Begin a transaction; a session has one at a time (LNK-21)."""
+        """Begin a transaction; a session has at most one at a time (LNK-21)."""
         if self.transaction is not None:
             raise LinkException(
                 "Session only supports one transaction active at a time", "amqp:transaction:rollback"
@@ -770,7 +777,7 @@ class LinkSession(Session):
 
     @command("tx.rollback")
     def tx_rollback(self) -> None:
-        """Drop the transaction's transfers; its accepted deliveries return, the count raised (LNK-22)."""
+        """Drop the transaction's transfers, and return its accepted deliveries, counts raised (LNK-22)."""
         transaction = self._require_transaction()
         self.transaction = None
         transaction.rollback()
@@ -783,12 +790,12 @@ class LinkSession(Session):
 
 
 def is_released(error: AmqpException) -> bool:
-    """Return whether a refused transfer is released, and its link lives (LNK-05)."""
+    """Return whether the outcome of a refused transfer is "released", so that its link survives (LNK-05)."""
     return isinstance(error, ResourceLimitExceededException)
 
 
 def _find_waiting(connection: Connection) -> list[Subscription]:
-    """Return the links of a connection that wait although their queues have messages (LNK-15)."""
+    """Return the links of a connection that wait although their queues have available messages (LNK-15)."""
     return [
         link
         for session in connection.sessions
@@ -799,10 +806,10 @@ def _find_waiting(connection: Connection) -> list[Subscription]:
 
 
 def _find_selector(filters: Mapping[str, Any], granted: _Granted) -> dict[str, Any]:
-    """Return the selector among the filters as a subscription's argument, and record it as in force."""
+    """Return the selector among the filters as a subscription's argument, and add it to those granted."""
     for name, (descriptor, value) in filters.items():
         if descriptor == SELECTOR_FILTER and isinstance(value, str) and value:
-            # Before anything is made: it may be wrong.
+            # Parsed before anything is created, as it may be invalid.
             Selector(value)
             granted.filters[name] = [descriptor, value]
             return {"x-apache-selector": value}
@@ -816,7 +823,7 @@ class _SubjectFilter(NamedTuple):
 
 
 def _find_subject_filter(filters: Mapping[str, Any]) -> _SubjectFilter | None:
-    """Return the filter on the subject, the first that is not empty (LNK-14)."""
+    """Return the first filter on the subject that is not empty, or else an empty one, or None (LNK-14)."""
     found: _SubjectFilter | None = None
     for name, (descriptor, value) in filters.items():
         is_subject = descriptor in (TOPIC_FILTER, DIRECT_FILTER, "") and isinstance(value, str)

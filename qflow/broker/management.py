@@ -1,7 +1,8 @@
 """Management: the QMF methods of the broker, of its queues and of its connections.
 
-A method runs to quiescence like a command of a session (:mod:`qflow.broker.session`), though it has no number
-and no session to end: a refusal is a :class:`~qflow.broker.errors.ManagementError` with a status.
+A method runs with all of its effects, like a command of a session (:mod:`qflow.broker.session`).  It has no
+number and no session that could end, so a refusal is a :class:`~qflow.broker.errors.ManagementError` with a
+status.
 
 Rules: CF-07, CF-08, CF-11.
 """
@@ -34,11 +35,11 @@ Filter = Mapping[str, object] | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 METHODS: dict[str, Signature] = {}
-"""All methods by name, each with its arguments."""
+"""The signatures of all methods, by name."""
 
 
 def _method(method: Method) -> Method:
-    """Run a method to quiescence, shown to the observer; every AMQP refusal becomes status 7 (CF-08)."""
+    """Make a method emit an event, run to quiescence, and turn each AMQP refusal into status 7 (CF-08)."""
     name = method.__name__
     signature = METHODS[name] = Signature(name, method)
 
@@ -61,7 +62,7 @@ def _method(method: Method) -> Method:
 
 
 class Management(Dependent):
-    """The methods that ``qpid-config`` and ``qpid-tool`` call. A refusal is a :class:`ManagementError`.
+    """The methods that ``qpid-config`` and ``qpid-tool`` call, which refuse with a :class:`ManagementError`.
 
     >>> from qflow.broker import Broker
     >>> broker = Broker()
@@ -82,14 +83,14 @@ class Management(Dependent):
         self.queues = queues
         self.exchanges = queues.exchanges
         self.scheduler = scheduler
-        # There is no log: what is set is no part of the state, and changes nothing.
+        # As the model writes no log, the level has no effect, and is not part of the state.
         self.log_level: str | None = None
 
     @_method
     def create(
         self, type: str, name: str, properties: Mapping[str, Argument] | None = None, strict: bool = False
     ) -> None:
-        """Create a queue, exchange, binding or policy of nodes (LNK-20); ``strict`` is ignored (IN-06)."""
+        """Create a queue, exchange, binding or node policy (LNK-20); ``strict`` is ignored (IN-06)."""
         options = dict(properties or {})
         if type == "queue":
             self._create_queue(name, options)
@@ -108,7 +109,7 @@ class Management(Dependent):
     def delete(
         self, type: str, name: str, options: Mapping[str, Argument] | None = None, strict: bool = False
     ) -> None:
-        """Delete a queue, an exchange, a binding or a policy of nodes; ``strict`` is ignored, too."""
+        """Delete a queue, exchange, binding or node policy; ``strict`` is ignored."""
         given = options or {}
         if type == "queue":
             if_unused, if_empty = (to_bool(given.get(key, False)) for key in ("if_unused", "if_empty"))
@@ -127,7 +128,7 @@ class Management(Dependent):
 
     @_method
     def query(self, type: str, name: str) -> dict[str, object]:
-        """Return the state of a queue's groups (MG-24); {} for a queue without groups."""
+        """Return the state of a queue's groups (MG-24), or {} for a queue without groups."""
         if type in ("exchange", "topic", "binding"):
             raise ManagementError(NOT_IMPLEMENTED, "NotImplemented")
         if type != "queue":
@@ -140,7 +141,7 @@ class Management(Dependent):
 
     @_method
     def purge(self, queue: str, request: int = 0, filter: Filter = None) -> None:
-        """Drop the first ``request`` matching messages of a queue, 0 = all (QT-22)."""
+        """Drop the first ``request`` matching messages of a queue, or all if it is 0 (QT-22)."""
         target = self._find_object(queue)
         purge(target, request, MessageFilter(filter))
 
@@ -153,7 +154,7 @@ class Management(Dependent):
         exchange: str = "",
         filter: Filter = None,
     ) -> None:
-        """Send the first ``request`` matching messages of a queue through an exchange (QT-23)."""
+        """Route the first ``request`` matching messages of a queue, or all, to an exchange (QT-23)."""
         source = self._find_object(queue)
         target = source.alternate if useAltExchange else self.exchanges.exchanges.get(exchange)
         if target is None:
@@ -162,7 +163,7 @@ class Management(Dependent):
 
     @_method
     def queueMoveMessages(self, srcQueue: str, destQueue: str, qty: int = 0, filter: Filter = None) -> None:
-        """Move the first ``qty`` matching messages from one queue to another, 0 = all (QT-23)."""
+        """Move the first ``qty`` matching messages, or all if it is 0, to another queue (QT-23)."""
         source = self.queues.queues.get(srcQueue)
         target = self.queues.queues.get(destQueue)
         if source is None or target is None:
@@ -171,13 +172,13 @@ class Management(Dependent):
 
     @_method
     def queueRedirect(self, sourceQueue: str, targetQueue: str = "") -> None:
-        """Swap the messages sent to two queues; without a target, end the swap (QT-18, RF-26)."""
+        """Swap the incoming messages of two queues; without a target, end the swap (QT-18, RF-26)."""
         source = self._find(sourceQueue)
         if not targetQueue:
             peer = source.redirect
             if peer is None or not source.is_redirect_source:
                 raise ManagementError(USER, "")
-            # The redirect is still in force, so what the target gives away comes back to it.
+            # The redirect is still in force, so the messages moved from the target return to it.
             move(peer, source, 0, MessageFilter())
             end_redirect(source)
             return
@@ -192,7 +193,7 @@ class Management(Dependent):
 
     @_method
     def echo(self, sequence: int, body: str) -> tuple[int, str]:
-        """Return the request's text."""
+        """Return the request's sequence number and text."""
         return sequence, body
 
     @_method
@@ -203,22 +204,22 @@ class Management(Dependent):
 
     @_method
     def getTimestampConfig(self) -> bool:
-        """Return whether messages get their time of arrival."""
+        """Return whether messages get a timestamp on arrival."""
         return self.context.stamps_arrivals
 
     @_method
     def setTimestampConfig(self, receive: bool) -> None:
-        """Let messages get the time of their arrival from now on, or not: the option ``enable-timestamp``."""
+        """Set whether messages get a timestamp on arrival, like the option ``enable-timestamp``."""
         self.context.stamps_arrivals = receive
 
     @_method
     def getLogLevel(self) -> str:
-        """Return the log level that was set, or the default; this model writes no log."""
+        """Return the log level that was set, or the default level; this model writes no log."""
         return self.log_level or "notice+"
 
     @_method
     def setLogLevel(self, level: str) -> None:
-        """Set selectors of the log, such as ``"notice+ debug+:broker"``: checked and stored, no effect."""
+        """Check and store log selectors such as ``"notice+ debug+:broker"``, which have no effect."""
         selectors = level.replace(",", " ").split()
         for selector in selectors:
             name = selector.removeprefix("!").partition(":")[0].rstrip("+-")
@@ -267,7 +268,7 @@ def _unknown_object(kind: str, name: str) -> ManagementError:
 
 
 def _split_binding(name: str) -> tuple[str, str, str]:
-    """Take ``exchange/queue/key`` apart; a single part names the queue, as in the broker (CF-07)."""
+    """Split ``exchange/queue/key`` into its parts; a single part is the name of the queue (CF-07)."""
     parts = [part for part in name.split("/") if part]
     if not 1 <= len(parts) <= 3:
         raise ManagementError(EXCEPTION, f"invalid binding: {name}")

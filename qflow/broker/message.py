@@ -1,15 +1,15 @@
-"""A message at its three stages: as it is sent, on its way, and on a queue.
+"""Messages at their three stages: as sent by a producer, in transfer to queues, and on a queue.
 
-A producer makes a :class:`Message`: properties, and an amount of content; it never changes.  The constructor
-takes that amount, which is all that the broker asks for; :meth:`Message.of` takes a body instead, and counts
-the bytes of its AMQP 0-10 encoding.  The command that carries it makes one :class:`Transfer`, shared by all
-queues that get a copy: how many bytes count, when it expires, and what still withholds its completion (the
-broker's AsyncCompletion, CM-02).  Each queue makes a :class:`QueuedMessage` of its own: a position, a
-state, and how often it was delivered.
+A producer makes a :class:`Message`, which consists of properties and a number of content bytes, and never
+changes.  The constructor takes the number of bytes, which is all that the broker needs; :meth:`Message.of`
+takes a body instead, and computes the size of its AMQP 0-10 encoding.  The command that sends the message
+makes one :class:`Transfer`, which all queues with a copy share: it has the bytes that the broker counts, the
+time of expiry, and the holders that withhold its completion (the broker's AsyncCompletion, CM-02).  Each
+queue makes a :class:`QueuedMessage` of its own, with a position, a state, and the number of deliveries.
 
-What a transfer and a queued message are handed to is said here as well, by four small interfaces, so that
-messages know neither sessions nor exchanges nor flow control: :class:`CommandOwner`,
-:class:`RoutingListener`, :class:`Router`, :class:`QueueObserver`.
+This module also defines four small interfaces for the objects to which transfers and queued messages are
+passed, so that messages do not depend on sessions, exchanges or flow control: :class:`CommandOwner`,
+:class:`RoutingListener`, :class:`Router` and :class:`QueueObserver`.
 """
 
 from __future__ import annotations
@@ -33,43 +33,48 @@ _STRUCT: Final = 8
 _INTEGER: Final = 8
 _UINT64: Final = (1 << 64) - 1
 _DEEPEST: Final = 100
-"""So deep may maps and lists be nested; a snapshot's text is three times as deep, and Python ends at 1000."""
+"""The deepest nesting of maps and lists: a snapshot nests three times as deep, and Python allows 1,000."""
 
 
 class _Sent(Frozen):
-    """The size that a sender states for a message; the transfer stores it, so snapshots omit it."""
+    """Base class of Message, which leaves ``size`` out of snapshots, as the transfer stores it."""
 
-    # Not in the dataclass below: compiled, that counts a class's variable among its fields.
+    # Not in the dataclass below, which would count a class variable among its fields when compiled.
     VOLATILE: ClassVar[tuple[str, ...]] = ("size",)
 
     __slots__ = ()
 
 
-# A message never changes, and yet it is not frozen: that takes five times as long to make, for every message
-# sent.  It has a constructor of its own, as the compiler would leave the decorator's to the interpreter.
+# A message never changes, but the class is not frozen: a frozen one takes five times as long to make, for
+# every message sent.  The constructor is explicit, because the compiler does not compile that of the
+# decorator.
 @mypyc_attr(free_list_len=1)
 @dataclass(slots=True, init=False)
 class Message(_Sent):
-    """A message as a producer sends it: properties and an amount of content.
+    """A message as a producer sends it: properties and a number of content bytes.
 
-    The broker asks only how much content there is.  Headers and content are kept as plain copies, at most 100
-    levels deep; a whole number may be of any type that stands for one but bool.  ``label`` names the message
-    for people, traces and pictures; it is not sent.
+    The broker needs only the size of the content, not the content.  Headers and content are stored as plain
+    copies, nested at most 100 levels deep.  Whole numbers may have any integer type, such as NumPy's, but not
+    bool.
 
     Parameters:
-        content_size: Bytes of content; the content itself may travel along as ``content`` (:meth:`of`).
-        routing_key: None leaves the property out (1 byte less than an empty key).
-        headers: Application headers; None leaves the map out, an empty map costs 16 bytes (DQ-08).
-        priority: 0 to 255; None means not set, which counts as 0 (QT-04).
-        ttl: Milliseconds to live; 0 means for ever (QT-07).
-        to: The property of AMQP 1.0, which only its own selectors read (RF-53); 0-10 counts no bytes for it.
-        durable: Sets delivery-mode, and hands the message to the store if there is one (CM-12).
-        size: Bytes that the broker is to count, where the sender knows them better, as in AMQP 1.0; None
-            computes them as an AMQP 0-10 client encodes the message.
+        content_size: The number of content bytes.
+        routing_key: The routing key; None omits the property (1 byte less than an empty key).
+        headers: Application headers; None omits the map, an empty map takes 16 bytes (DQ-08).
+        priority: The priority, 0 to 255; None omits the property, which counts as 0 (QT-04).
+        ttl: The time to live in milliseconds; 0 means for ever (QT-07).
+        durable: Whether the message is durable, and so is stored if the broker has a store (CM-12).
+        timestamp: The time of sending, in seconds since 1970; None omits the property.
+        message_id, correlation_id, content_type, user_id, app_id: Properties of AMQP; None omits one.
+        to: The property of AMQP 1.0, which only selectors of AMQP 1.0 read (RF-53); it counts no bytes.
+        label: A name of the message for people, traces and pictures, which is not sent.
+        content: The content itself, if a consumer is to get it; see :meth:`of`.
+        size: The bytes that the broker counts, if the sender knows them, as for AMQP 1.0; None computes them
+            from the encoding of an AMQP 0-10 client.
 
     Raises:
-        TypeError: If a property is of another type.
-        ValueError: If a number is out of its range, or a text is longer than AMQP allows or has no encoding.
+        TypeError: If a property has another type.
+        ValueError: If a number is out of range, or a text is longer than AMQP allows or not valid Unicode.
 
     >>> Message(1, routing_key="ab").encoded_size("")           # DQ-08: bare
     13
@@ -114,7 +119,7 @@ class Message(_Sent):
         content: Any = None,
         size: SupportsIndex | None = None,
     ) -> None:
-        # This is done for every message sent, so what is right is found to be so with few questions.
+        # As this runs for every message sent, valid values are accepted after few checks.
         if type(content_size) is not int or not 0 <= content_size <= _UINT64:
             content_size = whole("content_size", content_size)
         if type(ttl) is not int or (ttl and not 0 <= ttl <= _UINT64):
@@ -131,7 +136,7 @@ class Message(_Sent):
             label = encodable("label", label)
         self.content_size = content_size
         self.routing_key = routing_key
-        # The caller may go on to change the map; what was sent stays as it was.
+        # A copy, as the caller may change the map later.
         self.headers = None if headers is None else _copy_headers(headers)
         self.priority = priority
         self.ttl = ttl
@@ -152,7 +157,7 @@ class Message(_Sent):
         self.to = None if to is None else encodable("to", to)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        # Only three parameters are positional.
+        # A function, because only three parameters of the constructor are positional.
         return _remake, tuple([getattr(self, name) for name in _MESSAGE_FIELDS])
 
     @classmethod
@@ -165,19 +170,19 @@ class Message(_Sent):
         content_encoding: Text | None = None,
         **properties: Any,
     ) -> Message:
-        """Return a message with a body, and the size of its encoding.
+        """Return a message with a body, whose encoded size becomes the content size.
 
         Parameters:
-            body: Text is sent as UTF-8; a dict and a list in AMQP's own encoding, with the content type
-                "amqp/map" and "amqp/list" unless another is given.
+            body: The body: text is encoded as UTF-8, a dict or a list in AMQP's encoding, with the content
+                type "amqp/map" or "amqp/list" unless another is given; bytes and None are allowed, too.
             routing_key: As for the constructor.
-            reply_to (tuple of (str or None, str or None), or None): Exchange and routing key of an answer;
-                the default exchange is "" or None.
-            content_encoding: A name such as "utf-8".
-            **properties: All other parameters of the constructor but ``content_size`` and ``content``.
+            reply_to (tuple of (str or None, str or None), or None): The exchange and the routing key for an
+                answer; the default exchange is "" or None.
+            content_encoding: The name of an encoding, such as "utf-8".
+            **properties: Other parameters of the constructor, except ``content_size`` and ``content``.
 
         Raises:
-            TypeError, ValueError: If AMQP cannot carry the body or a property.
+            TypeError, ValueError: If AMQP cannot encode the body or a property.
 
         >>> message = Message.of({"index": 0}, "orders", reply_to=("amq.direct", "answers"), priority=4)
         >>> message.body, message.content_type, message.reply_to
@@ -205,32 +210,33 @@ class Message(_Sent):
 
     @property
     def body(self) -> Any:
-        """The body given to :meth:`of`; None for a message made with an amount of content."""
+        """The body passed to :meth:`of`, or None for a message made with a content size only."""
         content = self.content
         return content[1] if _is_enclosed(content) else content
 
     @property
     def apart(self) -> dict[str, HeaderValue]:
-        """Properties that the engine has no field for; see :func:`enclose`."""
+        """Properties for which the class has no field, such as reply-to (see :func:`enclose`)."""
         content = self.content
         return content[2] if _is_enclosed(content) else {}
 
     @property
     def reply_to(self) -> tuple[str | None, str | None] | None:
-        """Exchange and routing key of an answer, or None."""
+        """The exchange and the routing key for an answer, or None if the message requests no answer."""
         found: Any = self.apart.get("reply_to")
         return None if found is None else (found[0], found[1])
 
     def header(self, key: Text) -> HeaderValue:
-        """Return one application header, or None when it is absent."""
+        """Return the value of an application header, or None if it is absent."""
         if not isinstance(key, str):
             raise TypeError(f"a header's name must be a string, got {show(key)}")
         return None if self.headers is None else self.headers.get(key)
 
     def property_as_string(self, key: Text) -> str:
-        """Return the text of one application header as groups, last values and filters read it (MG-04).
+        """Return an application header as text, the form that groups, last values and filters use (MG-04).
 
-        Integers pass through 32 bits; what has no text (absent, boolean, float, list, map) is "".
+        An integer is cut to 32 bits with sign; a value without a text (an absent header, a boolean, a float,
+        a list, a map) gives "".
 
         >>> message = Message(headers={"i": 2**31, "b": True})
         >>> message.property_as_string("i"), message.property_as_string("b")
@@ -248,7 +254,11 @@ class Message(_Sent):
         return ""
 
     def encoded_size(self, exchange: Text) -> int:
-        """Return the bytes of header and content, the exchange's name included (DQ-05, DQ-06)."""
+        """Return the bytes that the broker counts: of header, exchange name and content (DQ-05, DQ-06).
+
+        Parameters:
+            exchange: The name of the exchange to which the message is sent.
+        """
         if type(exchange) is not str:
             exchange = encodable("exchange", exchange, 255)
         if self.size is not None:
@@ -285,12 +295,12 @@ _MESSAGE_FIELDS: Final = tuple([item.name for item in fields(Message)])
 
 
 def _remake(*values: Any) -> Message:
-    """Return the message with these values of its fields, for a copy or a checkpoint."""
+    """Return a message with the given values of all fields, to copy or unpickle one."""
     return Message(**dict(zip(_MESSAGE_FIELDS, values, strict=True)))
 
 
 def encodable(what: str, text: object, most: int = 0) -> str:
-    """Return a text, plain if of a subclass of str; refuse one that AMQP cannot carry."""
+    """Return a text as a plain str; raise TypeError or ValueError if AMQP cannot encode it."""
     if not isinstance(text, str):
         raise TypeError(f"{what} must be a string, got {show(text)}")
     try:
@@ -303,7 +313,7 @@ def encodable(what: str, text: object, most: int = 0) -> str:
 
 
 def whole(what: str, value: object, most: int = _UINT64) -> int:
-    """Return a whole number from 0 to ``most``, plain if it is of another type, such as NumPy's."""
+    """Return a whole number, such as one of NumPy's, as an int; ValueError unless it is 0 to ``most``."""
     number = integer(what, value)
     if not 0 <= number <= most:
         raise ValueError(f"{what} must be 0 to {most}, got {value!r}")
@@ -311,7 +321,7 @@ def whole(what: str, value: object, most: int = _UINT64) -> int:
 
 
 def integer(what: str, value: object) -> int:
-    """Return a whole number, plain if of another type; TypeError for anything else, a bool included."""
+    """Return a whole number of any type as an int; TypeError for another value, such as a bool."""
     if type(value) is int:
         return value
     number = None if isinstance(value, bool) else _index(value)
@@ -321,14 +331,14 @@ def integer(what: str, value: object) -> int:
 
 
 def flag(what: str, value: object) -> bool:
-    """Return a bool; TypeError for anything else, 0 and 1 included."""
+    """Return a bool; raise TypeError for any other value, such as 0 or 1."""
     if not isinstance(value, bool):
         raise TypeError(f"{what} must be True or False, got {show(value)}")
     return value
 
 
 def _index(value: Any) -> int | None:
-    """Return a whole number as a plain int, None for any other value."""
+    """Return a whole number of any type as an int, or None for any other value."""
     try:
         return index(value)
     except TypeError:
@@ -336,8 +346,8 @@ def _index(value: Any) -> int | None:
 
 
 def delivery_numbers(what: str, value: Iterable[SupportsIndex]) -> tuple[Any, ...]:
-    """Return numbers of deliveries as a tuple; TypeError for anything but whole numbers."""
-    # Most often one message is accepted, or completed.
+    """Return delivery numbers as a tuple of ints; raise TypeError for other values."""
+    # The most frequent case: one delivery is accepted or completed.
     if type(value) is tuple and len(value) == 1 and type(value[0]) is int:
         return value
     try:
@@ -351,7 +361,7 @@ def delivery_numbers(what: str, value: Iterable[SupportsIndex]) -> tuple[Any, ..
 
 
 def show(value: object) -> str:
-    """Return the text of a value in a refusal; a value that contains itself has none."""
+    """Return a value's repr for an error message, or a description if it is nested too deeply."""
     try:
         return repr(value)
     except RecursionError:
@@ -363,7 +373,7 @@ _SCALARS: Final = frozenset({str, bytes, int, float, bool, UUID, NoneType})
 
 
 def plain(what: str, value: object, depth: int = 0) -> Any:
-    """Return a copy of a value in AMQP's own types; refuse other types, and a value that contains itself."""
+    """Return a copy of a value in AMQP's types; raise TypeError or ValueError if that is impossible."""
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -371,7 +381,7 @@ def plain(what: str, value: object, depth: int = 0) -> Any:
         if depth == _DEEPEST:
             raise _too_deep(what)
         depth += 1
-        # The parts of an encoded message are found right without a call for each of them.
+        # Items of a scalar type need no call, which saves time for each message.
         if isinstance(value, dict):
             return {
                 key if type(key) in _SCALARS else plain(what, key, depth): item
@@ -385,7 +395,7 @@ def plain(what: str, value: object, depth: int = 0) -> Any:
         return str.__str__(value)
     if isinstance(value, bytes):
         return bytes(value)
-    # Clients have a float of their own for points in time, and wish to see it again.
+    # Clients use a subclass of float for points in time, which must be preserved.
     if issubclass(kind, float):
         return value
     if isinstance(value, UUID):
@@ -401,7 +411,7 @@ def _too_deep(what: str) -> ValueError:
 
 
 def plain_map(what: str, value: object) -> dict[str, Any]:
-    """Return a plain copy of a mapping whose keys are strings, see :func:`plain`."""
+    """Return a plain copy of a mapping with strings as keys (see :func:`plain`)."""
     if not isinstance(value, Mapping):
         raise TypeError(f"{what} must be a mapping, got {show(value)}")
     entries: dict[Any, Any] = plain(what, dict(value))
@@ -412,7 +422,7 @@ def plain_map(what: str, value: object) -> dict[str, Any]:
 
 
 def _copy_headers(headers: object) -> dict[str, HeaderValue]:
-    """Return a plain copy of application headers, which mostly are plain and not nested."""
+    """Return a plain copy of application headers, quickly if they are plain and not nested already."""
     if type(headers) is dict:
         entries: dict[Any, Any] = headers
         for key, item in entries.items():
@@ -436,7 +446,7 @@ _CONTENT_TYPES: Final[dict[type, str]] = {dict: "amqp/map", list: "amqp/list"}
 
 
 def enclose(body: object, apart: dict[str, HeaderValue]) -> object:
-    """Return content with properties that only clients read; their bytes are counted with the content."""
+    """Return a body together with properties that only clients read, as the content of a message."""
     return (_ENVELOPE, body, apart) if apart else body
 
 
@@ -457,7 +467,7 @@ def _check_address(text: Text | None) -> str | None:
 
 
 def reply_to_size(exchange: str | None, routing_key: str | None) -> int:
-    """Return the bytes of a reply-to among a message's properties (DQ-07)."""
+    """Return the encoded size of the property reply-to, in bytes (DQ-07)."""
     places = [_check_address(exchange), _check_address(routing_key)]
     return 4 + sum([_measure_short_text(text) for text in places if text is not None])
 
@@ -476,7 +486,7 @@ def body_size(body: object) -> int:
 
 
 def map_size(what: str, entries: dict[Any, Any], depth: int = 0) -> int:
-    """Return the bytes of a map; TypeError or ValueError if AMQP cannot carry an entry."""
+    """Return the encoded size of a map, in bytes; TypeError or ValueError if AMQP cannot encode it."""
     size = 8
     for key, value in entries.items():
         if type(key) is str and key.isascii() and len(key) <= 255:
@@ -488,7 +498,7 @@ def map_size(what: str, entries: dict[Any, Any], depth: int = 0) -> int:
 
 
 def _measure_value(what: str, value: object, depth: int) -> int:
-    """Bytes of one value, as a client encodes it: integers in 8, text with a 2-byte length."""
+    """Return the encoded size of a value, in bytes: 8 for an integer, a text with 2 bytes of length."""
     if isinstance(value, str):
         return 2 + len(value) if value.isascii() else _measure_long_text(encodable(what, value))
     if value is None:
@@ -513,12 +523,12 @@ def _measure_value(what: str, value: object, depth: int) -> int:
 
 
 class CommandOwner(Dependent):
-    """The owner of a transfer's command, to which its completion is reported: a session's completions."""
+    """The interface of the owner of a transfer, to which its completion is reported."""
 
     __slots__ = ()
 
     def transfer_complete(self, transfer: Transfer) -> None:
-        """Complete a transfer, whose last holder has released it."""
+        """Complete a transfer that has no holders any more."""
         raise NotImplementedError
 
     def report(self) -> None:
@@ -526,16 +536,16 @@ class CommandOwner(Dependent):
         raise NotImplementedError
 
     def block_channel(self, queue: str) -> None:
-        """Ask the client to stop sending, as the Java broker does (ALT-12)."""
+        """Request that the client stop sending, as the Java broker does (ALT-12)."""
         raise NotImplementedError
 
     def unblock_channel(self, queue: str) -> None:
-        """Let the client send again as far as this queue is concerned (ALT-12)."""
+        """End the request of a queue that the client stop sending (ALT-12)."""
         raise NotImplementedError
 
 
 class RoutingListener(Dependent):
-    """A listener that is called when a transfer has been given to all its queues."""
+    """The interface of a listener that is called after a transfer has been routed to all its queues."""
 
     __slots__ = ()
 
@@ -549,7 +559,7 @@ _NO_MESSAGE = Message()
 
 @mypyc_attr(free_list_len=1)
 class Transfer(Restorable):
-    """A message under way, shared by all its queues; ``pending`` counts the holds of its completion (CM-02).
+    """A message in transfer, shared by all its queues; ``pending`` counts its completion's holds (CM-02).
 
     >>> transfer = Transfer(None, 7, Message(100), 112, "p1-1")
     >>> transfer.hold("orders")
@@ -583,21 +593,21 @@ class Transfer(Restorable):
         self.owner = owner
         self.number = number
         self.message = message
-        # What the broker counts, fixed when the transfer arrives (DQ-05).
+        # The bytes that the broker counts, fixed when the transfer arrives (DQ-05).
         self.size = size
         self._label = label
         self._made_label: str | None = None
-        # Virtual microseconds (QT-07).
+        # In virtual microseconds, or None (QT-07).
         self.expiration = expiration
         self.origin = origin
         self.connection = connection
-        # How many transfers its session has sent, this one included.
+        # The number of transfers that its session has sent, up to and including this one.
         self.serial = serial
         self.exchange = exchange
         self.transaction: TxBuffer | None = None
-        # What exchanges add to its headers while it is routed; each copy takes them with it.
+        # Headers that exchanges add while it is routed, and which each queue's copy keeps.
         self.annotations: dict[str, HeaderValue] | None = None
-        # Whether its sender speaks AMQP 1.0: some properties are read in another way then (RF-53, RF-54).
+        # Whether its sender uses AMQP 1.0, for which some properties have another meaning (RF-53, RF-54).
         self.came_on_link = False
         self.listener: RoutingListener | None = None
         self.pending = 1
@@ -605,24 +615,24 @@ class Transfer(Restorable):
 
     @property
     def label(self) -> str:
-        """The message's name, for people and traces."""
+        """The message's label, for people and traces."""
         if self._label:
             return self._label
-        # Made when it is first asked for: a trace asks again and again, an engine without one never does.
+        # Made when it is first read: a trace reads it many times, an engine without a trace never does.
         if self._made_label is None:
             self._made_label = f"{self.origin}-{self.serial}"
         return self._made_label
 
     def is_expired(self, now: int) -> bool:
-        """Return whether the message's time to live is over (QT-07)."""
+        """Return whether the message's time to live has ended before `now` (QT-07)."""
         return self.expiration is not None and self.expiration < now
 
     def annotate(self, key: str, value: HeaderValue) -> None:
-        """Add a header of the broker's own for the message's consumers (EX-11); not counted."""
+        """Add a header that the broker sends to consumers, which counts no bytes (EX-11)."""
         self.annotations = {**(self.annotations or {}), key: value}
 
     def apart(self) -> Transfer:
-        """Return the message outside its transaction: complete, and without an owner."""
+        """Return a copy outside the transaction, which is complete and has no owner."""
         twin = Transfer(
             None,
             self.number,
@@ -642,7 +652,7 @@ class Transfer(Restorable):
 
     @property
     def held_by(self) -> tuple[str, ...]:
-        """Names of the queues (or the store) which withhold the completion, in order."""
+        """The names of the queues (or of the store) that withhold the completion, in order of their holds."""
         return tuple(self._holders or ())
 
     @property
@@ -651,31 +661,31 @@ class Transfer(Restorable):
         return self.pending == 0
 
     def hold(self, holder: str) -> bool:
-        """Withhold the completion; return whether it can still be withheld (FC-22)."""
+        """Withhold the completion for a holder; return False if the transfer is complete (FC-22)."""
         if not self.pending:
             return False
         self.pending += 1
         if self._holders is None:
-            # Mostly it is the only one; a list that grows has room for four.
+            # A list literal, as there is usually one holder, and a list that grows has room for four.
             self._holders = [holder]
         else:
             self._holders.append(holder)
         return True
 
     def release_hold(self, holder: str) -> None:
-        """End one hold; a holder the transfer does not know is ignored (CM-02)."""
+        """Release a holder's hold, and complete the transfer after the last; ignore others (CM-02)."""
         if self._holders and holder in self._holders:
             self._holders.remove(holder)
             self.finish()
 
     def end_routing(self) -> None:
-        """Record that all queues have been tried; the transfer completes if nothing holds it."""
+        """Record the end of routing, and complete the transfer if nothing holds it."""
         if self.listener is not None:
             self.listener.routed(self)
         self.finish()
 
     def finish(self) -> None:
-        """Decrement the count; at 0 the owner completes the command."""
+        """Decrement ``pending``; at 0 the owner completes the command."""
         if not self.pending:
             return
         self.pending -= 1
@@ -684,7 +694,7 @@ class Transfer(Restorable):
 
 
 class Router(Dependent):
-    """Routes transfers to queues: an exchange, or a queue's alternate exchange (EX-09)."""
+    """The interface of exchanges to queues, which send messages to an alternate exchange (EX-09)."""
 
     __slots__ = ("name", "alternate_users")
 
@@ -693,16 +703,16 @@ class Router(Dependent):
         self.alternate_users = 0
 
     def route(self, transfer: Transfer, delivery_count: int = -1) -> bool:
-        """Give the transfer to every queue that a binding selects; return whether one did."""
+        """Deliver a transfer to every queue with a matching binding; return whether there was one."""
         raise NotImplementedError
 
     def route_with_alternate(self, transfer: Transfer, delivery_count: int = -1) -> bool:
-        """Route, or else through the alternate exchange, once (EX-08)."""
+        """Route a transfer; if no binding matches, try the alternate exchange, but not its own (EX-08)."""
         raise NotImplementedError
 
 
 TRACE: Final = "x-qpid.trace"
-"""The header that says which queues with a ``qpid.trace.id`` a message has been on (QT-17)."""
+"""The header that lists the ``qpid.trace.id`` of each queue that a message has passed (QT-17)."""
 
 AVAILABLE: Final = 0
 ACQUIRED: Final = 1
@@ -713,7 +723,7 @@ _NO_TRANSFER = Transfer()
 
 @mypyc_attr(free_list_len=1)
 class QueuedMessage(Restorable):
-    """A transferred message on a queue, at a position that is never reused (QT-20)."""
+    """A message on a queue, at a position that the queue never uses again (QT-20)."""
 
     __slots__ = (
         "transfer", "position", "state", "delivery_count", "group", "annotations", "was_redelivered",
@@ -728,25 +738,25 @@ class QueuedMessage(Restorable):
         self.delivery_count = delivery_count
         self.group = ""
         self.annotations: dict[str, HeaderValue] | None = transfer.annotations
-        # Whether its count has been above 0, and was taken back since (RF-55).
+        # Whether its delivery count has been above 0, and was lowered again by a release (RF-55).
         self.was_redelivered = False
 
     @property
     def is_first_acquirer(self) -> bool:
-        """Whether AMQP 1.0 calls the next consumer the first acquirer (RF-55)."""
+        """Whether the next delivery has the flag first-acquirer of AMQP 1.0 (RF-55)."""
         return self.delivery_count <= 0 and not self.was_redelivered
 
     def annotate(self, key: str, value: HeaderValue) -> None:
-        """Add a header of the queue's own to the message's for its consumers (QT-15); not counted."""
+        """Add a header that the queue sends to consumers, which counts no bytes (QT-15)."""
         self.annotations = {**(self.annotations or {}), key: value}
 
     @contextmanager
     def route_on(self, keeps_trace: bool = False) -> Iterator[Transfer]:
-        """Return the transfer for routing on from here; only a reject and a move keep the trace (QT-17)."""
+        """Yield the transfer, with this copy's annotations, to route it from this queue to others (QT-17)."""
         transfer = self.transfer
         before = transfer.annotations
         transfer.annotations = self.annotations
-        # That of a message of AMQP 1.0 stays as it is (RF-54).
+        # Only a reject or a move keeps the trace header; that of an AMQP 1.0 message never changes (RF-54).
         if not (keeps_trace or transfer.came_on_link):
             transfer.annotate(TRACE, "")
         try:
@@ -755,7 +765,7 @@ class QueuedMessage(Restorable):
             transfer.annotations = before
 
     def headers(self) -> dict[str, HeaderValue]:
-        """Return the application headers as a consumer sees them, annotations included."""
+        """Return the application headers that a consumer gets, including annotations."""
         return {**(self.transfer.message.headers or {}), **(self.annotations or {})}
 
     def __repr__(self) -> str:
@@ -764,12 +774,12 @@ class QueuedMessage(Restorable):
 
 
 class QueueObserver(Dependent):
-    """Observes the messages of a queue: groups, alerts, flow control, called in this order."""
+    """The interface of a queue's observers: groups, alerts and flow control, called in this order."""
 
     __slots__ = ()
 
     def enqueued(self, message: QueuedMessage) -> None:
-        """Handle a message that is now on the queue."""
+        """Handle a message that was enqueued."""
 
     def acquired(self, message: QueuedMessage) -> None:
         """Handle a message that a consumer has acquired."""
@@ -778,4 +788,4 @@ class QueueObserver(Dependent):
         """Handle an acquired message that is available again."""
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Handle a message that leaves the queue."""
+        """Handle a message that was dequeued."""

@@ -1,8 +1,8 @@
-"""BrokerOptions: what ``qpidd`` is started with, read and checked the way it does (FC-10).
+"""Broker options: the start options of ``qpidd``, read and validated as by qpidd (FC-10).
 
-:func:`read_options` reads the three places where qpidd looks: command line, environment, configuration file.
-What a value means is said by :class:`BrokerOptions`.  The words of the refusals are those of ``Options.cpp``
-and of the option parser it uses, Boost (rules.md#broker-options).
+:func:`read_options` reads the three places that qpidd reads: the command line, environment variables, and a
+configuration file.  :class:`BrokerOptions` has the values, and documents their meanings.  The texts of
+refusals are those of ``Options.cpp`` and of its option parser, Boost (rules.md#broker-options).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMMAND_LINE, ENVIRONMENT = "command line options", "environment variables"
 _PREFIX = "QPID_"
 
 DIALS = ("flow-control", "completions", "limit-policies", "message-size", "wake-up", "start-time")
-"""Options of this model that qpidd does not have."""
+"""Options that only this model has, not qpidd."""
 
 # fmt: off
 MODULES: dict[str, tuple[str, ...]] = {
@@ -70,7 +70,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "ssl-cert-password-file", "ssl-cert-db", "ssl-cert-name",
     ),
 }
-"""Options of qpidd 1.40 without effect here, by module; "store" lists the options that both stores share."""
+"""Options of qpidd 1.40 that have no effect here, by module; "store" has those of both kinds of store."""
 
 _SWITCHES = (
     "help", "version", "no-data-dir", "tcp-nodelay", "require-encryption", "no-module-dir", "daemon", "check",
@@ -94,15 +94,15 @@ _TEXTS = frozenset((
     "pid-dir", "log-prefix", "log-to-file", "syslog-name", "syslog-facility", "acl-file", "store-dir",
     "ssl-cert-db", "ssl-cert-name", "ssl-cert-password-file", "ha-brokers-url", "ha-public-url",
 ))
-"""Options that want a text, and so take the next word whatever it looks like (RF-57)."""
+"""Options whose value is a text, so that it may look like an option on the command line (RF-57)."""
 # fmt: on
 NOT_MODELLED = frozenset(name for names in MODULES.values() for name in names)
-"""Options of qpidd and the modules shipped with it that change nothing here: accepted, and reported."""
+"""All options of qpidd and its modules that have no effect here, which are accepted and reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A given option: its full name, its text, and the place and spelling for refusals."""
+    """An option that was given: its full name, its text, and its source and spelling for error messages."""
 
     name: str
     text: str
@@ -110,7 +110,7 @@ class Given:
     spelling: str
 
     def refuse(self, reason: str = "") -> NoReturn:
-        """Raise qpidd's refusal of a value that does not fit the option, followed by ``reason``."""
+        """Raise StartupError with qpidd's text for an invalid value, followed by ``reason``."""
         shown = f" ('{_show_bytes(self.text)}')" if self.text else ""
         raise StartupError(
             f"Error in {self.source}: the argument{shown} for option '{self.spelling}' is invalid{reason}"
@@ -124,7 +124,7 @@ def read_options(
     file: str = "qpidd.conf",
     check: Callable[[Given], object] = lambda given: None,
 ) -> dict[str, Given]:
-    """Read all three places; the first one with an option takes precedence."""
+    """Return the options given in three places; command line precedes environment precedes file."""
     given: dict[str, Given] = {}
     for place in (
         _from_command_line(list(arguments), []),
@@ -145,14 +145,14 @@ def read_options(
 
 
 def ignored_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that start like an option of qpidd but name none: it ignores them silently."""
+    """Return the variables that begin with QPID_ but name no option, which qpidd ignores silently."""
     return tuple(name for name in environment if name.startswith(_PREFIX) and name not in _VARIABLES)
 
 
 def ignored_words(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Return a command line's words that are neither an option nor its value; qpidd ignores them (RF-47)."""
+    """Return the words that are neither an option nor a value, which qpidd ignores (RF-47)."""
     ignored: list[str] = []
-    # Read for what is passed over.
+    # Only the ignored words are of interest here.
     list(_from_command_line(list(arguments), ignored))
     return tuple(ignored)
 
@@ -161,7 +161,7 @@ def _from_command_line(rest: list[str], ignored: list[str]) -> Iterator[Given]:
     while rest:
         token = rest.pop(0)
         if token == "--":
-            # The end of the options: what follows are stray words (RF-57).
+            # "--" ends the options: the words after it are ignored (RF-57).
             ignored += rest
             return
         if not token.startswith("-") or token == "-" or token.startswith("--="):
@@ -190,13 +190,13 @@ def _from_command_line(rest: list[str], ignored: list[str]) -> Iterator[Given]:
 
 
 def _show_bytes(text: str) -> str:
-    """Return a text as in qpidd's log: bytes that are not ASCII in hexadecimal (RF-57)."""
+    """Return a text as in qpidd's log, with bytes that are not ASCII in hexadecimal (RF-57)."""
     encoded = text.encode("utf-8", "surrogateescape")
     return "".join([chr(byte) if byte < 0x80 else f"\\x{byte:02X}" for byte in encoded])
 
 
 def _find(flag: str) -> str | None:
-    """Return the option that a word names, perhaps abbreviated; None for no option."""
+    """Return the name of the option that a word spells or abbreviates, or None for another word."""
     if not flag.startswith("--"):
         return _LETTERS.get(flag[1:]) if flag.startswith("-") else None
     start = flag[2:]
@@ -245,33 +245,38 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """The broker-wide settings of flow control, limits, groups and alerts.
+    """The start options of a broker, for flow control, limits, groups and alerts.
 
     Parameters:
-        default_queue_limit: Maximum bytes of a queue which declares no ``qpid.max_size``; 0 means none
-            (LP-01).
-        default_flow_stop_threshold, default_flow_resume_threshold: Percent of a queue's limits at which flow
-            control starts and ends (FC-02); both 0 turn the defaults off (FC-10).
-        default_event_threshold_ratio: Percent of a declared limit at which an alert is raised (QT-11).
-        default_message_group: Group of messages that name none (MG-05).
-        enable_timestamp: Stamp arrivals; adds 8 bytes to each message (DQ-05).
-        queue_purge_interval: Seconds between runs of the expiry cleaner (QT-07), to the millisecond; 0 turns
-            it off, and so does a negative number here (RF-47).
-        flow_control: ``shipped``, or an alternative of QPID-2935: ``pre-feature``, ``overflow-list``,
-            ``watermark``, ``java`` (rules.md#alt-design-alternatives).
-        completions ({"any-order", "in-order"}): Whether a later transfer may complete before an earlier one;
-            before the feature it could not (CM-04).
-        limit_policies ({"current", "historic"}): Whether ``ring_strict`` means something, as it did until
-            2012 (LP-19).
-        message_size ({"encoded", "content"}): What a byte is: header and content as in 1.40 (DQ-05), or
-            content only as in 0.10 (DQ-09).
-        wake_up ({"faithful", "eager"}): Whether freeing a group by accept leaves idle consumers asleep, as
-            the real broker does (MG-13), or wakes one.
-        start_time: When the broker starts, in seconds since 1970: its own clock begins at 0, and this is what
-            the times in messages and selectors are counted from (RF-46).  By default 1 January 2026.
+        default_queue_limit: The limit in bytes of a queue that declares no ``qpid.max_size``; 0 means no
+            limit (LP-01).
+        default_flow_stop_threshold, default_flow_resume_threshold: The percentages of a queue's limits at
+            which flow control turns ON and OFF (FC-02); if both are 0 there are no default thresholds
+            (FC-10).
+        default_event_threshold_ratio: The percentage of a declared limit at which an alert is raised (QT-11).
+        default_message_group: The group of messages that name no group (MG-05).
+        enable_timestamp: Whether each message gets a timestamp on arrival, which adds 8 bytes (DQ-05).
+        queue_purge_interval: Seconds, to the millisecond, between removals of expired messages from all
+            queues (QT-07); 0 or a negative number turns the removal off (RF-47).
+        max_purge_batch: The largest number of expired messages that are removed from a queue at once; 0 means
+            no limit.
+        flow_control: The kind of flow control: ``shipped``, or an alternative of QPID-2935: ``pre-feature``,
+            ``overflow-list``, ``watermark``, ``java`` (rules.md#alt-design-alternatives).
+        completions ({"any-order", "in-order"}): Whether a later transfer may complete before an earlier one,
+            which it could not before flow control was introduced (CM-04).
+        limit_policies ({"current", "historic"}): Whether the policy ``ring_strict`` has an effect, as it had
+            until 2012 (LP-19).
+        message_size ({"encoded", "content"}): The bytes that count: header and content as in 1.40 (DQ-05), or
+            only the content as in 0.10 (DQ-09).
+        wake_up ({"faithful", "eager"}): Whether idle consumers stay asleep when an accept frees a group, as
+            in the real broker (MG-13), or one of them is woken.
+        start_time: The start of the broker in seconds since 1970, from which times in messages and selectors
+            are computed (RF-46), as the broker's own time begins at 0.  By default 1 January 2026.
 
     Raises:
-        StartupError: If a ratio is over 100, or resume is above stop; the text is qpidd's.
+        StartupError: If a value is not allowed, such as a ratio above 100 or a resume threshold above the
+        stop
+            threshold; the text is that of qpidd where it has one.
 
     >>> BrokerOptions(default_flow_stop_threshold=90).default_flow_resume_threshold
     70
@@ -314,7 +319,7 @@ flowStopRatio=60 flowResumeRatio=70
 
     @property
     def purge_interval_us(self) -> int:
-        """Microseconds between runs of the expiry cleaner; 0 for none."""
+        """Microseconds between two removals of expired messages, or 0 for no removals."""
         return max(0, round(self.queue_purge_interval * 1000)) * 1000
 
     @classmethod
@@ -325,9 +330,16 @@ flowStopRatio=60 flowResumeRatio=70
         lines: Iterable[str] = (),
         file: str = "qpidd.conf",
     ) -> BrokerOptions:
-        """Read options as qpidd does: command line before environment before configuration file.
+        """Return the options that qpidd would read; command line precedes environment precedes file.
 
-        The parameters are those of :func:`read_options`; a StartupError has qpidd's words.
+        Parameters:
+            arguments: The words of the command line after the name of the program.
+            environment: The environment variables, of which the ones with the prefix QPID_ are read.
+            lines: The lines of the configuration file.
+            file: The name of the configuration file, for error messages.
+
+        Raises:
+            StartupError: If qpidd would refuse to start; the text is that of qpidd.
 
         >>> BrokerOptions.parse([], {"QPID_DEFAULT_QUEUE_LIMIT": "2"}, ["default-queue-limit=3"]) == (
         ...     BrokerOptions(default_queue_limit=2))
@@ -337,20 +349,20 @@ flowStopRatio=60 flowResumeRatio=70
 
     @classmethod
     def of_given(cls, given: Mapping[str, Given]) -> BrokerOptions:
-        """Make options from the result of :func:`~qflow.broker.options.read_options`."""
+        """Return the options in the result of :func:`~qflow.broker.options.read_options`."""
         values = {name.replace("-", "_"): convert(given[name]) for name in MODELLED if name in given}
         return cls(**values)  # type: ignore[arg-type]
 
 
 MODELLED = tuple(field.name.replace("_", "-") for field in fields(BrokerOptions))
-"""Options that have an effect here."""
+"""The options that have an effect here, in qpidd's spelling."""
 
 _KNOWN = NOT_MODELLED.union(MODELLED)
 _VARIABLES = {_PREFIX + name.upper().replace("-", "_"): name for name in _KNOWN}
 
 
 def convert(given: Given) -> object:
-    """Return an option's value, or the text of one without effect here; a StartupError has qpidd's words."""
+    """Return the value of a given option, or its text if it has no effect here; StartupError if invalid."""
     read = _CONVERSIONS.get(given.name)
     return given.text if read is None else read(given)
 
@@ -363,7 +375,8 @@ def _read_flag(given: Given) -> bool:
 
 
 def _to_unsigned(limit: int) -> Callable[[Given], int]:
-    """A negative number wraps round, as in C++: the recorded broker starts with a limit of -5."""
+    """Return a converter to an unsigned number below `limit`; a negative number wraps, as in C++."""
+    # The recorded broker starts with a queue limit of -5.
 
     def conversion(given: Given) -> int:
         if not re.fullmatch(r"[+-]?\d+", given.text, re.ASCII) or abs(int(given.text)) >= limit:
@@ -374,7 +387,7 @@ def _to_unsigned(limit: int) -> Callable[[Given], int]:
 
 
 def _read_seconds(given: Given) -> float:
-    """Parse a number of seconds, or of its unit, with any sign and base (RF-47, RF-57)."""
+    """Return a duration in seconds from a number and an optional unit s, ms, us or ns (RF-47, RF-57)."""
     match = _SECONDS.fullmatch(given.text)
     if match is None:
         given.refuse()
@@ -382,7 +395,7 @@ def _read_seconds(given: Given) -> float:
     seconds = float.fromhex(digits) if "x" in digits.lower() else float(digits)
     milliseconds = seconds * {"ms": 1, "us": 1e-3, "ns": 1e-6}.get(match[2], 1e3)
     if not abs(milliseconds) <= _LONGEST:
-        # Its timer cannot wait as long, which nothing catches.
+        # The real broker's timer raises an exception for such a duration, which is not caught.
         given.refuse(": it ends the real broker by an uncaught exception, what(): Invalid argument")
     whole = round(milliseconds)
     if abs(milliseconds - whole) > 1e-6:
@@ -395,7 +408,7 @@ _SECONDS = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _LONGEST = (1 << 63) / 1e6
-"""The largest number of milliseconds whose nanoseconds fit 64 bits; the broker counts time in nanoseconds."""
+"""The largest number of milliseconds that fits the broker's time, which counts nanoseconds in 64 bits."""
 
 
 _CONVERSIONS: dict[str, Callable[[Given], object]] = {
@@ -412,7 +425,7 @@ _CONVERSIONS: dict[str, Callable[[Given], object]] = {
 
 
 def _check_type(name: str, value: object, default: object) -> object:
-    """Return a value in the default's own type; NumPy's numbers are converted."""
+    """Return a value in the type of its default, converted if it is a NumPy number; StartupError if wrong."""
     if isinstance(default, str) and isinstance(value, str):
         value = str.__str__(value)
     elif type(default) is int and not isinstance(value, bool):
@@ -422,7 +435,7 @@ def _check_type(name: str, value: object, default: object) -> object:
         if type(value) is int:
             return value
         if type(value) is float and math.isfinite(value):
-            # So that 5.0 and 5 are one state.
+            # 5.0 and 5 must give the same state.
             return int(value) if value.is_integer() else value
     if type(value) is not type(default):
         raise StartupError(f"{name}: got {show(value)}, allowed is a value like {default!r}")

@@ -1,33 +1,37 @@
-"""Queue: acquire, release, dequeue; everything else is an observer, a policy or a store of it.
+"""The queue: it enqueues, acquires, releases and dequeues messages, with a store, a policy and observers.
 
-What happens to one message, and why in this order (compare ``Queue.cpp``):
+This is what happens to a message, and why in this order (compare ``Queue.cpp``).
 
-*On its way in*, :meth:`Queue.deliver` asks in turn:
+*Enqueue*: :meth:`Queue.deliver` takes these steps:
 
-1. Redirected queues have swapped what they get, so the message goes to the other one (QT-18).  A message of a
-   transaction is noted there and enqueued at commit (CM-10).
-2. Does the queue want it?  No-local, trace and filter drop it silently (RF-24).
-3. Is there *room*?  Room is reserved before the message is visible, so that a refusal has nothing to undo
-   (LP-01, DQ-03).  Without room the limit *policy* decides: it raises, or evicts others, or drops it (LP).
-4. :meth:`Queue.push`: the message gets its position, which is never used again (QT-20); the message *store*
-   gets a durable one; the queue's own store takes it in.  The readers to be woken are chosen now, and woken
-   last: whatever an observer does, this event wakes these (CN-19, RF-06).
-5. It is counted, and the *observers* see it: groups, then alerts, then flow control, so that flow control
-   withholds the completion of a message that is on the queue for everyone else already (FC-14, FC-15).
-6. On a last value queue the older message of the same value leaves only now: an enqueue, then a dequeue
-   (FC-23).
+1. If the queue is redirected, the message is passed to the queue with which it has swapped its incoming
+   messages (QT-18).  A message of a transaction is recorded in that transaction, and enqueued at commit
+   (CM-10).
+2. The queue's conditions for messages are checked: no-local, trace and filter drop a message silently
+(RF-24). 3. *Room* is reserved before the message becomes visible, so that a refusal has nothing to undo
+(LP-01, DQ-03).
+   Without room, the limit *policy* raises an exception, evicts other messages, or drops the message (LP).
+4. :meth:`Queue.push` gives the message its position, which is never used again (QT-20).  A durable message is
+   passed to the broker's *message store*, and each message is added to the queue's own store.  The readers to
+   wake are chosen now, and woken last, so that the observers cannot influence the choice (CN-19, RF-06).
+5. The message is counted, and the *observers* are called: groups, then alerts, then flow control.  So when
+flow
+   control withholds the completion, the other observers have seen the message already (FC-14, FC-15).
+6. On a last value queue, the older message with the same value is removed only now, so that there is first an
+   enqueue, then a dequeue (FC-23).
 
-*In between*, :meth:`Queue.acquire` asks the *distributor* whether the consumer may have the message
-(MG-07), and hides it from all cursors.  It is still on the queue: depth, thresholds and limits do not
-change (DQ-02). :meth:`Queue.release` shows it again at its old place, and wakes one reader for it (CN-14).
+*Acquire and release*: :meth:`Queue.acquire` asks the *distributor* whether the consumer may take the message
+(MG-07), and hides it from all cursors.  The message is still on the queue: depth, thresholds and limits do
+not change (DQ-02).  :meth:`Queue.release` makes it available again at its old place, and wakes one reader for
+it (CN-14).
 
-*On its way out*, :meth:`Queue.remove` gives the room back first, then counts, then calls the observers, so
-that flow control sees a depth at which producers could go on (FC-16); the store forgets it last.  What
-follows, such as the alternate exchange (CN-16, LP-10), comes after flow control has released its holds, and
-:meth:`Queue.settle` last of all: it may delete the queue (QT-09).
+*Dequeue*: :meth:`Queue.remove` first returns the room, then counts, and then calls the observers, so that
+there is room for producers when flow control releases their completions (FC-16).  The store removes the
+message last.  After that come further effects, such as routing to the alternate exchange (CN-16, LP-10), and
+at the end :meth:`Queue.settle`, which may delete the queue (QT-09).
 
-The queue does not know who owns it: policy, flow control and lifetime are given to it by
-:class:`qflow.broker.registry.QueueRegistry`.
+The queue does not depend on its owner: :class:`qflow.broker.registry.QueueRegistry` passes policy, flow
+control and lifetime to it.
 """
 
 from __future__ import annotations
@@ -64,19 +68,19 @@ _MOVED: Final[tuple[str, ...]] = ("position",)
 
 
 class LimitPolicy(Restorable):
-    """A limit policy: its decision on a message that does not fit; see :mod:`qflow.broker.limits`."""
+    """Base class of the policies in :mod:`qflow.broker.limits`, which decide about a message without room."""
 
     name: ClassVar[str] = ""
 
     __slots__ = ()
 
     def make_room(self, queue: Queue, transfer: Transfer) -> bool:
-        """Return True with the room reserved, False if the message is dropped silently, or raise."""
+        """Reserve room and return True, or return False to drop the message silently, or raise."""
         raise NotImplementedError
 
 
 class Queue(Dependent):
-    """One queue."""
+    """A queue of messages, with its store, limits, flow control, observers and waiting readers."""
 
     __slots__ = (
         "context", "name", "settings", "policy", "lifetime", "alternate", "durable", "depth", "counters",
@@ -112,8 +116,8 @@ class Queue(Dependent):
         if settings.group_header_key:
             self.groups = MessageGroupManager(context, name, self.store, settings.group_header_key)
             self.distributor = self.groups
-        # Groups first, as the others may ask for a message's group; flow control last, as its release may
-        # let a client send, which then has to find all counts up to date.
+        # Groups first, as the others may read a message's group; flow control last, as a release may let a
+        # client send, for which all counts must be up to date.
         observers = (self.groups, make_alerts(context, name, settings), flow_limit)
         self.observers: tuple[QueueObserver, ...] = tuple(one for one in observers if one is not None)
         self.filter: Selector | None = Selector(settings.filter) if settings.filter else None
@@ -129,7 +133,7 @@ class Queue(Dependent):
     # Enqueue
 
     def accepts(self, transfer: Transfer, delivery_count: int = -1) -> bool:
-        """Return whether the queue accepts the message: no-local, filter, trace (RF-24)."""
+        """Return whether no-local, trace and filter let the queue accept a message (RF-24)."""
         if self.settings.no_local and self.users.is_local(transfer.connection):
             return False
         if self.settings.trace_exclude and _is_excluded(transfer, self.settings.trace_exclude):
@@ -137,8 +141,8 @@ class Queue(Dependent):
         return self.filter is None or self.filter.matches(transfer, delivery_count, self.context.start_time)
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
-        """Take a routed message: now, or at commit if sent in a transaction and accepted (CM-10)."""
-        # A redirect is one step: two queues that redirect to each other swap their messages, and do not
+        """Enqueue a routed message at once, or at commit if it was sent in a transaction (CM-10)."""
+        # A redirect is a single step: two queues that redirect to each other swap their messages, and do not
         # loop.
         target = self.redirect or self
         if transfer.transaction is None:
@@ -147,9 +151,8 @@ class Queue(Dependent):
             transfer.transaction.enlist(_TxPublish(target, transfer))
 
     def enqueue(self, transfer: Transfer, delivery_count: int = -1) -> None:
-        """Put a routed message on the queue, if there is room for it; 506 from the limit policy (LP-05)."""
-        # Deleted while the message was on its way: by a self-destruct, or because it was an auto-delete
-        # queue.
+        """Enqueue a routed message if there is room, or else apply the limit policy, such as 506 (LP-05)."""
+        # The queue may have been deleted during routing, by a self-destruct or as an auto-delete queue.
         if self.is_deleted:
             return
         if (not self.is_choosy or self.accepts(transfer, delivery_count)) and self.reserve(transfer):
@@ -158,11 +161,11 @@ class Queue(Dependent):
             self.context.emit("dropped", self.name, transfer.origin, "", transfer.label, transfer.size)
 
     def reserve(self, transfer: Transfer) -> bool:
-        """Reserve room, or apply the limit policy; False means: dropped silently."""
+        """Reserve room for a transfer, or apply the limit policy; return False to drop it silently."""
         return self.depth.take_room(transfer.size) or self.policy.make_room(self, transfer)
 
     def push(self, transfer: Transfer, delivery_count: int = -1, in_transaction: bool = False) -> None:
-        """Add a message with reserved room, and wake the readers that may get it."""
+        """Add a message that has reserved room, and wake the readers that may get it."""
         self.position += 1
         message = QueuedMessage(transfer, self.position, delivery_count)
         if self.annotates:
@@ -173,8 +176,8 @@ class Queue(Dependent):
             if (store := self.context.store) is not None:
                 store.enqueue(self.name, transfer)
         replaced = self.store.publish(message)
-        # Chosen before the observers run and notified after them: who is woken must not depend on what flow
-        # control or an alert sets in motion meanwhile (CN-19).
+        # Chosen before the observers run and notified after them: the choice must not depend on the effects
+        # of flow control or an alert (CN-19).
         wake = self.listeners.take() if self.listeners.count else None
         self.counters.enqueue(transfer.size, in_transaction)
         if self.context.observer is not None:
@@ -182,7 +185,7 @@ class Queue(Dependent):
         for observer in self.observers:
             observer.enqueued(message)
         if replaced is not None:
-            # FC-23: a replacement is an enqueue, then a dequeue; it never triggers auto-delete.
+            # A replacement is an enqueue, then a dequeue; it never triggers auto-delete (FC-23).
             self.counters.acquires += 1
             self.counters.discardsLvq += 1
             self.remove(replaced, "lvq")
@@ -192,10 +195,10 @@ class Queue(Dependent):
     # Dequeue
 
     def remove(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
-        """Remove a message from the queue permanently, in any state."""
+        """Remove a message in any state from the queue permanently."""
         transfer = message.transfer
-        # The room first.  A producer whose completion the observers release may send at once, and then finds
-        # the place of this message free (FC-16).
+        # The room first: a producer whose completion the observers release may send at once, and then this
+        # message's room must be free (FC-16).
         self.depth.return_room(transfer.size)
         self.counters.dequeue(transfer.size, in_transaction)
         if transfer.message.durable:
@@ -209,14 +212,15 @@ class Queue(Dependent):
         message.state = REMOVED
 
     def dequeue(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
-        """Remove a message; the queue ends if it waited for that (RF-19 iii), 540 if it is durable."""
+        """Remove a message, and the queue if its lifetime ends with it (RF-19 iii); 540 if it is durable."""
         if self.durable and reason == "accept" and self.depth.count == 1 and self._goes_when_empty():
             raise self.make_hang("goes with an accept")
         self.remove(message, reason, in_transaction)
         self.settle()
 
     def make_hang(self, what: str) -> BrokerFailure:
-        """Return the refusal of what ends a durable queue: the real broker's thread waits for itself then."""
+        """Return the exception for a command that ends a durable queue, at which the real broker hangs."""
+        # Its thread waits for itself.
         text = f"durable queue {self.name} {what}: the real broker hangs then, for all clients"
         refusal = f"{text}, so it is refused here; declare it without durable"
         return self.context.make_failure("hang", refusal, self.name)
@@ -230,18 +234,18 @@ class Queue(Dependent):
                 with message.route_on(keeps_trace=True) as transfer:
                     self.alternate.route_with_alternate(transfer)
         finally:
-            # Even if the alternate refuses it (RF-34).
+            # This runs even if the alternate refuses the message (RF-34).
             self.settle()
 
     def evict(self, message: QueuedMessage) -> None:
-        """Drop a message to make room; it goes to the alternate exchange (LP-10.3)."""
+        """Remove a message to make room, and route it to the alternate exchange (LP-10.3)."""
         self.remove(message, "ring")
         if self.alternate is not None:
             with message.route_on() as transfer:
                 self.alternate.route_with_alternate(transfer, message.delivery_count)
 
     def settle(self, was_emptied: bool = False) -> None:
-        """Finish a dequeue: wake a reader for a freed group; auto-delete, even if refilled (QT-09)."""
+        """Finish a dequeue: wake a reader for a freed group (option wake_up), and auto-delete (QT-09)."""
         if self.groups is not None and self.groups.has_freed:
             self.groups.has_freed = False
             if self.context.options.wake_up == "eager":
@@ -252,8 +256,9 @@ class Queue(Dependent):
     # Acquire and release
 
     def acquire(self, message: QueuedMessage, owner: str) -> bool:
-        """Give an AVAILABLE message to ``owner``, if its group allows (MG-07); counts nothing (RF-02)."""
-        # The state is looked at first, as asking the distributor may give the group away.
+        """Acquire an AVAILABLE message for ``owner``, if its group allows; return whether it did (MG-07)."""
+        # The caller counts the acquire, as an acquire by number is not counted (RF-02). The state is checked
+        # first, as the distributor may assign the group to the owner.
         if message.state != AVAILABLE or not self.distributor.take(owner, message):
             return False
         message.state = ACQUIRED
@@ -265,12 +270,12 @@ class Queue(Dependent):
         return True
 
     def release(self, message: QueuedMessage, set_redelivered: bool) -> None:
-        """Make an acquired message AVAILABLE again at its old place, and wake one for it (CN-14)."""
+        """Make an acquired message AVAILABLE again at its old place, and wake one reader (CN-14)."""
         if message.state != ACQUIRED:
             return
-        # The count goes back below what it was at the delivery, which is how a client says "I have not
-        # looked at it". After an acquire by number, which does not raise it, it falls below -1; only "above
-        # 0" matters (RF-02).
+        # The delivery count is lowered to its value before the delivery: the client has not processed the
+        # message. After an acquire by number, which does not raise it, it falls below -1, but only "above 0"
+        # matters (RF-02).
         if not set_redelivered:
             if message.delivery_count > 0:
                 message.was_redelivered = True
@@ -287,23 +292,23 @@ class Queue(Dependent):
     # Consumers
 
     def add_consumer(self, consumer: QueueConsumer, is_exclusive: bool, connection: str) -> None:
-        """Count a new subscription, and end a running time-out."""
+        """Count a new subscription, and cancel a running time-out of the queue's deletion."""
         self.users.add(consumer, is_exclusive, connection)
         self.lifetime.use()
 
     def cancel(self, consumer: QueueConsumer) -> None:
-        """Remove a subscription, and perhaps serve another one (RF-14) or end the queue (RF-19 i, RF-34)."""
+        """Remove a subscription, wake another one (RF-14), and auto-delete after the last (RF-19 i)."""
         self.listeners.remove(consumer)
         self.users.remove(consumer)
-        # On every cancel, of a browser as well: the broker does not ask whether the one that left had been
-        # woken for what is available now (RF-14).
+        # Another reader is woken after every cancel, even of a browser: the broker does not check whether the
+        # cancelled one had been woken for a message that is available now (RF-14).
         if self.store.available_count():
             self.listeners.wake()
         if self.is_unused:
             self.consider_deletion()
 
     def leave(self, is_controlling: bool) -> None:
-        """Remove a link of a sender, and perhaps end the queue (LNK-18)."""
+        """Remove a link that sends to or controls the queue, and auto-delete after the last (LNK-18)."""
         self.users.leave(is_controlling)
         if is_controlling or self.is_unused:
             self.delete_unless_needed()
@@ -311,7 +316,7 @@ class Queue(Dependent):
     # Lifetime
 
     def consider_deletion(self) -> None:
-        """Delete the queue if its lifetime policy says so, or start its time-out (RF-19)."""
+        """Delete the queue, or start its time-out, if its lifetime policy allows deletion now (RF-19)."""
         lifetime = self.lifetime
         if not self._may_go():
             return
@@ -322,12 +327,12 @@ class Queue(Dependent):
             self.context.destroy_queue(self.name, "auto-delete")
 
     def delete_unless_needed(self) -> None:
-        """Delete the queue likewise, where no command can be refused, even if the alternate refuses."""
+        """Call :meth:`consider_deletion` outside a command, and ignore refusals of the alternate exchange."""
         with suppress(SessionException):
             self.consider_deletion()
 
     def expire(self, timer: int, declares: int) -> None:
-        """Delete the queue when a time-out ends; a declare meanwhile starts another one instead."""
+        """Delete the queue at the end of a time-out, or start another if it was declared again meanwhile."""
         if not self.lifetime.end_timer(timer):
             return
         if self.lifetime.declares != declares:
@@ -359,21 +364,21 @@ class Queue(Dependent):
         """Whether no room is reserved on the queue."""
         return not self.depth.count
 
-    # What else can be asked
+    # Inspection
 
     @property
     def message_depth(self) -> int:
-        """Messages on the queue, acquired ones included (``msgDepth``)."""
+        """The number of messages on the queue, including acquired ones (``msgDepth``)."""
         return self.counters.depth()[0]
 
     @property
     def byte_depth(self) -> int:
-        """Bytes of these messages (``byteDepth``)."""
+        """The bytes of the messages on the queue, including acquired ones (``byteDepth``)."""
         return self.counters.depth()[1]
 
     @property
     def message_count(self) -> int:
-        """Messages that are not acquired: AMQP's ``queue.query`` (DQ-01)."""
+        """The number of messages that are not acquired, as ``queue.query`` returns it (DQ-01)."""
         return self.store.available_count()
 
     def statistics(self) -> QueueStatistics:
@@ -397,7 +402,7 @@ class Queue(Dependent):
         state = ", flow control ON" if self.flow_limit is not None and self.flow_limit.stopped else ""
         return f"Queue({self.name!r}, {self.message_depth} messages{state})"
 
-    # What the observer sees
+    # Annotations and events
 
     def _annotate(self, message: QueuedMessage) -> None:
         """Add the sequence header, except on a last value queue (QT-15), and the trace id (QT-17)."""
@@ -405,13 +410,13 @@ class Queue(Dependent):
         if settings.queue_msg_sequence and not settings.last_value_queue_key:
             message.annotate(settings.queue_msg_sequence, message.position)
         been, own = message.transfer.message.property_as_string(TRACE), settings.trace_id
-        # The real broker looks for the id anywhere in the text, so "a" is found in "apache".
+        # The real broker searches for the id anywhere in the text, so that "a" is found in "apache".
         if own not in been:
             message.annotate(TRACE, f"{been},{own}" if been else own)
 
     def _show_enqueued(self, message: QueuedMessage) -> None:
         transfer = message.transfer
-        # The observers, which classify it, see it next.
+        # message.group is not set yet: the observers, which set it, are called after this event.
         group = self.groups.identify(message) if self.groups is not None else ""
         messages, total = self.counters.depth()
         values = (message.position, messages, total)
@@ -432,7 +437,7 @@ class Queue(Dependent):
 
 
 class _QueueDepth(Restorable):
-    """Room reserved on a queue against its limits, in messages and bytes; 0 is no limit (LP-01)."""
+    """The reserved room of a queue, and its limits, in messages and bytes; 0 means no limit (LP-01)."""
 
     __slots__ = ("max_count", "max_size", "count", "size")
 
@@ -443,7 +448,7 @@ class _QueueDepth(Restorable):
         self.size = 0
 
     def take_room(self, size: int) -> bool:
-        """Count one more message if there is room, exactly full included (LP-02); return whether."""
+        """Reserve room for a message of ``size`` bytes, up to exactly the limit (LP-02); return success."""
         count, total = self.count + 1, self.size + size
         if (self.max_count and count > self.max_count) or (self.max_size and total > self.max_size):
             return False
@@ -456,7 +461,7 @@ class _QueueDepth(Restorable):
         self.size -= size
 
     def refusal(self, queue: str, size: int) -> str:
-        """Return the broker's words for a breach (LP-03)."""
+        """Return the broker's text for a message that exceeds a limit (LP-03)."""
         current = _write_depth(True, self.count, bool(self.max_size), self.size)
         allowed = _write_depth(bool(self.max_count), self.max_count, bool(self.max_size), self.max_size)
         increment = _write_depth(True, 1, True, size)
@@ -478,7 +483,7 @@ _COUNTER_NAMES: tuple[str, ...] = (
 
 
 class QueueCounters(Restorable):
-    """The counters of one queue; see :class:`~qflow.broker.statistics.QueueStatistics` for the meanings."""
+    """The counters of a queue, as in :class:`~qflow.broker.statistics.QueueStatistics`."""
 
     __slots__ = _COUNTER_NAMES
 
@@ -494,7 +499,7 @@ class QueueCounters(Restorable):
         self.discardsOverflow = self.discardsSubscriber = self.discardsPurge = 0
 
     def enqueue(self, size: int, in_transaction: bool) -> None:
-        """Count a message that came."""
+        """Count an enqueued message of ``size`` bytes."""
         self.msgTotalEnqueues += 1
         self.byteTotalEnqueues += size
         if in_transaction:
@@ -502,7 +507,7 @@ class QueueCounters(Restorable):
             self.byteTxnEnqueues += size
 
     def dequeue(self, size: int, in_transaction: bool) -> None:
-        """Count a message that went."""
+        """Count a dequeued message of ``size`` bytes."""
         self.msgTotalDequeues += 1
         self.byteTotalDequeues += size
         if in_transaction:
@@ -510,39 +515,39 @@ class QueueCounters(Restorable):
             self.byteTxnDequeues += size
 
     def depth(self) -> tuple[int, int]:
-        """Return the messages and bytes on the queue."""
+        """Return the numbers of messages and bytes on the queue."""
         messages = self.msgTotalEnqueues - self.msgTotalDequeues
         return messages, self.byteTotalEnqueues - self.byteTotalDequeues
 
     def add(self, other: QueueCounters) -> None:
-        """Add another queue's counts, for the broker's totals (CF-10)."""
+        """Add the counts of another queue, to compute the broker's totals (CF-10)."""
         for name in _COUNTER_NAMES:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def values(self) -> dict[str, int]:
-        """Return the counts by their QMF names."""
+        """Return all counts by their QMF names."""
         return {name: getattr(self, name) for name in _COUNTER_NAMES}
 
 
 class Lifetime(Restorable):
-    """A queue's exclusive owner (CN-23), and its automatic deletion (QT-08)."""
+    """A queue's exclusive owner (CN-23), and the policy of its automatic deletion (QT-08)."""
 
     __slots__ = ("policy", "timeout", "owner", "declares", "timers", "last_timer")
 
     def __init__(self, policy: str = "", timeout: int = 0) -> None:
         self.policy = policy
-        # Seconds between the decision and the deletion; 0 means at once.
+        # Seconds between the decision and the deletion; 0 for none.
         self.timeout = timeout
         self.owner = ""
-        # How often the queue has been declared again.
+        # The number of times that the queue has been declared again.
         self.declares = 0
-        # A later one does not end an earlier one.
+        # The numbers of all running time-outs: a later one does not end an earlier one.
         self.timers: list[int] = []
         self.last_timer = 0
 
     @classmethod
     def of(cls, settings: QueueSettings, auto_delete: bool) -> Lifetime:
-        """Return the lifetime in a declare's arguments; an unknown policy is ignored (RF-19, QT-08)."""
+        """Return the lifetime that a declare requests; an unknown policy is ignored (RF-19, QT-08)."""
         policy = settings.lifetime_policy if settings.lifetime_policy in LIFETIMES else ""
         if policy == "manual":
             return Lifetime()
@@ -552,11 +557,11 @@ class Lifetime(Restorable):
 
     @property
     def deletes_itself(self) -> bool:
-        """Whether the queue is auto-delete."""
+        """Whether the queue is deleted automatically."""
         return bool(self.policy)
 
     def is_over(self, is_unused: bool, is_empty: bool, is_controlled: bool = False) -> bool:
-        """Return whether the policy allows deletion now (RF-19); a link may control it (LNK-18)."""
+        """Return whether the policy allows deletion of the queue in this situation (RF-19, LNK-18)."""
         if self.policy in ("", "delete-on-close"):
             return bool(self.policy) and not is_controlled
         if self.policy == "delete-if-empty":
@@ -564,25 +569,25 @@ class Lifetime(Restorable):
         return not self.owner and is_unused and (is_empty or self.policy == "delete-if-unused")
 
     def start_timer(self) -> int:
-        """Return the number of a new time-out."""
+        """Start a time-out and return its number."""
         self.last_timer += 1
         self.timers.append(self.last_timer)
         return self.last_timer
 
     def end_timer(self, timer: int) -> bool:
-        """End the time-out; return whether it was running."""
+        """End a time-out by number, and return whether it was running."""
         if timer not in self.timers:
             return False
         self.timers.remove(timer)
         return True
 
     def use(self) -> None:
-        """Cancel the last time-out: the queue has a reader or an owner again (QT-08)."""
+        """Cancel the latest time-out, as the queue has a reader or an owner again (QT-08)."""
         self.end_timer(self.last_timer)
 
 
 class _AutoDelete(TimerTask):
-    """A time-out until a queue deletes itself (QT-08)."""
+    """A time-out, at the end of which a queue may be deleted automatically (QT-08)."""
 
     __slots__ = ("queue", "timer", "declares")
 
@@ -596,7 +601,7 @@ class _AutoDelete(TimerTask):
 
 
 class _TxPublish(TxOperation):
-    """A message that reaches a queue when its transaction commits (LP-09, CM-10)."""
+    """The enqueue of a message at the commit of its transaction (LP-09, CM-10)."""
 
     __slots__ = ("queue", "transfer", "is_reserved")
 
@@ -606,8 +611,8 @@ class _TxPublish(TxOperation):
         self.is_reserved = False
 
     def prepare(self) -> None:
-        # Reserved for all queues before anything is pushed: that is what makes a commit all or nothing
-        # (LP-09).
+        # Room is reserved on all queues before any message is pushed, so that a commit has all of its effects
+        # or none (LP-09).
         if not self.queue.is_deleted:
             self.is_reserved = self.queue.reserve(self.transfer)
 
@@ -626,10 +631,10 @@ class _TxPublish(TxOperation):
 
 
 def _is_excluded(transfer: Transfer, excluded: str) -> bool:
-    """Return whether the message has passed a place that the queue excludes (QT-17)."""
+    """Return whether a message's trace contains an id that the queue excludes (QT-17)."""
     return not _split_trace(transfer.message.property_as_string(TRACE)).isdisjoint(_split_trace(excluded))
 
 
 def _split_trace(trace: str) -> set[str]:
-    """Split a list at commas and blanks, as the broker does."""
+    """Return the ids in a list with commas or blanks between them, as the broker splits it."""
     return set(trace.replace(",", " ").split(" ")) - {""}

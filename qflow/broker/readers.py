@@ -1,10 +1,11 @@
-"""The readers of a queue: their cursors, the waiting list, and their number.
+"""The readers of a queue: consumers and browsers, the list in which they wait, and their number.
 
-A :class:`QueueConsumer` is one reader; what it is beyond that (its credit, its session) is
-:class:`qflow.broker.consuming.Subscription`.  The queue's :class:`MessageDistributor` says which message it
-may have; message groups are another distributor.  A reader that finds nothing waits in the
-:class:`QueueListeners`, from which every event on the queue takes one consumer and all browsers (CN-19).
-Compare ``Consumer.h``, ``QueueListeners.cpp`` and ``MessageDistributor.h``.
+A :class:`QueueConsumer` is a reader as its queue sees it; its subclass
+:class:`qflow.broker.consuming.Subscription` adds credit and a session.  The queue's
+:class:`MessageDistributor` decides which message a reader may take; message groups are another distributor.
+A reader that finds no message waits in the queue's :class:`QueueListeners`, from which each event on the
+queue takes, and wakes, one consumer and all browsers (CN-19). Compare ``Consumer.h``, ``QueueListeners.cpp``
+and ``MessageDistributor.h``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Item = TypeVar("Item")
 
 
 class Fifo(Restorable, Generic[Item]):
-    """Items in the order of addition; usually one of them, or none.
+    """A first-in, first-out queue, optimized for at most one item.
 
     >>> readers = Fifo(["c1", "c2", "c3"])
     >>> readers.remove("c2")
@@ -35,13 +36,14 @@ class Fifo(Restorable, Generic[Item]):
     def __init__(self, items: Iterable[Item] = ()) -> None:
         self.count = 0
         self._first: Item | None = None
-        # Taking from its front moves all that follow; for as many readers as a queue has, that is little.
+        # Removing from the front of a list moves all other items, which is cheap for the few readers of a
+        # queue.
         self._others: list[Item] = []
         for item in items:
             self.add(item)
 
     def add(self, item: Item) -> None:
-        """Put an item at the end."""
+        """Add an item at the end."""
         if self.count:
             self._others.append(item)
         else:
@@ -49,7 +51,7 @@ class Fifo(Restorable, Generic[Item]):
         self.count += 1
 
     def take(self) -> Item:
-        """Remove and return the first item; IndexError from an empty one."""
+        """Remove and return the first item; raise IndexError if the queue is empty."""
         first = self._first
         if first is None:
             raise IndexError("take from an empty FIFO")
@@ -58,7 +60,7 @@ class Fifo(Restorable, Generic[Item]):
         return first
 
     def remove(self, item: Item) -> None:
-        """Remove an item, wherever it is; ValueError if it is not there."""
+        """Remove an item at any place; raise ValueError if it is not in the queue."""
         if item is self._first:
             self.take()
         else:
@@ -70,7 +72,7 @@ class Fifo(Restorable, Generic[Item]):
 
 
 class QueueConsumer(Dependent):
-    """One reader of a queue: an acquiring consumer, or a browser."""
+    """A reader of a queue: a consumer, which acquires messages, or a browser."""
 
     __slots__ = ("name", "owner", "acquires", "cursor", "is_blocked", "is_listening")
 
@@ -80,18 +82,18 @@ class QueueConsumer(Dependent):
         self.owner = owner
         self.acquires = acquires
         self.cursor = QueueCursor(acquires)
-        # For want of credit: a grant wakes it, an event on the queue does not (RF-08).
+        # Whether it waits for credit: a grant wakes it, an event on the queue does not (RF-08).
         self.is_blocked = True
-        # In the queue's list: an event wakes it, a grant does not.
+        # Whether it waits in the queue's list: an event on the queue wakes it, a grant does not.
         self.is_listening = False
 
     def notify(self) -> None:
-        """Ask to be served at the next output."""
+        """Wake the reader, so that it is served at the end of the present command."""
         raise NotImplementedError
 
 
 class MessageDistributor(QueueObserver):
-    """A rule for the AVAILABLE messages that a consumer may take; a plain queue's allows all."""
+    """The rule for the messages that a consumer may take; this one allows every AVAILABLE message."""
 
     __slots__ = ("store",)
 
@@ -99,7 +101,7 @@ class MessageDistributor(QueueObserver):
         self.store = store
 
     def next(self, consumer: QueueConsumer, skips: bool) -> QueuedMessage | None:
-        """Return a consumer's next message; with ``skips``, skip those that it may not take."""
+        """Return the next message to try; with ``skips``, without those that the consumer may not take."""
         return self.store.next(consumer.cursor)
 
     def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
@@ -107,7 +109,7 @@ class MessageDistributor(QueueObserver):
         return True
 
     def take(self, owner: str, message: QueuedMessage) -> bool:
-        """Let ``owner`` acquire the message, or return False."""
+        """Return whether ``owner`` may acquire the message, and record that it does."""
         return True
 
 
@@ -122,7 +124,7 @@ class NotificationSet(Restorable):
         self.browsers: tuple[QueueConsumer, ...] = ()
 
     def notify(self) -> None:
-        """Wake the consumer first, then the browsers, in list order."""
+        """Wake the consumer first, and then the browsers in the order of their list."""
         if self.consumer is not None:
             self.consumer.notify()
         for browser in self.browsers:
@@ -130,7 +132,7 @@ class NotificationSet(Restorable):
 
 
 class QueueListeners(Restorable):
-    """The idle readers of one queue: consumers first come, first served, and browsers."""
+    """The readers that wait for an event on a queue: a FIFO of consumers, and a list of browsers."""
 
     WRITTEN_AS: ClassVar[Containers] = {
         "_consumers": (OrderedDict.fromkeys, Fifo),
@@ -145,7 +147,7 @@ class QueueListeners(Restorable):
         self._browsers: list[QueueConsumer] = []
 
     def add(self, consumer: QueueConsumer) -> None:
-        """Add a reader at the end of its list, unless it is already in it."""
+        """Add a reader at the end of its list, unless the list already contains it."""
         if not consumer.is_listening:
             consumer.is_listening = True
             self.count += 1
@@ -165,10 +167,10 @@ class QueueListeners(Restorable):
                 self._browsers.remove(consumer)
 
     def populate(self, wake: NotificationSet) -> None:
-        """Take the first consumer and all browsers to wake; one replaced there is stranded (RF-07b)."""
+        """Move the first consumer and all browsers into ``wake``, and replace those in it (RF-07b)."""
         if self._consumers.count:
-            # The consumer chosen before, if there is one, is off the list and will not be notified: it sleeps
-            # until something else happens.  That is a fault of the real broker, and recorded (RF-07b).
+            # A consumer that was chosen before is replaced: it is no longer in the list and is not notified,
+            # so it sleeps until another event.  The recordings show this fault of the real broker (RF-07b).
             consumer = self._consumers.take()
             consumer.is_listening = False
             wake.consumer = consumer
@@ -183,25 +185,25 @@ class QueueListeners(Restorable):
             wake.browsers = ()
 
     def take(self) -> NotificationSet:
-        """Take the first consumer and all browsers, to notify them: one event (CN-19)."""
+        """Remove the first consumer and all browsers from the lists, and return them (CN-19)."""
         chosen = NotificationSet()
         self.populate(chosen)
         return chosen
 
     def wake(self) -> None:
-        """Take the first consumer and all browsers, and notify them now."""
+        """Remove the first consumer and all browsers from the lists, and notify them."""
         if self.count:
             self.take().notify()
 
     def notify_all(self) -> None:
-        """Notify all readers and leave them in the lists: the queue is being deleted (RF-15)."""
-        # Left in the lists, they find at their turn that the queue is gone, each with an error of its own.
+        """Notify all readers of the deletion of the queue, without removing them from the lists (RF-15)."""
+        # When they are served, each of them finds that the queue is deleted, and gets an error.
         for consumer in (*self._consumers, *self._browsers):
             consumer.notify()
 
 
 class QueueUsers(Restorable):
-    """Counts one queue's subscriptions, and keeps its exclusive owner and consumer (CN-02, QT-17)."""
+    """The numbers of a queue's readers and links, and its exclusive owner and consumer (CN-02, QT-17)."""
 
     __slots__ = (
         "consumers", "browsers", "has_exclusive_consumer", "owner_connection", "consumer_connection",
@@ -219,7 +221,7 @@ class QueueUsers(Restorable):
 
     @property
     def total(self) -> int:
-        """Consumers and browsers."""
+        """The number of consumers and browsers."""
         return self.consumers + self.browsers
 
     def add(self, consumer: QueueConsumer, is_exclusive: bool, connection: str) -> None:
@@ -232,25 +234,26 @@ class QueueUsers(Restorable):
         self.consumer_connection = connection if is_exclusive else ""
 
     def enter(self, is_controlling: bool) -> None:
-        """Count a link of AMQP 1.0: a sender, or one whose end is the queue's, too (LNK-18)."""
+        """Count an AMQP 1.0 link that sends to the queue, or one that controls its lifetime (LNK-18)."""
         if is_controlling:
             self.controllers += 1
         else:
             self.senders += 1
 
     def leave(self, is_controlling: bool) -> None:
-        """Remove a counted link."""
+        """Remove an AMQP 1.0 link from the count."""
         if is_controlling:
             self.controllers -= 1
         else:
             self.senders -= 1
 
     def is_local(self, connection: str) -> bool:
-        """Return whether a connection is the exclusive owner's or the exclusive consumer's (RF-24)."""
+        """Return whether a connection is that of the exclusive owner or the exclusive consumer (RF-24)."""
         return bool(connection) and connection in (self.owner_connection, self.consumer_connection)
 
     def remove(self, consumer: QueueConsumer) -> None:
-        """Forget a subscription; where there is an exclusive one, no other consumer is."""
+        """Remove a subscription from the count, and its exclusiveness."""
+        # A consumer that leaves is the exclusive one if there is one, as then it is the only consumer.
         if consumer.acquires:
             self.consumers -= 1
             self.has_exclusive_consumer = False

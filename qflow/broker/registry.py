@@ -1,9 +1,9 @@
-"""The queues of a broker: declare, delete, purge, move, and the expiry cleaner.
+"""The registry of a broker's queues: declare, delete, purge, move, and the removal of expired messages.
 
-:class:`QueueRegistry` declares, deletes and finds queues (CF-04, CF-05, QT-21, QT-24); it gives each its
-limit policy, its flow control and its lifetime.  AVAILABLE messages are taken off a queue by hand with
-:func:`purge` and :func:`move` (QT-22, QT-23, RF-11), and by the :class:`QueueCleaner` when they have
-expired (QT-07).  :func:`query_queue` and :func:`query_bound` answer AMQP's questions (EX-13).
+:class:`QueueRegistry` declares, deletes and finds queues (CF-04, CF-05, QT-21, QT-24), and makes the limit
+policy, the flow control and the lifetime of each.  :func:`purge` and :func:`move` remove AVAILABLE messages
+from a queue on request (QT-22, QT-23, RF-11), and the :class:`QueueCleaner` removes expired ones regularly
+(QT-07).  :func:`query_queue`, :func:`query_exchange` and :func:`query_bound` answer AMQP's queries (EX-13).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EXCEPTION = 7
 
 
 class QueueRegistry(Dependent):
-    """Queues by name, and the exchanges that they are bound to."""
+    """The queues of a broker by name, and the exchanges to which they are bound."""
 
     __slots__ = ("context", "exchanges", "queues", "retired", "lingering")
 
@@ -44,13 +44,13 @@ class QueueRegistry(Dependent):
         self.context = context
         self.exchanges = exchanges
         self.queues: dict[str, Queue] = {}
-        # What the deleted queues have counted, for the broker's totals (CF-10).
+        # The sums of the counters of deleted queues, for the broker's totals (CF-10).
         self.retired = QueueCounters()
         # Deleted queues that management shows as long as something refers to them (RF-34, RF-45).
         self.lingering: dict[str, Queue] = {}
 
     def find_shown(self, name: str) -> Queue | None:
-        """Return the queue that management shows under a name: an existing or a lingering one (RF-45)."""
+        """Return the queue that management shows for a name, existing or lingering, or None (RF-45)."""
         queue = self.queues.get(name)
         if queue is not None:
             return queue
@@ -60,7 +60,7 @@ class QueueRegistry(Dependent):
         return lingering
 
     def get(self, name: str) -> Queue:
-        """Return a queue; 531 for an empty name (CF-06), 404 for an unknown one."""
+        """Return a queue by name; raise 531 for an empty name (CF-06), 404 for an unknown one."""
         if not name:
             raise IllegalArgumentException("No queue name specified.")
         queue = self.queues.get(name)
@@ -76,10 +76,11 @@ class QueueRegistry(Dependent):
         alternate_exchange: str,
         durable: bool,
     ) -> tuple[Queue, bool]:
-        """Return a queue, and whether it is new; 542 or 404 for wrong arguments (CF-04, CF-05)."""
+        """Return a queue, created if necessary, and whether it is new; 542 or 404 for bad arguments."""
         settings = QueueSettings.from_arguments(arguments)
         alternate = self.exchanges.alternate(alternate_exchange)
-        # Only now: a wrong number in a second declare is refused, too, though nothing comes of it (CF-04).
+        # After the conversion: an invalid argument in a repeated declare is refused, although the arguments
+        # then have no effect (CF-04, CF-05).
         existing = self.queues.get(name)
         if existing is not None:
             existing.lifetime.declares += 1
@@ -100,7 +101,7 @@ class QueueRegistry(Dependent):
         return queue, True
 
     def check_delete(self, name: str, session: str | None, if_unused: bool, if_empty: bool) -> None:
-        """Refuse to delete a queue: 404, 405 (not for management, None), 406 (QT-21)."""
+        """Raise 404, 405 (except for management, with session None) or 406 if delete is forbidden (QT-21)."""
         queue = self.queues.get(name)
         if queue is None:
             raise NotFoundException(f"Delete failed. No such queue: {name}")
@@ -114,7 +115,7 @@ class QueueRegistry(Dependent):
     def bindable(
         self, exchange: str, queue: str, action: str, session: str | None = None
     ) -> tuple[Exchange, Queue]:
-        """Return queue and exchange of a bind or unbind that is allowed (EX-03); else 542, 404 or 405."""
+        """Return the exchange and queue for a bind or unbind; raise 542, 404 or 405 if forbidden (EX-03)."""
         if not exchange:
             raise InvalidArgumentException(f"{action} not allowed for default exchange")
         source = self.exchanges.get(exchange)
@@ -135,24 +136,25 @@ class QueueRegistry(Dependent):
         arguments: Mapping[str, HeaderValue],
         session: str | None = None,
     ) -> None:
-        """Bind, or unbind with ``qpid.fed.op`` "U" (RF-31); refused as :meth:`bindable` says."""
+        """Bind a queue, or unbind with ``qpid.fed.op`` "U" (RF-31); raise the errors of :meth:`bindable`."""
         source, target = self.bindable(exchange, queue, "Bind", session)
         if source.bind(target, key, arguments):
             self.exchanges.consider(source)
 
     def unbind(self, exchange: str, queue: str, key: str, session: str | None = None) -> None:
-        """Remove a binding, and with it perhaps an auto-delete exchange; refused as :meth:`bindable` says."""
+        """Remove a binding, and an auto-delete exchange after its last; raise as :meth:`bindable` does."""
         source, target = self.bindable(exchange, queue, "Unbind", session)
         if source.unbind(target, key):
             self.exchanges.consider(source)
 
     def destroy(self, name: str, reason: str) -> None:
-        """Unbind, unregister and empty a queue; then raise a refusal, or notify readers (FC-21, RF-34)."""
+        """Delete a queue; then notify its readers, or raise a refusal of the alternate (FC-21, RF-34)."""
         context, queue = self.context, self.queues[name]
         if queue.redirect is not None and reason != "self-destruct":
             end_redirect(queue)
         self.exchanges.unbind_everywhere(queue)
-        # Out of reach before its messages move: an exchange that leads back to the queue must not find it.
+        # Unregistered before its messages are routed on: an exchange with a route to the queue must not find
+        # it.
         del self.queues[name]
         queue.is_deleted = True
         orphans = list(queue.store)
@@ -168,8 +170,8 @@ class QueueRegistry(Dependent):
                         alternate.route_with_alternate(transfer, message.delivery_count)
                 alternate.alternate_users -= 1
             except SessionException as error:
-                # The real broker gives up at the first refusal, too: the rest is lost, the alternate stays in
-                # use for good.
+                # The real broker also stops at the first refusal: the remaining messages are lost, and the
+                # alternate stays in use for good.
                 refusal = error
             context.abandonedViaAlt += len(orphans)
         self.retired.add(queue.counters)
@@ -182,7 +184,7 @@ class QueueRegistry(Dependent):
 
 
 class QueueCleaner(TimerTask):
-    """A task that removes expired messages every ``queue-purge-interval`` seconds from each queue (IN-05)."""
+    """A task that removes expired messages from all queues every ``queue-purge-interval`` seconds (IN-05)."""
 
     __slots__ = ("context", "queues")
 
@@ -198,7 +200,7 @@ class QueueCleaner(TimerTask):
         self._schedule(due)
 
     def skip(self, due: int, until: int) -> int:
-        """Return the last time from ``due`` on before which no cleaning finds anything and no task is due."""
+        """Return the latest run time, from ``due`` on, before which no run or other task has an effect."""
         timers, interval = self.context.timers, self.context.options.purge_interval_us
         following = timers.next_due
         last = until if following is None else min(until, following - 1)
@@ -216,7 +218,8 @@ class QueueCleaner(TimerTask):
         return due + count * interval
 
     def _take_turns(self, queues: list[Queue], count: int) -> None:
-        """Read queues with fair shares as often, which moves the shares on (RF-37), but for whole rounds."""
+        """Advance the turns of fair shares as `count` runs do, since each run reads the queues (RF-37)."""
+        # After some runs the turns repeat; whole periods of that cycle are left out.
         mark, marked, done = [queue.store.turn for queue in queues], 0, 0
         while queues and done < count:
             for queue in queues:
@@ -235,7 +238,7 @@ class QueueCleaner(TimerTask):
 
 
 class MessageFilter(Restorable):
-    """Selects messages for a management method: all, or the ones with one header's value."""
+    """The filter of a management method: it selects all messages, or those with a value of one header."""
 
     __slots__ = ("_key", "_value")
 
@@ -252,26 +255,27 @@ class MessageFilter(Restorable):
         self._value = to_text(params["header_value"])
 
     def matches(self, transfer: Transfer) -> bool:
-        """Return whether the message is meant."""
+        """Return whether the filter selects a message."""
         return self._key is None or transfer.message.property_as_string(self._key) == self._value
 
 
 def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router | None = None) -> int:
-    """Remove the first ``request`` matching messages (0: all), dropping or rerouting them; count them."""
+    """Drop or reroute the first ``request`` matching messages, or all if it is 0; return their number."""
     counters = queue.counters
     if destination is None:
         removed = _take_off(queue, request, wanted, "purge", None)
         counters.discardsPurge += removed
     else:
         removed = _take_off(queue, request, wanted, "reroute", destination.route_with_alternate)
-        # Not reached when a destination refuses: what was removed up to then is not counted either.
+        # Not reached if a destination refuses a message: then the messages removed so far are not counted.
         counters.reroutes += removed
     counters.acquires += removed
     return removed
 
 
 def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> int:
-    """Move the first ``quantity`` matching messages (0: all); after a refusal the rest is lost (QT-23)."""
+    """Move the first ``quantity`` matching messages, or all if it is 0; return their number (QT-23)."""
+    # All are removed before the first is delivered: after a refusal the remaining ones are lost.
     return _take_off(source, quantity, wanted, "move", target.deliver)
 
 
@@ -282,7 +286,7 @@ def _take_off(
     reason: str,
     send: Callable[[Transfer, int], object] | None,
 ) -> int:
-    """Remove matching messages, and send them on if they have a destination; return their number."""
+    """Remove matching messages, pass them to `send` if it is given, and return their number."""
     removed = _remove_available(queue, limit, wanted.matches, reason)
     was_emptied = queue.is_empty
     try:
@@ -297,7 +301,7 @@ def _take_off(
 
 
 def end_redirect(queue: Queue) -> None:
-    """Let a queue and its peer get their own messages again (RF-26)."""
+    """End the swap of incoming messages between a queue and its peer (RF-26)."""
     peer = queue.redirect
     if peer is None:
         return
@@ -308,7 +312,7 @@ def end_redirect(queue: Queue) -> None:
 
 
 def _remove_expired(queue: Queue) -> int:
-    """Remove each AVAILABLE message that is over (QT-07), reading as a consumer does (RF-37)."""
+    """Remove the expired AVAILABLE messages of a queue (QT-07), reading it as a consumer does (RF-37)."""
     now, batch = queue.context.now, queue.context.options.max_purge_batch
     total = 0
     while True:
@@ -338,7 +342,7 @@ def _remove_available(
 
 
 def _print_map(value: object) -> str:
-    """Print a map the way the broker does, keys ascending (RF-23)."""
+    """Return a map as the broker prints it, with its keys in ascending order (RF-23)."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}:{_print_map(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list):
@@ -348,7 +352,7 @@ def _print_map(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueueQueryResult(Frozen):
-    """Answer to ``queue.query``; empty for an unknown queue, which is no error."""
+    """The answer to ``queue.query``, which is empty for an unknown queue."""
 
     queue: str = ""
     message_count: int = 0
@@ -362,7 +366,7 @@ class QueueQueryResult(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class ExchangeQueryResult(Frozen):
-    """Answer to ``exchange.query``."""
+    """The answer to ``exchange.query``."""
 
     type: str = ""
     durable: bool = False
@@ -371,7 +375,7 @@ class ExchangeQueryResult(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class ExchangeBoundResult(Frozen):
-    """Answer to ``exchange.bound``: the criteria that do *not* hold; all false means bound as asked."""
+    """The answer to ``exchange.bound``: the criteria that are *not* met; if all are False, it is bound."""
 
     exchange_not_found: bool = False
     queue_not_found: bool = False
@@ -381,7 +385,7 @@ class ExchangeBoundResult(Frozen):
 
 
 def query_queue(queues: QueueRegistry, name: str) -> QueueQueryResult:
-    """Describe a queue; ``message_count`` is messages that are not acquired (DQ-01)."""
+    """Return the description of a queue, in which ``message_count`` excludes acquired messages (DQ-01)."""
     queue = queues.queues.get(name)
     if queue is None:
         return QueueQueryResult()
@@ -398,7 +402,7 @@ def query_queue(queues: QueueRegistry, name: str) -> QueueQueryResult:
 
 
 def query_exchange(exchanges: ExchangeRegistry, name: str) -> ExchangeQueryResult:
-    """Describe an exchange."""
+    """Return the description of an exchange."""
     exchange = exchanges.exchanges.get(name)
     if exchange is None:
         return ExchangeQueryResult(not_found=True)
@@ -412,7 +416,7 @@ def query_bound(
     key: str | None,
     arguments: Mapping[str, HeaderValue] | None,
 ) -> ExchangeBoundResult:
-    """Return whether an exchange has a binding; without one, each criterion is judged alone (RF-33)."""
+    """Return whether an exchange has a matching binding; if not, which criteria alone have none (RF-33)."""
     source = queues.exchanges.exchanges.get(exchange)
     target = queues.queues.get(queue) if queue else None
     missing_queue = bool(queue) and target is None

@@ -1,18 +1,18 @@
-"""Restorable: the common base of all parts of a broker's state.
+"""The base classes of all objects in a broker's state, which a snapshot can restore.
 
-A snapshot, or a checkpoint, is restored by making every part empty, with ``__new__``, and filling in its
-fields afterwards, as the parts refer to one another in circles.  That decides how a part may be made:
+As these objects refer to one another in cycles, a snapshot is restored by making all of them empty, with
+``__new__``, and then setting their fields.  This restricts how an object may be constructed:
 
-* A :class:`Restorable` has a constructor that can do without arguments.  Compiled, ``__new__`` calls it.
-* A :class:`Dependent` needs other parts to be made.  It carries the compiler's mark for classes whose
-  ``__new__`` calls no constructor; such a class is made only by compiled code that names it, which here is
-  the engine: ``DirectExchange(context, name)``, not ``kind(context, name)``.
-* A :class:`Frozen` never changes, so it is made again by its constructor, with its fields.
+* The constructor of a :class:`Restorable` works without arguments, as ``__new__`` calls it in compiled code.
+* The constructor of a :class:`Dependent` needs other objects.  The class has the compiler's mark for classes
+  whose ``__new__`` calls no constructor.  Such a class can only be instantiated by compiled code that names
+  it, which here is the engine: by ``DirectExchange(context, name)``, not by ``kind(context, name)``.
+* A :class:`Frozen` never changes, so it is constructed again from its fields.
 
-A state's hash does not change when a part is given a faster container: see :attr:`Restorable.WRITTEN_AS`.
+The hash of a state does not change when a field gets a faster container: see :attr:`Restorable.WRITTEN_AS`.
 
-Parts that every message needs carry another mark, ``free_list_len``: compiled, the memory of the last one
-that went is kept for the next one.
+Classes that are instantiated for every message have another mark, ``free_list_len``: in compiled code, the
+memory of the last deleted instance is kept for the next one.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Containers = Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Restorable:
-    """A part of a broker's state that a snapshot restores; its constructor works without arguments."""
+    """Base class of objects in a broker's state; their constructors work without arguments."""
 
     WRITTEN_AS: ClassVar[Containers] = {}
-    """For a field that is hashed as another container: what makes that one, and what makes it back."""
+    """Fields that snapshots write as another type, each with the function to convert it and its inverse."""
 
     __slots__ = ()
 
     @classmethod
     def __init_subclass__(cls) -> None:
-        """Refuse a subclass outside the engine: in the compiled form it could not be made."""
+        """Raise TypeError for a subclass outside qflow, which could not be instantiated in compiled form."""
         module: str = getattr(cls, "__module__")  # noqa: B009 - compiled, no class has it by name
         if not module.startswith("qflow."):
             raise TypeError(
@@ -51,13 +51,13 @@ class Restorable:
 
 @mypyc_attr(serializable=True, allow_interpreted_subclasses=True)
 class Dependent(Restorable):
-    """A part that only the engine makes, for other parts."""
+    """Base class of objects that only the engine instantiates, as their constructors need other objects."""
 
     __slots__ = ()
 
 
 class Frozen(Restorable):
-    """A dataclass that never changes; copies and checkpoints call its constructor with its fields."""
+    """Base class of immutable dataclasses; copying and unpickling call the constructor with the fields."""
 
     __slots__ = ()
 

@@ -1,16 +1,18 @@
-"""Selector: the condition that a message must meet for a subscription or a queue (QT-16, RF-35).
+"""Selectors: conditions that a message must meet for a subscription or a queue (QT-16, RF-35).
 
-The language is the SQL-92 subset of JMS: comparisons, AND OR NOT, IS NULL, LIKE, BETWEEN, IN and arithmetic
-over the message's application headers, with SQL's three truth values.  In the order of this module:
+The language is the SQL-92 subset of JMS: comparisons, AND, OR, NOT, IS NULL, LIKE, BETWEEN, IN and arithmetic
+over the message's application headers, with SQL's three truth values.  This module has, in this order:
 
-1. *Names*: what ``amqp.`` and ``JMS`` names mean, :data:`NAMES` and :data:`_JMS_NAMES`; others are headers.
-2. *Values*: 64-bit integers that wrap, doubles, texts, truth values, and NULL, which is also *unknown*.
-3. *Tokens*: :data:`TOKENS`, the kinds in the order in which they are tried.
-4. *Grammar*: one method of the parser for each rule; it makes a function of the message of each rule.
+1. *Names*: those that begin with ``amqp.`` or ``JMS`` are properties (:data:`NAMES`, :data:`_JMS_NAMES`), and
+   all others are headers.
+2. *Values*: 64-bit integers that wrap, doubles, texts, booleans, and NULL, which is also the truth value
+   *unknown*; and the operators on them.
+3. *Tokens*: their kinds (:data:`TOKENS`), in the order in which they are tried.
+4. *Grammar*: a parser with one method for each rule, which returns a function of the message.
 
-Tokens are read one by one as the grammar asks for them, so that the first mistake is the one that is
-reported, in the broker's words: the last token that was read, and why it does not fit.  Only parentheses
-nest, and only to a depth at which neither parsing nor evaluating can run out of stack.
+The parser reads one token at a time, so that it reports the first error, in the broker's words: the last
+token read, and the reason.  Only parentheses nest, and only to a depth at which neither parsing nor
+evaluation can exhaust the stack.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from qflow.broker.snapshot import Refused, Text
 
 
 class _SelectorInput(NamedTuple):
-    """A selector's view of a message under way; the broker started at ``epoch``, in seconds (RF-46)."""
+    """The input of a selector: a transfer, its delivery count, and the broker's start in seconds (RF-46)."""
 
     transfer: Transfer
     delivery_count: int = -1
@@ -39,11 +41,11 @@ class _SelectorInput(NamedTuple):
 
 
 Value = HeaderValue
-"""A name's or an expression's value; None is SQL's NULL, and the truth value *unknown*."""
+"""The value of a name or an expression; None is SQL's NULL, and the truth value *unknown*."""
 
 
 def _read_subject(subject: _SelectorInput) -> Value:
-    """Return the routing key of a message to a named exchange; of another, its header (RF-42)."""
+    """Return the routing key if the exchange has a name, or else the header qpid.subject (RF-42)."""
     message = subject.transfer.message
     if subject.transfer.exchange:
         return message.routing_key or None
@@ -54,7 +56,7 @@ def _read_subject(subject: _SelectorInput) -> Value:
 
 
 def _read_destination(subject: _SelectorInput) -> Value:
-    """Return a message's destination; on AMQP 1.0 its own property, or NULL (RF-53)."""
+    """Return the exchange or else the routing key; for AMQP 1.0 the property ``to``, or NULL (RF-53)."""
     transfer = subject.transfer
     if transfer.came_on_link:
         return transfer.message.to
@@ -75,7 +77,7 @@ NAMES: Final[dict[str, Callable[[_SelectorInput], Value]]] = {
     "amqp.absolute_expiry_time": _read_expiry,
     "amqp.creation_time": lambda s: (s.transfer.message.timestamp or 0) * 1000,
 }
-"""The message's own properties (RF-36, RF-42, RF-46); an ``amqp.`` name that is not here is NULL."""
+"""Properties of a message by name (RF-36, RF-42); any other name that begins with ``amqp.`` is NULL."""
 
 _JMS_NAMES: Final[dict[str, str]] = {
     "JMSType": "amqp.subject",
@@ -88,14 +90,14 @@ _JMS_NAMES: Final[dict[str, str]] = {
     "JMSTimestamp": "amqp.creation_time",
     "JMSExpiration": "amqp.absolute_expiry_time",
 }
-"""The same by their names in JMS; another name that begins with JMS is NULL."""
+"""The JMS names of these properties; any other name that begins with ``JMS`` is NULL."""
 
 _FATAL: Final = frozenset(("amqp.message_id", "amqp.correlation_id"))
-"""Names in a selector that crash the real broker at the first message it evaluates; refused here."""
+"""Names at which the real broker crashes when it evaluates the selector; they are refused here."""
 
 
 def _look_up(name: str) -> Expression:
-    """Return the lookup of a name: a property, or a header with a value of a selector's types."""
+    """Return the function that looks up a name in a message: a property or an application header."""
     if name.startswith(("amqp.", "JMS")):
         meant = _JMS_NAMES.get(name, name)
         if meant in _FATAL:
@@ -129,7 +131,7 @@ _COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
 
 
 def wrap(value: int) -> int:
-    """Return an integer as 64 bits with a sign hold it."""
+    """Return an integer as a signed 64-bit integer, which wraps on overflow."""
     return (value + _BEYOND) % (1 << 64) - _BEYOND
 
 
@@ -138,7 +140,8 @@ def _negate(value: Value) -> Value:
 
 
 def _join(parts: list[Expression], subject: _SelectorInput, decisive: bool) -> Value:
-    """Return OR if ``decisive`` is True, else AND; evaluate no more than needed, as more may divide by 0."""
+    """Return the OR (if ``decisive`` is True) or AND of parts, without evaluating more than necessary."""
+    # A part that is not evaluated cannot fail by a division by 0.
     other = not decisive
     found: Value = other
     for part in parts:
@@ -151,7 +154,7 @@ def _join(parts: list[Expression], subject: _SelectorInput, decisive: bool) -> V
 
 
 def _compare(symbol: str, left: Value, right: Value) -> Value:
-    """Compare two values; unlike kinds are neither equal nor unequal, NULL is unknown."""
+    """Return the result of a comparison: False for different types even with <>, unknown for NULL."""
     if left is None or right is None:
         return None
     if isinstance(left, int | float) and isinstance(right, int | float):
@@ -160,7 +163,7 @@ def _compare(symbol: str, left: Value, right: Value) -> Value:
         if isinstance(left, bool):
             return symbol in ("=", "<>") and (left == right) == (symbol == "=")
         if isinstance(left, float) or isinstance(right, float):
-            # As doubles: Python itself would compare exactly.
+            # Converted to doubles, as Python would compare an int and a float exactly.
             return _COMPARISONS[symbol](float(left), float(right))
         return _COMPARISONS[symbol](left, right)
     if type(left) is type(right) and symbol in ("=", "<>"):
@@ -169,14 +172,14 @@ def _compare(symbol: str, left: Value, right: Value) -> Value:
 
 
 def _is_between(value: Value, low: Value, high: Value) -> Value:
-    """Return whether a value is between two others, unknown if one of them is (RF-35)."""
+    """Return whether a value is between two others, or unknown if any of them is NULL (RF-35)."""
     if value is None or low is None or high is None:
         return None
     return _compare(">=", value, low) is True and _compare("<=", value, high) is True
 
 
 def _is_in(value: Value, choices: list[Expression], subject: _SelectorInput, is_negated: bool) -> Value:
-    """Return whether a value equals one of some others, or is known to differ from all; lazily."""
+    """Return whether a value equals any choice, or if negated differs from all; evaluate lazily."""
     if value is None:
         return None
     found: Value = is_negated
@@ -187,13 +190,13 @@ def _is_in(value: Value, choices: list[Expression], subject: _SelectorInput, is_
         elif _compare("=", value, choice):
             return not is_negated
         elif is_negated and found is not None and not _compare("<>", value, choice):
-            # Unlike kinds do not differ.
+            # Values of different types do not count as different.
             found = False
     return found
 
 
 def _calculate(symbol: str, left: Value, right: Value) -> Value:
-    """Add, subtract, multiply or divide; NULL but for two numbers, ZeroDivisionError for integers by 0."""
+    """Add, subtract, multiply or divide two numbers; NULL for other values, ZeroDivisionError for n / 0."""
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return None
     if isinstance(left, bool) or isinstance(right, bool):
@@ -217,7 +220,7 @@ def _divide_whole(left: int, right: int) -> int:
 
 
 def _divide_double(left: float, right: float) -> float:
-    """Divide doubles; by 0 they give infinity with its sign, or not a number (RF-35)."""
+    """Divide doubles; a division by 0 gives an infinity with the sign, or NaN (RF-35)."""
     if right:
         return left / right
     if not left or math.isnan(left):
@@ -234,14 +237,14 @@ def _minus(value: Value) -> Value:
 
 
 class _Run:
-    """The part of a LIKE pattern between two ``%``: bytes, some of which match any byte."""
+    """A part of a LIKE pattern between two ``%``: bytes, of which some match any byte."""
 
     __slots__ = ("text", "wild", "masks")
 
     def __init__(self, text: bytes, wild: tuple[int, ...]) -> None:
         self.text = text
         self.wild = wild
-        # For each byte the places of the run that it fits, as bits; at -1 those that any byte fits.
+        # For each byte the places of the run that it matches, as bits; under -1 those that any byte matches.
         self.masks: dict[int, int] = {}
         if wild:
             anywhere = sum([1 << place for place in wild])
@@ -251,18 +254,18 @@ class _Run:
                     self.masks[byte] = self.masks.get(byte, anywhere) | 1 << place
 
     def is_at(self, text: bytes, at: int) -> bool:
-        """Return whether the run is at a place of a text."""
+        """Return whether the run matches a text at index ``at``."""
         if at < 0 or at + len(self.text) > len(text):
             return False
         return self.find(text, at, at + len(self.text)) >= 0
 
     def find(self, text: bytes, start: int, end: int) -> int:
-        """Return the end of the first match between two places, or -1."""
+        """Return the end of the first match between the indices ``start`` and ``end``, or -1."""
         if not self.wild:
             found = text.find(self.text, start, end)
             return found + len(self.text) if found >= 0 else -1
-        # All partial matches at once, a bit for each (Baeza-Yates and Gonnet's shift-and): in place of
-        # starting again at every byte, which a client could make last for minutes.
+        # The shift-and algorithm (Baeza-Yates and Gonnet) follows all partial matches at once, a bit for
+        # each. A search that starts again at every byte could be made to take minutes by a client.
         masks, anywhere, goal, state = self.masks, self.masks[-1], 1 << len(self.text) - 1, 0
         for place in range(start, end):
             state = (state << 1 | 1) & masks.get(text[place], anywhere)
@@ -272,7 +275,7 @@ class _Run:
 
 
 def _compile_pattern(pattern: str, escape: str = "") -> list[_Run]:
-    """Return a LIKE pattern as runs: ``%`` is any bytes, ``_`` any one byte, unless escaped (RF-43)."""
+    """Split a LIKE pattern at each ``%`` (any bytes) into runs, in which ``_`` matches any byte (RF-43)."""
     runs: list[_Run] = []
     text = bytearray()
     wild: list[int] = []
@@ -293,14 +296,14 @@ def _compile_pattern(pattern: str, escape: str = "") -> list[_Run]:
 
 
 def _is_like(runs: list[_Run], value: Value) -> Value:
-    """Return whether a text's UTF-8 matches, up to a NUL (RF-43); of anything else that is unknown."""
+    """Return whether a text's UTF-8, up to a NUL, matches (RF-43); unknown for a value of another type."""
     if not isinstance(value, str):
         return None
     text = value.encode("utf-8", "surrogatepass").partition(b"\0")[0]
     first, last = runs[0], runs[-1]
     if len(runs) == 1:
         return len(text) == len(first.text) and first.is_at(text, 0)
-    # The first place for each run leaves the most to those after it, so nothing is ever tried twice.
+    # The earliest match of each run leaves the most text for later runs, so there is no backtracking.
     place, end = len(first.text), len(text) - len(last.text)
     if place > end or not (first.is_at(text, 0) and last.is_at(text, end)):
         return False
@@ -317,7 +320,7 @@ _HEX, _WHOLE = r"0[xX][\da-fA-F][\da-fA-F_]*", r"[1-9][\d_]*"
 _DECIMAL = rf"(?:(?:0|{_WHOLE})\.[\d_]*|\.\d[\d_]*)"
 
 TOKENS: Final[tuple[tuple[str, str], ...]] = (
-    # A number that does not go on as it began.
+    # A number that begins with a prefix or an exponent sign, but has no digits after it.
     ("illegal", rf"0[xX](?![\da-fA-F])|0[bB](?![01])|(?:{_HEX}[pP]|(?:{_DECIMAL}|{_WHOLE})[eE])(?![+-]?\d)"),
     ("approximate", rf"{_HEX}[pP][+-]?\d+[fFdD]?"),
     ("approximate", rf"{_DECIMAL}(?:[eE][+-]?\d+)?[fFdD]?"),
@@ -328,7 +331,7 @@ TOKENS: Final[tuple[tuple[str, str], ...]] = (
     ("name", r"[A-Za-z_$][\w$.]*"),
     ("symbol", r"<>|<=|>=|[=<>()+\-*/,]"),
 )
-"""Kinds of tokens and their spelling, in the order in which they are tried (RF-35)."""
+"""The kinds of tokens, each with its regular expression, in the order in which they are tried (RF-35)."""
 
 _KEYWORDS: Final = frozenset(
     ("AND", "OR", "NOT", "IS", "NULL", "LIKE", "ESCAPE", "BETWEEN", "IN", "TRUE", "FALSE")
@@ -340,14 +343,14 @@ _END: Final = "end"
 
 
 class _SelectorToken(NamedTuple):
-    """One word of a selector: its kind, and its text without quotes."""
+    """A token of a selector: its kind, and its text without quotes."""
 
     kind: str
     text: str
 
     @property
     def keyword(self) -> str:
-        """The symbol, or the word in capitals if it is one of the language's; else ""."""
+        """The token's symbol, or its keyword in capitals, or "" for any other token."""
         if self.kind == "symbol":
             return self.text
         word = self.text.upper() if self.kind == "name" else ""
@@ -355,7 +358,7 @@ class _SelectorToken(NamedTuple):
 
 
 def _read_token(text: str, at: int) -> tuple[_SelectorToken, int]:
-    """Return the next token of a text, and the place behind it."""
+    """Return the next token of a text from index ``at`` on, and the index after it."""
     at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
     if at == len(text):
         return _SelectorToken(_END, "<END>"), at
@@ -372,12 +375,12 @@ def _read_token(text: str, at: int) -> tuple[_SelectorToken, int]:
 
 
 def _read_exact(text: str, is_negative: bool = False) -> int:
-    """Return the value of an integer literal; ValueError says why it has none."""
+    """Return the value of an integer literal; raise ValueError if it is too large."""
     digits = text.rstrip("lL").replace("_", "")
     base = 10
     if len(digits) > 1 and digits[0] == "0":
         base = {"x": 16, "b": 2}.get(digits[1].lower(), 8)
-    # Python does not read a decimal number of some thousand digits.
+    # int() raises an error for thousands of decimal digits.
     value = int(digits, base) if base != 10 or len(digits) < 20 else 1 << 64
     value = -value if is_negative else value
     fits = -_BEYOND <= value < _BEYOND if base == 10 else abs(value) < 1 << 64
@@ -387,7 +390,7 @@ def _read_exact(text: str, is_negative: bool = False) -> int:
 
 
 def _read_approximate(text: str) -> float:
-    """Return the value of a floating literal; ValueError if no double can hold it."""
+    """Return the value of a floating-point literal; raise ValueError if it overflows or underflows."""
     digits = text.rstrip("fFdD").replace("_", "")
     is_hexadecimal = digits[1:2] in ("x", "X")
     try:
@@ -426,13 +429,13 @@ class Selector(Frozen):
         self._evaluate: Expression | None = _Parser(self.expression).parse()
 
     def accepts(self, message: Message | Refused) -> bool:
-        """Return whether the expression is true for a fresh message."""
+        """Return whether the expression is true for a message that was never delivered."""
         if not isinstance(message, Message):
             raise TypeError(f"message must be a Message, got {show(message)}")
         return self.matches(Transfer(message=message))
 
     def matches(self, transfer: Transfer, delivery_count: int = -1, epoch: int = 0) -> bool:
-        """Return whether the expression is true for a transfer; false if unknown or divided by 0 (RF-35)."""
+        """Return whether the expression is true, not unknown or a division by 0, for a transfer (RF-35)."""
         if self._evaluate is None:
             self._evaluate = _Parser(self.expression).parse()
         try:
@@ -442,7 +445,7 @@ class Selector(Frozen):
 
 
 class _Parser:
-    """Recursive descent, one method for each rule of the grammar."""
+    """A recursive descent parser with one method for each rule of the grammar."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -453,7 +456,7 @@ class _Parser:
 
     def parse(self) -> Expression:
         if self._peek().kind == _END:
-            # Nothing but spaces asks for nothing.
+            # An empty selector matches every message.
             return lambda subject: True
         parsed = self._or()
         if self._read().kind != _END:
@@ -471,11 +474,11 @@ class _Parser:
         return self._last
 
     def _error(self, why: str) -> FramingErrorException:
-        """Return the refusal of the last token, in the broker's words (RF-36)."""
+        """Return the exception for an invalid last token, in the broker's words (RF-36)."""
         return FramingErrorException(f"Illegal selector: '{self._last.text}': {why}")
 
     def _take(self, *wanted: str) -> str:
-        """Read the next token if it is one of these symbols or keywords; return it, else ""."""
+        """Read and return the next token if it is one of these symbols or keywords, or return ""."""
         keyword = self._peek().keyword
         if keyword and keyword in wanted:
             self._read()
@@ -507,7 +510,7 @@ class _Parser:
     def _not(self) -> Expression:
         count = self._count("NOT")
         parsed = self._comparison()
-        # Twice is not the same as not at all: a value that is no truth value becomes unknown.
+        # A double NOT is not the same as none: it turns a value that is not a boolean into unknown.
         return _repeat(count, _negate, parsed)
 
     def _comparison(self) -> Expression:
@@ -576,11 +579,11 @@ class _Parser:
     def _read_signed(self) -> Expression:
         minuses = self._count("-")
         if minuses and self._peek().kind == "exact":
-            # The sign belongs to the literal: the smallest integer has no positive counterpart.
+            # The last minus is part of the literal, as the smallest integer has no positive counterpart.
             return _repeat(minuses - 1, _minus, self._literal(is_negative=True))
         if self._take("("):
             return _repeat(minuses, _minus, self._read_nested())
-        # A plus does nothing, but takes only a name or a literal (RF-35).
+        # A plus has no effect, but may only precede a name or a literal (RF-35).
         self._take("+")
         return _repeat(minuses, _minus, self._literal())
 

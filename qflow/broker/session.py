@@ -1,35 +1,34 @@
-"""Session: all the AMQP 0-10 commands a client can give, and how one of them runs.
+"""Sessions: all AMQP 0-10 commands that a client can send, and the steps in which each runs.
 
-A *command* is a method of :class:`Session` that is marked with :func:`command`.  It runs in these steps:
+A *command* is a method of :class:`Session` with the decorator :func:`command`, or one with the same steps:
 
-1. **Checked.**  A session that is gone refuses (:class:`~qflow.broker.errors.SessionDetached`); so does the
-   :class:`~qflow.broker.signature.Signature`, as a client's own library does, if AMQP cannot carry an
-   argument. Nothing has happened yet.
-2. **Begun.**  The command gets its *number*: the commands of a session are counted from 0, and both sides
-   count.  Its connection is now the one being read.  *Controls* (``session.completed``, ``session.flush``)
+1. **Check.**  An ended session refuses the command (:class:`~qflow.broker.errors.SessionDetached`), and the
+   :class:`~qflow.broker.signature.Signature` refuses an argument that AMQP cannot encode, as a client's
+   library does.  Nothing has changed then.
+2. **Begin.**  The command gets its *number*: the client and the broker both count the commands of a session
+   from 0.  Its connection becomes the one being read.  *Controls* (``session.completed``, ``session.flush``)
    have no number.
-3. **Shown** to the observer, before its effects. 4. **Done.**  If the broker refuses it
-   (:class:`~qflow.broker.errors.AmqpException`), the session dies, or its whole connection: its
-   subscriptions end, its unsettled messages are requeued, and nothing else changes, except where a rule
-   says so (LP-06, LP-08).  After any other exception the command did not happen: its number is taken back,
-   and nothing has changed.
-5. **Finished.**  The command is *complete*: processed, which is all that a completion says (CM).  Commands
-   that only ask or declare are complete now; a transfer is when nothing withholds its completion any more;
-   a sync or a commit waits for the commands before it (CM-06, CM-07).
-6. **Quiescent.**  All deliveries that became possible are made, in the order of
-   :mod:`qflow.broker.consuming`; then each client that asked is sent the numbers of its completed commands
-   (CM-08).  Inside :meth:`Session.pipeline` this happens once, after the last command of the write
-   (RF-08).
+3. **Show.**  The observer gets the command's event, before those of its effects.
+4. **Execute.**  If the broker refuses the command (:class:`~qflow.broker.errors.AmqpException`), its session
+   ends, or all sessions of its connection: the subscriptions end, the unsettled messages are requeued, and
+   nothing else changes except by a rule (LP-06, LP-08).  After any other exception, the number becomes
+   available again, and nothing has changed.
+5. **Complete.**  The command is *complete*, which only means that the broker has processed it (CM).  A query
+   or a declare is complete at once; a transfer when nothing withholds its completion any more; a sync or a
+   commit when all earlier commands are (CM-06, CM-07).
+6. **Quiesce.**  All deliveries that are possible now are made, in the order of :mod:`qflow.broker.consuming`.
+   Then each client with a request for a report gets the numbers of its completed commands (CM-08).  Within
+   :meth:`Session.pipeline` this happens once, after the last command of the write (RF-08).
 
-One *transfer* (:meth:`Session.message_transfer`) gets its size and a completion count of 1 first; the
-exchange gives it to every queue that a binding selects, in binding order, and each queue does what
-:mod:`qflow.broker.queue` says: store, policy, listeners, observers, each queue on its own (LP-08).  Each
-queue that is stopped and a store that is not done yet add one to the count (CM-02).  If no binding matched,
-the alternate exchange is tried, once (EX-08).  Then the count goes down by one for the routing itself; at 0
-the transfer is complete.
+A *transfer* (:meth:`Session.message_transfer`) begins with its size and a completion count of 1.  The
+exchange passes it to every queue with a matching binding, in the order of the bindings, and each queue
+processes it separately, as :mod:`qflow.broker.queue` describes (LP-08).  Each queue whose flow control is ON,
+and a store that has not finished, add 1 to the count (CM-02).  If no binding matches, the alternate exchange
+is tried, but not the alternate's alternate (EX-08).  At the end of routing the count is decremented; the
+transfer is complete when it reaches 0.
 
-Observers and client hooks (``on_delivery``, ``on_report``) are called in the middle of a command, and so must
-not raise.
+Observers and the hooks of clients (``on_delivery``, ``on_report``) are called during a command, so they must
+not raise exceptions.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ from qflow.broker.snapshot import Flag, Refused, Text
 from qflow.broker.statistics import SessionStatistics
 from qflow.broker.transactions import TxBuffer
 
-# Final, so that a compiled method can still say its signature.
+# Final, so that inspect can show them in the signature of a compiled method.
 EXPLICIT: Final = 0
 NONE: Final = 1
 PRE_ACQUIRED: Final = 0
@@ -109,7 +108,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> Callable[[Method], Method]:
-    """Make a method a command (``kind`` in the table of events), which runs in the steps above."""
+    """Return a decorator that makes a method a command of an event kind, which runs in the steps above."""
 
     def decorate(method: Method) -> Method:
         signature = Signature(kind, method)
@@ -140,11 +139,11 @@ class Session(Dependent):
     """A session on a connection, made by :meth:`qflow.broker.Broker.session`.
 
     Attributes:
-        name (str): Unique among the sessions that are attached.
-        is_attached (bool): False after ``close``, or when a command failed.
-        error (AmqpException or None): The error that ended the session.
+        name (str): The session's name, which no other attached session has.
+        is_attached (bool): Whether the session can take commands: not after ``close`` or a refused command.
+        error (AmqpException or None): The error that ended the session, if any.
         completions (Completions): The completed commands and the held transfers.
-        consuming (SemanticState): Subscriptions and deliveries.
+        consuming (SemanticState): The subscriptions and the deliveries.
 
     >>> from qflow.broker import Broker, Message
     >>> broker = Broker()
@@ -187,44 +186,48 @@ class Session(Dependent):
         self.txn_starts = self.txn_commits = self.txn_rejects = 0
         connection.sessions.append(self)
 
-    # What a command needs
+    # The steps of a command
 
     def require_attached(self, kind: str) -> None:
-        """Refuse a command to an ended session; nothing in the broker changes."""
+        """Check that the session can take a command of this kind.
+
+        Raises:
+            SessionDetached: If the session has ended; nothing in the broker changes.
+        """
         if not self.is_attached:
             raise SessionDetached(f"{kind} on session {self.name!r}, which is not attached any more")
 
     def begin(self) -> int:
-        """Return the number of a new command; its connection is served last now (RF-12)."""
+        """Begin a command: make its connection the one being read (RF-12), and return its number."""
         self.connection.scheduler.read(self.connection)
         return self.completions.begin()
 
     def begin_control(self) -> int:
-        """Begin a control, which has no number: -1."""
+        """Begin a control: make its connection the one being read, and return -1 for no number."""
         self.connection.scheduler.read(self.connection)
         return -1
 
     def fail_command(self, error: Exception, number: int = -1) -> None:
-        """Process a failed command: end the session for it, or undo the command."""
+        """End the session after a refused command, or make the number available after another error."""
         if isinstance(error, AmqpException):
             if isinstance(error, BrokerFailure):
                 self.context.note_failure(error.how, error.text)
             self.die(error)
             self.quiesce()
             return
-        # As before the command: within a pipeline its earlier commands are still being read, otherwise
-        # nothing is.
+        # The state before the command: within a pipeline the connection is still being read, otherwise none
+        # is.
         self.connection.scheduler.reading = self.connection if self.is_pipelining else None
         if number >= 0:
             self.completions.retract(number)
 
     def quiesce(self) -> None:
-        """Run to quiescence, unless more commands follow in the same write."""
+        """Make all possible deliveries and reports, unless more commands follow in the same write."""
         if not self.is_pipelining:
             self.connection.scheduler.quiesce()
 
     def show(self, kind: str, arguments: Detail, number: int = -1) -> None:
-        """Emit a command with its arguments."""
+        """Emit the event of a command with its arguments."""
         detail = dict(arguments or {})
         if self.is_pipelining:
             detail["pipelined"] = True
@@ -234,7 +237,7 @@ class Session(Dependent):
         self.context.emit(kind, queue, self.name, link, detail=detail)
 
     def show_transfers(self, kind: str, transfers: tuple[int, ...], number: int = -1) -> None:
-        """Emit a command whose only argument is delivery numbers."""
+        """Emit the event of a command whose only argument is a tuple of delivery numbers."""
         if self.is_pipelining or self.completions.is_awaited(number):
             self.show(kind, {"transfers": transfers}, number)
         else:
@@ -242,7 +245,7 @@ class Session(Dependent):
 
     @contextmanager
     def pipeline(self) -> Iterator[None]:
-        """Give several commands in one write: output is made after the last of them (RF-08)."""
+        """Send the commands of a ``with`` block in one write, so that output follows the last one (RF-08)."""
         self.is_pipelining = True
         try:
             yield
@@ -252,20 +255,20 @@ class Session(Dependent):
                 self.show("session.written", None)
             self.connection.scheduler.quiesce()
 
-    # What can be seen
+    # Inspection
 
     @property
     def held(self) -> list[Transfer]:
-        """Transfers whose completion is withheld, in the order sent."""
+        """The transfers whose completion is withheld, in order of sending."""
         return self.completions.held
 
     @property
     def completed(self) -> RangeSet:
-        """Numbers of the commands that are complete."""
+        """The numbers of the completed commands."""
         return self.completions.completed
 
     def refers_to(self, queue: Queue) -> bool:
-        """Return whether a delivery or an open transaction refers to a queue (RF-45)."""
+        """Return whether a delivery or the open transaction of the session refers to a queue (RF-45)."""
         transaction = self.transaction
         return self.consuming.refers_to(queue) or (transaction is not None and transaction.refers_to(queue))
 
@@ -284,17 +287,17 @@ class Session(Dependent):
         ended = "" if self.is_attached else ", ended"
         return f"Session({self.name!r}, {len(self.held)} transfers held{ended})"
 
-    # The end
+    # The end by an error
 
     def die(self, error: AmqpException) -> None:
-        """End the session, or all sessions of the connection for an error of the connection (LP-06)."""
+        """End the session with its error, or all sessions of the connection with the connection's (LP-06)."""
         if isinstance(error, SessionException):
             self.fail(error)
         else:
             self.connection.close(error)
 
     def fail(self, error: AmqpException) -> None:
-        """End with an error: the broker raises it to the client and detaches the session (LP-06)."""
+        """End the session with an error, which is stored in ``error`` and emitted as an event (LP-06)."""
         self.error = error
         if self.context.observer is not None:
             detail = {"code": error.code, "name": error.name, "text": error.text}
@@ -302,23 +305,23 @@ class Session(Dependent):
         self.detach()
 
     def note_queue_deleted(self, subscription: Subscription, error: SessionException) -> None:
-        """End because a subscription's queue was deleted (CN-18)."""
+        """End the session because the queue of a subscription was deleted (CN-18)."""
         self.fail(error)
 
     def detach(self) -> None:
-        """Requeue unsettled deliveries, end subscriptions, transaction and ownerships (CN-17)."""
-        # The order is observable, and the broker's: completions are abandoned first, so that nothing below is
-        # reported; bindings go before messages come back, so that none is routed by them; ownership of queues
-        # goes last, as it may delete them (CN-17, RF-14, RF-30).
+        """End the session: its subscriptions, deliveries, transaction and exclusive queues (CN-17)."""
+        # The order is observable, and that of the broker: completions are dropped first, so that none of the
+        # following is reported; bindings are removed before messages are requeued, so that no message is
+        # routed by them; exclusive ownership ends last, as that may delete queues (CN-17, RF-14, RF-30).
         self.is_attached = False
         self.connection.sessions.remove(self)
         self.completions.abandon()
         if self.overflow is not None:
             self.overflow.stop()
-        # Sorted, as the broker keeps them in a std::set; the order decides which exchange deletes itself
+        # Sorted, as the broker stores them in a std::set; the order decides which exchange is auto-deleted
         # first.
         for queue, exchange, key, origin in sorted(set(self.scoped_bindings)):
-            # The queue or the exchange may be gone, or another session's.
+            # The queue or the exchange may have been deleted, or belong to another session now.
             with suppress(SessionException):
                 if origin:
                     withdrawn: dict[str, HeaderValue] = {FED_OP: "U", FED_ORIGIN: origin}
@@ -335,7 +338,7 @@ class Session(Dependent):
     def _release_ownership(self) -> None:
         for name in self.exclusive_queues:
             queue = self.queues.queues.get(name)
-            # A queue of this name may be another one by now: deleted, and declared by another session.
+            # The queue may have been deleted, and another one declared with this name by another session.
             if queue is not None and queue.lifetime.owner == self.name:
                 queue.lifetime.owner = ""
                 queue.users.owner_connection = ""
@@ -344,21 +347,25 @@ class Session(Dependent):
         self.exclusive_queues.clear()
 
     def _remember_exchange(self, exchange: Exchange | None) -> None:
-        """Keep the exchange of the last transfer alive, and no other (RF-18)."""
+        """Keep a reference to the exchange of the last transfer, and release the previous one (RF-18)."""
         if exchange is not self.last_exchange:
-            # The real broker caches the exchange of a session's last transfer, and so keeps a deleted one
-            # alive. Its bindings count as long (RF-18).
+            # The real broker caches the exchange of a session's last transfer, and so keeps a deleted
+            # exchange alive, whose bindings stay counted (RF-18).
             if exchange is not None:
                 exchange.refer()
             if self.last_exchange is not None:
                 self.last_exchange.dismiss()
             self.last_exchange = exchange
 
-    # What a consumer does with its deliveries
+    # Settling
 
     def message_accept(self, transfers: Iterable[int]) -> None:
-        """Accept deliveries: dequeue them, or at commit if the session is transactional (CN-13, CM-11)."""
-        # The steps of a command, written out: this is called for every message.
+        """Accept deliveries, and so dequeue their messages, now or at commit if transactional (CN-13, CM-11).
+
+        Parameters:
+            transfers: The numbers of the deliveries; unknown ones are ignored.
+        """
+        # The steps of a command without the decorator, for speed, as this is called for every message.
         self.require_attached("message.accept")
         numbers: Numbers = delivery_numbers("message.accept: transfers", transfers)
         number = self.begin()
@@ -374,22 +381,27 @@ class Session(Dependent):
 
     @command("message.release")
     def message_release(self, transfers: Iterable[int], set_redelivered: bool = False) -> None:
-        """Release deliveries to their queues, at their old places (CN-14, CN-15)."""
+        """Release deliveries: return their messages to their old places on the queues (CN-14, CN-15).
+
+        Parameters:
+            transfers: The numbers of the deliveries.
+            set_redelivered: Whether the next delivery of a message is marked as redelivered.
+        """
         self.consuming.release(transfers, set_redelivered)
 
     @command("message.reject")
     def message_reject(self, transfers: Iterable[int]) -> None:
-        """Refuse deliveries: they are dropped or go to the alternate exchange (CN-16)."""
+        """Reject deliveries: their messages are dropped, or routed to the alternate exchange (CN-16)."""
         self.consuming.reject(transfers)
 
     @command("message.acquire")
     def message_acquire(self, transfers: Iterable[int]) -> list[int]:
-        """Acquire browsed deliveries; return the numbers of the granted ones (RF-02)."""
+        """Acquire browsed messages by delivery number, and return the numbers that succeeded (RF-02)."""
         return self.consuming.acquire(transfers)
 
     def session_completed(self, transfers: Iterable[int] = ()) -> None:
-        """Process the client's completions of deliveries, which return room to windows (CN-06, RF-04)."""
-        # Written out like message_accept; a control, so it has no number and is never completed.
+        """Complete deliveries by number, which returns their credit in window mode (CN-06, RF-04)."""
+        # Without the decorator, like message_accept; as a control it has no number and is never completed.
         self.require_attached("session.completed")
         numbers: Numbers = delivery_numbers("session.completed: transfers", transfers)
         self.begin_control()
@@ -410,14 +422,19 @@ class Session(Dependent):
         """Send a message to an exchange.
 
         Parameters:
-            message: The message to send; without a label it gets one, ``<session>-<n>``.
-            exchange: Its destination; "" is the default exchange, which routes to the queue named by the
-                routing key (EX-02).
-            sync: Ask for a report as soon as the transfer is complete (CM-05).
+            message: The message to send; one without a label gets the label ``<session>-<n>``.
+            exchange: The name of the exchange; "" is the default exchange, which routes to the queue named by
+                the routing key (EX-02).
+            sync: Whether the broker reports the transfer as soon as it is complete (CM-05).
 
         Returns:
-            The transfer; see its ``is_complete`` and ``held_by``.  404 for an unknown exchange; 506 if a
-            queue is full (LP-05): the message stays on the queues that took it (LP-08).
+            The transfer, whose ``is_complete`` and ``held_by`` show whether queues withhold its completion.
+
+        Raises:
+            NotFoundException: If there is no such exchange (404).
+            ResourceLimitExceededException: If a queue is full (506, LP-05); the message stays on the queues
+                that have accepted it (LP-08).
+            SessionDetached: If the session has ended.
 
         >>> from qflow.broker import Broker, Message
         >>> session = Broker().session("p")
@@ -429,7 +446,7 @@ class Session(Dependent):
         """
         self.require_attached("message.transfer")
         last = self.last_exchange
-        # What is right is found to be so with few questions: this is called for every message.
+        # As this is called for every message, valid arguments are accepted after few checks.
         if last is not None and exchange is last.name:
             destination = last.name
         else:
@@ -455,7 +472,7 @@ class Session(Dependent):
             self._route(transfer, destination)
         except Exception as error:
             transfer.owner = None
-            # A refused message did come over the wire, and its number is used up.
+            # A refused message was received on the connection, and its number is used.
             if isinstance(error, AmqpException):
                 traffic.count(transfer.size, sent.content_size)
             else:
@@ -476,7 +493,7 @@ class Session(Dependent):
     def _show_transfer(
         self, transfer: Transfer, sync: bool, more: tuple[str, ...] = (), given: Values = ()
     ) -> None:
-        """Emit a transfer; a link adds names (``more``) and values (``given``)."""
+        """Emit the event of a transfer; a link adds names (``more``) and values (``given``) to its detail."""
         names = (*_TRANSFER, *more) if more else _TRANSFER
         exchange = transfer.exchange
         values: Values = (transfer.number, transfer.message, exchange, sync, *given)
@@ -488,7 +505,7 @@ class Session(Dependent):
     def _make_transfer(
         self, owner: CommandOwner, message: Message, size: int, exchange: str, transaction: TxBuffer | None
     ) -> Transfer:
-        """Return the transfer of the next command, with the size that the broker counts."""
+        """Return a transfer for the next command."""
         self.transfer_count += 1
         transfer = Transfer(
             owner,
@@ -528,15 +545,23 @@ class Session(Dependent):
         exclusive: bool = False,
         arguments: Mapping[str, Argument] | None = None,
     ) -> Subscription:
-        """Start to read a queue, without any credit yet; 404, 405, 530, 531 (CN-01 … CN-03).
+        """Subscribe to a queue, at first without credit (CN-01 … CN-03).
 
         Parameters:
-            queue, tag: The queue to read, and the subscription's name in this session.
-            accept_mode: 0 explicit, 1 none.
-            acquire_mode: 0 pre-acquired, a consumer; 1 not-acquired, a browser.
-            exclusive: Let no other consumer in; browsers are let in.
-            arguments: ``x-apache-selector`` and ``qpid.sync_frequency`` mean something (CN-01), all others
-                nothing.
+            queue: The name of the queue.
+            tag: The subscription's name, which no other subscription of the session has.
+            accept_mode: 0 explicit: the client accepts messages; 1 none: they are dequeued when delivered.
+            acquire_mode: 0 pre-acquired: a consumer; 1 not-acquired: a browser.
+            exclusive: Whether to exclude other consumers of the queue, but not browsers.
+            arguments: ``x-apache-selector`` and ``qpid.sync_frequency`` have an effect (CN-01), no others.
+
+        Raises:
+            NotFoundException: If there is no such queue (404).
+            ResourceLockedException: If another session or consumer has exclusive use of the queue (405).
+            NotAllowedException: If the tag is in use (530).
+            IllegalArgumentException: If the name of the queue is empty (531).
+            InvalidArgumentException: If a mode is not 0 or 1 (542).
+            FramingErrorException: If the selector is invalid (501), which ends the connection (RF-44).
         """
         for name, mode in (("accept-mode", accept_mode), ("acquire-mode", acquire_mode)):
             if mode not in (0, 1):
@@ -544,11 +569,11 @@ class Session(Dependent):
         source = self.queues.get(queue)
         if tag and tag in self.consuming.subscriptions:
             raise NotAllowedException("Consumer tags must be unique")
-        # A browse-only queue turns every consumer into a browser, without a word to its client.
+        # A browse-only queue turns every consumer into a browser, without telling the client.
         acquires = acquire_mode == PRE_ACQUIRED and not source.settings.browse_only
         if acquires:
             self._check_owner(source)
-        # Its selector is parsed now, and a bad one ends the connection (RF-44).
+        # The constructor parses the selector; an invalid one ends the connection (RF-44).
         subscription = Subscription(
             self.consuming,
             tag,
@@ -581,7 +606,11 @@ class Session(Dependent):
 
     @command("message.cancel")
     def message_cancel(self, tag: str) -> None:
-        """End a subscription; its deliveries stay acquired (CN-17).  404: no such subscription."""
+        """End a subscription, whose delivered messages stay acquired (CN-17).
+
+        Raises:
+            NotFoundException: If the session has no subscription with this tag (404).
+        """
         subscription = self.consuming.subscriptions.get(tag)
         if subscription is None:
             raise NotFoundException(f"No such subscription: {tag}")
@@ -591,21 +620,28 @@ class Session(Dependent):
 
     @command("message.set_flow_mode")
     def message_set_flow_mode(self, tag: str, flow_mode: int) -> None:
-        """Choose credit (0) or window (1), each with its own balances (CN-04); 542, 404."""
+        """Set a subscription's mode to credit (0) or window (1), each of which has its own balances (CN-04).
+
+        Raises:
+            InvalidArgumentException: If the mode is not 0 or 1 (542).
+            NotFoundException: If the session has no subscription with this tag (404).
+        """
         if flow_mode not in (0, 1):
             raise InvalidArgumentException(f"Invalid value for mode {flow_mode}")
         self.consuming.find(tag).credit.change_mode(flow_mode)
 
     @command("message.flow")
     def message_flow(self, tag: str, unit: int, value: int) -> None:
-        """Grant credit, a client's prefetch (CN-04); a subscription that lacked it wakes (RF-08).
-
-        542 for another unit or value, 404 for an unknown subscription.
+        """Grant credit to a subscription, its prefetch (CN-04), and wake it if it waited for credit (RF-08).
 
         Parameters:
-            tag: The subscription.
-            unit: 0 messages, 1 bytes; both are needed.
-            value: 0xFFFFFFFF is infinite, and sticks.
+            tag: The subscription's name.
+            unit: The unit of the credit, 0 for messages or 1 for bytes; a subscription needs both.
+            value: The amount of credit to add; 0xFFFFFFFF makes it infinite for good.
+
+        Raises:
+            InvalidArgumentException: If the unit or the value is not allowed (542).
+            NotFoundException: If the session has no subscription with this tag (404).
         """
         if unit not in (MESSAGE_UNIT, BYTE_UNIT):
             raise InvalidArgumentException(f"Invalid value for unit {unit}")
@@ -617,18 +653,18 @@ class Session(Dependent):
 
     @command("message.stop")
     def message_stop(self, tag: str) -> None:
-        """Withdraw all credit of the current mode (CN-07)."""
+        """Withdraw all credit of a subscription in its current mode (CN-07)."""
         self.consuming.find(tag).credit.stop()
 
     @command("message.flush")
     def message_flush(self, tag: str) -> None:
-        """Deliver while there are credit and messages, then withdraw the credit (CN-07)."""
+        """Deliver messages until credit or messages run out, and then withdraw all credit (CN-07)."""
         self.consuming.find(tag).flush()
 
     def fetch(self, tag: Text) -> None:
-        """Get at most one message, as a client without prefetch does (CN-09).
+        """Deliver at most one message to a subscription, as a client without prefetch requests it (CN-09).
 
-        Three commands in one write, so that the flush runs before any other output (RF-08).
+        These are three commands in one write, so that the flush runs before any other output (RF-08).
         """
         tag = encodable("fetch: tag", tag, 255)
         with self.pipeline():
@@ -650,20 +686,24 @@ class Session(Dependent):
         passive: bool = False,
         alternate_exchange: str = "",
     ) -> None:
-        """Declare a queue; an existing one of that name is returned (CF-04, CF-05).
-
-        542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
+        """Declare a queue, which is created if it does not exist (CF-04, CF-05).
 
         Parameters:
-            queue: Its name.
-            arguments: As in rules.md#declare-arguments, such as ``{"qpid.max_count": 1000,
-                "qpid.flow_stop_count": 900}``.
-            auto_delete: Delete it when it is not used any more (QT-08).
-            exclusive: Let only this session declare, consume, bind, unbind and delete it (CN-23).
-            passive: Only ask whether it exists; without a name this is a declare like any other.
-            alternate_exchange: Where rejected, evicted and orphaned messages go (EX-09).
+            queue: The name of the queue.
+            arguments: The declare arguments (rules.md#declare-arguments), such as ``{"qpid.max_count": 1000,
+                "qpid.flow_stop_count": 900}``; an existing queue keeps its own.
+            durable: Whether the queue is durable, which here only matters for its statistics and errors.
+            auto_delete: Whether the queue is deleted when it is no longer used (QT-08).
+            exclusive: Whether only this session may consume from, bind, unbind and delete it (CN-23).
+            passive: Whether only to check that the queue exists; ignored without a name.
+            alternate_exchange: The name of the exchange for rejected, evicted and orphaned messages (EX-09).
+
+        Raises:
+            InvalidArgumentException: If an argument is invalid (542).
+            NotFoundException: If the alternate exchange, or with ``passive`` the queue, is unknown (404).
+            ResourceLockedException: If the session cannot get exclusive use of an existing queue (405).
         """
-        # As in the broker, passive counts only together with a name.
+        # As in the broker, passive has an effect only together with a name.
         if passive and queue:
             target = self.queues.get(queue)
         else:
@@ -692,13 +732,24 @@ class Session(Dependent):
 
     @command("queue.delete")
     def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False) -> None:
-        """Delete a queue with all its messages (QT-21, FC-21); 531, 404, 405 or 406 if it may not be."""
+        """Delete a queue with all its messages (QT-21, FC-21).
+
+        Parameters:
+            queue: The name of the queue.
+            if_unused: Whether to refuse the delete while the queue has consumers or browsers.
+            if_empty: Whether to refuse the delete while the queue has messages that are not acquired.
+
+        Raises:
+            NotFoundException: If there is no such queue (404).
+            ResourceLockedException: If the queue is exclusive to another session (405).
+            PreconditionFailedException: If the queue is in use, or not empty (406).
+        """
         self.queues.check_delete(queue, self.name, if_unused, if_empty)
         self.queues.destroy(queue, "delete")
 
     @command("queue.purge")
     def queue_purge(self, queue: str) -> None:
-        """Drop every message that is not acquired (QT-22)."""
+        """Drop every message on a queue that is not acquired (QT-22)."""
         purge(self.queues.get(queue), 0, MessageFilter(None))
 
     @command("exchange.declare")
@@ -713,10 +764,21 @@ class Session(Dependent):
         auto_delete: bool = False,
         arguments: Mapping[str, HeaderValue] | None = None,
     ) -> None:
-        """Declare an exchange, by default of type topic; an existing one may be declared again (EX-03).
+        """Declare an exchange, which is created if it does not exist (EX-03).
 
-        With ``passive`` only ask for one of that name, and of that type and alternate if given; the broker's
-        own can be declared in no other way.  404 for an unknown type or alternate, 530 if not allowed.
+        Parameters:
+            exchange: The name of the exchange.
+            type: One of direct, fanout, topic and headers; None for topic, or with ``passive`` for any.
+            alternate_exchange: The name of the exchange for messages that match no binding (EX-08).
+            passive: Whether only to check that an exchange of this name, type and alternate exists.
+                The names of the broker's own exchanges are only allowed with it.
+            durable: Whether the exchange is durable, which only queries show.
+            auto_delete: Whether the exchange is deleted with its last binding (EX-11).
+            arguments: ``qpid.msg_sequence`` and ``qpid.ive`` have an effect (EX-11), no others.
+
+        Raises:
+            NotFoundException: If the type, the alternate, or with ``passive`` the exchange is unknown (404).
+            NotAllowedException: If the name is reserved, or the type or alternate differs (530).
         """
         registry = self.exchanges
         alternate = registry.alternate(alternate_exchange)
@@ -732,20 +794,35 @@ class Session(Dependent):
 
     @command("exchange.delete")
     def exchange_delete(self, exchange: str) -> None:
-        """Delete an exchange (EX-03)."""
+        """Delete an exchange (EX-03).
+
+        Raises:
+            NotFoundException: If there is no such exchange (404).
+            NotAllowedException: If it is a predeclared exchange, or an alternate of another one (530).
+            InvalidArgumentException: If it is the default exchange (542).
+        """
         self.exchanges.delete(exchange)
 
     @command("exchange.bind")
     def exchange_bind(
         self, queue: str, exchange: str, key: str = "", arguments: Mapping[str, HeaderValue] | None = None
     ) -> None:
-        """Bind a queue to an exchange; binding it again changes nothing (EX-12).
+        """Bind a queue to an exchange; a repeated bind has no effect (EX-12).
 
-        With ``x-scope`` "session", or a ``qpid.fed.op`` that binds, whatever is bound by this key when the
-        session ends is unbound then, whichever session made that binding (RF-30); with an origin only that
-        is withdrawn (RF-49).
+        With the argument ``x-scope`` "session", or a ``qpid.fed.op`` that binds, the binding with this key is
+        removed at the end of the session, even if another session has made it by then (RF-30).  If it has an
+        origin, only that origin is withdrawn (RF-49).
 
-        404 for an unknown one, 405 for another session's queue, 541 (headers), 542 (default exchange).
+        Parameters:
+            queue, exchange: The names of the queue and of the exchange.
+            key: The binding key; topic exchanges interpret it as a pattern.
+            arguments: The conditions of a headers exchange, and the arguments above.
+
+        Raises:
+            NotFoundException: If the queue or the exchange is unknown (404).
+            ResourceLockedException: If the queue is exclusive to another session (405).
+            InternalErrorException: If the conditions for a headers exchange are invalid (541).
+            InvalidArgumentException: If the exchange is the default exchange (542).
         """
         given = arguments or {}
         operation, origin = fed_op(given), fed_origin(given)
@@ -761,19 +838,25 @@ class Session(Dependent):
 
     @command("exchange.unbind")
     def exchange_unbind(self, queue: str, exchange: str, key: str = "") -> None:
-        """Remove a binding; removing none changes nothing (EX-12), save for RF-32."""
-        # Whether the unbind finds anything or not; and only what was bound without an origin (RF-49).
+        """Remove a binding, if it exists (EX-12, RF-32).
+
+        Raises:
+            NotFoundException: If the queue or the exchange is unknown (404).
+            ResourceLockedException: If the queue is exclusive to another session (405).
+            InvalidArgumentException: If the exchange is the default exchange (542).
+        """
+        # Even if there is no such binding; but only a bind without an origin is forgotten (RF-49).
         self._forget_scope(queue, exchange, key, "")
         self.queues.unbind(exchange, queue, key, self.name)
 
     @command("queue.query")
     def queue_query(self, queue: str) -> QueueQueryResult:
-        """Describe a queue; an unknown one gives an empty answer."""
+        """Return the description of a queue, which is empty for an unknown one."""
         return query_queue(self.queues, queue)
 
     @command("exchange.query")
     def exchange_query(self, exchange: str) -> ExchangeQueryResult:
-        """Describe an exchange."""
+        """Return the description of an exchange, in which ``not_found`` is True for an unknown one."""
         return query_exchange(self.exchanges, exchange)
 
     @command("exchange.bound")
@@ -784,36 +867,46 @@ class Session(Dependent):
         key: str | None = None,
         arguments: Mapping[str, HeaderValue] | None = None,
     ) -> ExchangeBoundResult:
-        """Query a binding; the answer has the criteria that do not hold (EX-13)."""
+        """Check the bindings of an exchange; the answer lists the criteria that are not met (EX-13)."""
         return query_bound(self.queues, exchange, queue, key, arguments)
 
-    # Syncing
+    # Reports of completions
 
     @command("execution.sync", completes=False)
     def execution_sync(self, sync: bool = True) -> None:
-        """Request a report once all earlier commands are complete (CM-06, RF-40); hurry the store (CM-12)."""
+        """Request a report once all earlier commands are complete (CM-06), and flush the store (CM-12).
+
+        Parameters:
+            sync: The sync flag, without which the completion of this command is not reported (RF-40).
+        """
         if (store := self.context.store) is not None:
             store.flush()
         self.completions.sync_point(self.completions.next_number - 1, sync)
 
     @command("session.flush", is_numbered=False)
     def session_flush(self) -> None:
-        """Request a report of the commands complete by now (CM-05)."""
+        """Request a report of the commands that are complete now (CM-05)."""
         self.completions.want_report()
 
     # Transactions
 
     @command("tx.select")
     def tx_select(self) -> None:
-        """Make the session transactional; its first transaction begins."""
+        """Make the session transactional, and begin its first transaction."""
         self._start_transaction()
 
     @command("tx.commit", completes=False)
     def tx_commit(self, sync: bool = True) -> None:
-        """Commit the transaction's publishes and accepts now, all or none (LP-09, RF-22).
+        """Commit the transaction's transfers and accepts, all or none, and begin the next (LP-09, RF-22).
 
-        Its own completion waits for earlier commands (CM-07).  503 if the session is not transactional; 541
-        if a queue has no room, and nothing happens.
+        The effects follow at once, but the completion of this command waits for earlier commands (CM-07).
+
+        Parameters:
+            sync: The sync flag, without which the completion of this command is not reported (RF-40).
+
+        Raises:
+            CommandInvalidException: If the session is not transactional (503).
+            InternalErrorException: If a queue has no room (541); then the commit has no effect.
         """
         transaction = self._require_transaction()
         if self.tx_accept is not None:
@@ -832,7 +925,11 @@ class Session(Dependent):
 
     @command("tx.rollback")
     def tx_rollback(self) -> None:
-        """Drop the transaction's publishes and accepts; deliveries remain acquired (MG-22)."""
+        """Drop the transaction's transfers and accepts, and begin the next; deliveries stay acquired (MG-22).
+
+        Raises:
+            CommandInvalidException: If the session is not transactional (503).
+        """
         self._require_transaction().rollback()
         self.txn_rejects += 1
         self._start_transaction()
@@ -849,7 +946,11 @@ class Session(Dependent):
 
     @command("dtx.select")
     def dtx_select(self) -> None:
-        """Refuse distributed transactions, which this model leaves out: 540, always."""
+        """Refuse distributed transactions, which this model does not implement.
+
+        Raises:
+            NotImplementedException: Always (540).
+        """
         raise NotImplementedException(
             "dtx.select: distributed transactions need a transaction manager and recovery; "
             "local transactions are there"
@@ -858,7 +959,7 @@ class Session(Dependent):
     # The end
 
     def close(self) -> None:
-        """End the session in good order; its unsettled deliveries are requeued (CN-17)."""
+        """End the session, and requeue its unsettled deliveries (CN-17); no effect on an ended session."""
         if not self.is_attached:
             return
         self.begin_control()

@@ -1,8 +1,8 @@
-"""QueueSettings: the arguments of ``queue.declare``, converted and checked once (rules.md#declare-arguments).
+"""Queue settings: the arguments of ``queue.declare``, converted and validated (rules.md#declare-arguments).
 
-Each key asks for a type, and the conversions are those of ``qpid::types::Variant``, with the broker's
-refusals (CF-03): numeric strings are fine, floats and booleans are no numbers, negative numbers are no
-unsigned ones.
+Each key requires a type.  The conversions are those of ``qpid::types::Variant``, with the broker's errors
+(CF-03): a numeric string is accepted as a number; a float, a boolean, or a negative number where an unsigned
+one is required is not.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Argument = object
 """A value of an arguments map: None, bool, int, float, str, list or dict."""
 
 _LIMITS = {"uint32": (0, (1 << 32) - 1), "uint64": (0, (1 << 64) - 1), "int64": (-(1 << 63), (1 << 63) - 1)}
-# More digits than any limit has, and fewer than Python converts.
+# At most 1,000 digits: more than any limit has, and fewer than int() refuses.
 _INTEGER = r"[+-]?\d{1,1000}"
 _TYPE_NAMES = {type(None): "void", bool: "bool", float: "double", list: "list", dict: "map", str: "string"}
 
 
 def _to_integer(value: Argument, kind: str) -> int:
-    """Convert to ``uint32``, ``uint64`` or ``int64``."""
+    """Convert an argument to ``uint32``, ``uint64`` or ``int64``; raise InvalidConversion if impossible."""
     low, high = _LIMITS[kind]
     if isinstance(value, str):
-        # A text is read without its sign first, so it cannot hold the smallest number of all (RF-38).
+        # The broker reads a text without its sign first, so it cannot contain the smallest int64 (RF-38).
         if not re.fullmatch(_INTEGER, value, re.ASCII) or not max(low, -high) <= int(value) <= high:
             raise InvalidConversion(f"invalid conversion: Cannot convert {value}")
         return int(value)
@@ -44,7 +44,7 @@ def _to_integer(value: Argument, kind: str) -> int:
 
 
 def to_bool(value: Argument) -> bool:
-    """Convert to a boolean: booleans, null, integers, and texts that hold true, false or an integer."""
+    """Convert a boolean, None, an integer, or a text (true, false or an integer) to a boolean."""
     if value is None or isinstance(value, int):
         return bool(value)
     if isinstance(value, str):
@@ -57,12 +57,12 @@ def to_bool(value: Argument) -> bool:
 
 
 def to_text(value: Argument) -> str:
-    """Convert to a string where the broker prints any value (group and last value keys)."""
+    """Convert an argument of any type to a string, for keys at which the broker converts any value."""
     return "" if value is None else str(value)
 
 
 def _to_string(value: Argument) -> str:
-    """Convert to a string where the broker requires one (policy, sequence header)."""
+    """Return a string argument; raise InvalidConversion for other types, as the broker does for some keys."""
     if not isinstance(value, str):
         raise InvalidConversion(
             "invalid conversion: Variant is not a string; use asString() if conversion is required."
@@ -94,7 +94,7 @@ def _int64(value: Argument) -> int:
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings(Frozen):
-    """A queue's declared settings; ``None`` means *not given*, which differs from 0 (CF-02, LP-04).
+    """The settings that a queue declares; None means *not given*, which differs from 0 (CF-02, LP-04).
 
     >>> settings = QueueSettings.from_arguments({"qpid.max_count": "1000", "qpid.flow_stop_count": 900})
     >>> settings.max_count, settings.flow_stop_count, settings.flow_resume_count
@@ -137,7 +137,7 @@ class QueueSettings(Frozen):
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Argument] | Refused) -> QueueSettings:
-        """Convert a declare's arguments, sorted by key; 542 for the first bad one (CF-04)."""
+        """Convert a declare's arguments in order of keys; raise 542 for the first invalid one (CF-04)."""
         values: dict[str, object] = {}
         levels: dict[int, int] = {}
         given = plain_map("arguments", arguments)
@@ -150,13 +150,13 @@ class QueueSettings(Frozen):
             else:
                 level = _read_fairshare_level(key)
                 if level is not None:
-                    # Of a bad level and a bad value the value is reported (RF-38).
+                    # The value first: if level and value are both invalid, the value is reported (RF-38).
                     limit = _uint32(value)
                     levels[_uint32(level)] = limit
         return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=given, **values)  # type: ignore[arg-type]
 
     def validate(self) -> None:
-        """Check the combinations, in the broker's order: 542, 540 or 501 (MG-01, RF-38)."""
+        """Raise 542, 540 or 501 for the first invalid combination of settings, as the broker does (MG-01)."""
         for is_wrong, text in self._list_combinations():
             if is_wrong:
                 raise InvalidArgumentException(text)
@@ -171,7 +171,7 @@ class QueueSettings(Frozen):
         lvq, group, paging = "qpid.last_value_queue_key", "qpid.group_header_key", "qpid.paging"
         has_lvq, has_groups = bool(self.last_value_queue_key), bool(self.group_header_key)
         has_levels = self.priorities > 0
-        # Fair shares count as given even if they are only of levels without a limit.
+        # Fair shares count as given even if all their limits are 0.
         is_fair = self.fairshare > 0 or bool(self.fairshare_levels)
 
         def both(one: str, other: str) -> str:
@@ -245,13 +245,13 @@ KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
     "qpid.file_count": ("file_count", _uint64),
     "qpid.file_size": ("file_size", _uint64),
 }
-"""The setting of each argument and its converter; parser, reference page and corrections read this."""
+"""For each argument the setting that it determines, and the function that converts its value."""
 LEGACY_LVQ_ARGUMENTS = ("qpid.last_value_queue", "qpid.last_value_queue_no_browse")
 
 
 def _read_fairshare_level(key: str) -> str | None:
     for prefix in ("qpid.fairshare", "x-qpid-fairshare"):
         if key.startswith(prefix):
-            # Any one character is between the name and the level.
+            # Any one character may separate the name from the level.
             return key[len(prefix) + 1 :]
     return None

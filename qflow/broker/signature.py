@@ -1,8 +1,9 @@
-"""Signature: the parameters of a command or a management method, checked before anything happens.
+"""Signatures: the parameters of commands and management methods, with the validation of their arguments.
 
-A client's own library refuses what AMQP cannot carry: a number for a name, an object in a map.  The model
-does so here, before a command has a number and before an observer sees it, so that a mistake changes
-nothing.  A parameter's name says what it may be, as AMQP uses one name for one thing in all commands.
+A client's library refuses values that AMQP cannot encode, such as a number for a name or an object in a map.
+The model refuses them here, before the command gets a number and before an observer sees it, so that an
+invalid call changes nothing.  The check depends on the name of the parameter only, as AMQP uses each name for
+one type in all commands.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _MAPS = "arguments properties options filter annotations"
 
 
 class Signature:
-    """The parameters of a method, with ``self`` first; refusals name it by its kind."""
+    """The parameters of a method without ``self``, and the checks of their arguments."""
 
     def __init__(self, kind: str, method: Callable[..., Any]) -> None:
         self._kind = kind
@@ -37,12 +38,12 @@ class Signature:
         self._checks = {name: _CHECKS[name] for name in self.names}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return a call's arguments by name, as plain copies; refuse values that AMQP cannot carry."""
+        """Return a call's arguments by name, as plain copies; TypeError or ValueError for invalid ones."""
         given = dict(zip(self.names, args, strict=False))
         is_plain = len(args) <= self._positional and given.keys().isdisjoint(kwargs)
         given.update(kwargs)
         if not is_plain or not self._required <= given.keys() or not given.keys() <= self._checks.keys():
-            # These are Python's own words.
+            # This raises Python's usual TypeError for a call with wrong parameters.
             self._signature.bind(None, *args, **kwargs)
         for name, value in given.items():
             if value is not None or name not in self._optional:
@@ -56,7 +57,7 @@ def _check_name(what: str, value: Any) -> str:
 
 def _check_map(what: str, value: Any) -> dict[str, Any]:
     entries = plain_map(what, value)
-    # Which whole numbers an argument may be is the broker's to say, in its own words (CF-03).
+    # The range of a whole number is not checked here, as the broker refuses it in its own words (CF-03).
     map_size(what, {key: 0 if type(item) is int else item for key, item in entries.items()})
     return entries
 

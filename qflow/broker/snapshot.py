@@ -1,13 +1,13 @@
-"""Snapshot: the whole state of a broker as a plain value that JSON can hold, and back.
+"""Snapshots: the conversion of a broker's whole state to a plain JSON value, and back.
 
-The parts of a broker are a graph of small objects that refer to one another (a held transfer is on
-a queue *and* in its session).  The codec walks that graph in a fixed order, numbers the objects
-and writes their fields; so nothing that is ever added to the engine can be forgotten here.
+A broker's state is a graph of small objects that refer to one another (a held transfer is on a queue *and* in
+its session).  The encoder walks the graph in a fixed order, numbers the objects, and writes all fields of
+each, so that a new field of the engine cannot be forgotten here.
 
-Containers are written as lists whose first item is a letter: l list, t tuple, d dict, o ordered
-dict, q deque, s set, u UUID, b bytes, i integer beyond 53 bits, e exception, and r a reference to
-an object of the table.  A class is named without its module, so that a state, and its hash, do not depend on
-the file in which a class is written; no two classes of the engine have one name.
+Containers are written as lists whose first item is a letter: l for list, t tuple, d dict, o ordered dict, q
+deque, s set, u UUID, b bytes, i an integer beyond 53 bits, e an exception, and r a reference to an object by
+its number.  A class is named without its module, so that a state and its hash do not depend on the module
+that defines a class; the classes of the engine all have different names.
 """
 
 from __future__ import annotations
@@ -35,21 +35,23 @@ if TYPE_CHECKING:
 else:
 
     def mypyc_attr(**_: Any) -> Callable[[type], type]:
-        """Return the class unchanged: the decorator is for the compiler, which the engine does not need."""
+        """Return a decorator that has no effect in Python; only the compiler (mypyc) reads it."""
         return lambda marked: marked
 
 
 class Refused(Protocol):
-    """A type without values: a compiled function accepts any value there, and refuses it by its name."""
+    """A type without instances, for parameters whose invalid values the function itself refuses."""
+
+    # A compiled function checks the types of its arguments, and would raise an error without their names.
 
     def is_never_given(self) -> None:
-        """Be a method that no class has."""
+        """Do nothing: no class has this method."""
 
 
 Text = str | Refused
-"""A string, or a refusal."""
+"""The type of a string parameter that refuses other values itself."""
 Flag = bool | Refused
-"""True or False, or a refusal."""
+"""The type of a boolean parameter that refuses other values itself."""
 
 Snapshot = dict[str, Any]
 
@@ -58,22 +60,22 @@ ONLY_COUNT = frozenset((
     "QueueCursor", "QueueFlowLimit", "RangeSet", "SemanticState", "Session", "Subscription", "Traffic",
     "_Binding", "_FanoutExchange", "_HeadersExchange", "_LinkDeliveries", "_PositionSet", "_TopicExchange",
 ))  # fmt: skip
-"""Classes whose objects, in an empty broker, only count what has been, which no rule asks for."""
+"""Classes whose objects, in an empty broker, only count past events, which no rule depends on."""
 
 
 class SnapshotError(QflowError):
-    """A value is no snapshot of this version of the engine; the text says why."""
+    """A value is not a snapshot of this version of the engine; the message gives the reason."""
 
 
 def take_snapshot(root: object) -> Snapshot:
-    """Return the state reachable from an object of the engine, normally a Broker."""
+    """Return the state of an object of the engine, normally a Broker, and of all objects it refers to."""
     encoder = _Encoder()
     encoder.reference(root)
     return {"format": FORMAT, "objects": encoder.run()}
 
 
 def restore_snapshot(snapshot: object) -> Any:
-    """Return objects in the state of a snapshot, without observers; SnapshotError for anything else."""
+    """Return new objects in the state of a snapshot; raise SnapshotError if the value is not one."""
     if not isinstance(snapshot, dict) or snapshot.get("format") != FORMAT:
         got = snapshot.get("format") if isinstance(snapshot, dict) else type(snapshot).__name__
         raise SnapshotError(f"a snapshot has the format {FORMAT!r}, got {got!r}")
@@ -84,22 +86,22 @@ def restore_snapshot(snapshot: object) -> Any:
 
 
 def hash_snapshot(snapshot: Snapshot) -> str:
-    """Return the SHA-256 of a snapshot, in hexadecimal; the same on every machine."""
+    """Return the SHA-256 hash of a snapshot, in hexadecimal, which is the same on every machine."""
     text = json.dumps(snapshot["objects"], separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class _Encoder:
-    """Numbers objects in the order in which they are first met."""
+    """An encoder of objects, which it numbers in the order in which it meets them."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
         self._met: list[object] = []
 
     def run(self) -> list[Any]:
-        """Return the table of objects, which grows while it is written."""
+        """Return the table of all objects, each with its class and the values of its fields."""
         table: list[Any] = []
-        # The list grows meanwhile.
+        # Encoding an object may add others to the end of the list.
         for value in self._met:
             kind = type(value)
             table.append([_class_name(kind), list(map(self._encode, _state_of(kind, value)))])
@@ -143,7 +145,7 @@ _CONTAINERS: dict[type, Callable[[_Codec, Any], Any]] = {
 
 
 class _Decoder:
-    """A decoder that makes all objects first and then fills in their fields, so that cycles work."""
+    """A decoder that makes all objects first and then sets their fields, so that cycles are possible."""
 
     def __init__(self, table: list[Any]) -> None:
         self._table = table
@@ -187,7 +189,7 @@ _GETTERS: dict[type, Callable[[object], tuple[Any, ...]]] = {}
 
 
 def _state_of(kind: type, value: object) -> tuple[Any, ...]:
-    """Return the values of an object's state, in the order of :func:`_state_fields`."""
+    """Return the values of an object's fields, in the order of :func:`_state_fields`."""
     getter = _GETTERS.get(kind)
     if getter is None:
         names = _state_fields(kind)
@@ -211,13 +213,13 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def _state_fields(kind: type) -> tuple[str, ...]:
-    """Return a class's fields without volatile ones, compiled or not, in a fixed order."""
+    """Return a class's field names without the volatile ones, sorted, the same whether compiled or not."""
     if kind not in _FIELDS:
         names: set[str] = set()
         for base in kind.__mro__:
             names.update(base.__dict__.get("__mypyc_attrs__", base.__dict__.get("__slots__", ())))
         names.difference_update(getattr(kind, "VOLATILE", ()))
-        # The compiler counts the __hash__ = None of a class that defines equality among the fields.
+        # The compiler counts __hash__, which is None in a class that defines equality, among the fields.
         _FIELDS[kind] = tuple(sorted(name for name in names if not name.startswith("__")))
     return _FIELDS[kind]
 
@@ -233,7 +235,7 @@ _CLASSES: dict[str, type] = {}
 
 def _find_class(name: str) -> Any:
     if name not in _CLASSES:
-        # What an object of a state is made of was imported before that object could be made, or is now.
+        # Import all modules of the engine, as the snapshot may contain classes of any of them.
         for info in pkgutil.walk_packages(importlib.import_module("qflow.broker").__path__, _PACKAGE):
             for kind in vars(importlib.import_module(info.name)).values():
                 if isinstance(kind, type) and kind.__module__ == info.name:

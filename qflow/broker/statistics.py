@@ -1,6 +1,7 @@
-"""Statistics, under the names QMF gives them.
+"""Statistics of a broker and its parts, under their QMF names.
 
-A queue counts in :class:`qflow.broker.queue.QueueCounters`; ``statistics()`` returns these frozen records.
+A queue counts in :class:`qflow.broker.queue.QueueCounters`; its method ``statistics()``, like those of other
+objects, returns a frozen record of the present values.
 
 Rules: CF-09, CF-10, CM-15.
 """
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatistics:
-    """Statistics of one queue: ``msgDepth`` includes acquired messages, ``messageCount`` does not (DQ-01)."""
+    """Statistics of a queue; ``msgDepth`` includes acquired messages, ``messageCount`` does not (DQ-01)."""
 
     name: str
     msgTotalEnqueues: int
@@ -49,7 +50,7 @@ class QueueStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeStatistics:
-    """Statistics of one exchange: routes count copies, receives count messages (EX-08)."""
+    """Statistics of an exchange: receives count messages, routes count copies for queues (EX-08)."""
 
     name: str
     type: str
@@ -64,7 +65,7 @@ class ExchangeStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingStatistics:
-    """One binding and how many messages matched it."""
+    """Statistics of a binding: ``msgMatched`` is the number of messages that matched it."""
 
     exchange: str
     queue: str
@@ -74,7 +75,7 @@ class BindingStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStatistics:
-    """Statistics of one subscription."""
+    """Statistics of a subscription."""
 
     name: str
     queue: str
@@ -87,7 +88,7 @@ class SubscriptionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStatistics:
-    """Statistics of one session; ``TxnCount`` counts commits and rollbacks, never down (IN-03, RF-39)."""
+    """Statistics of a session; ``TxnCount`` is the number of all commits and rollbacks (IN-03, RF-39)."""
 
     name: str
     unackedMessages: int
@@ -99,7 +100,7 @@ class SessionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStatistics:
-    """Statistics of one connection: its messages, with their bytes and frames (CF-10)."""
+    """Statistics of a connection: messages, bytes and frames in each direction (CF-10)."""
 
     name: str
     msgsFromClient: int
@@ -112,7 +113,7 @@ class ConnectionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatistics:
-    """The broker's totals, over existing and deleted queues; depths are of existing queues only."""
+    """Statistics of a broker: ``totals`` includes deleted queues, the depths only existing ones (CF-10)."""
 
     queueCount: int
     msgDepth: int

@@ -1,7 +1,7 @@
-"""MessageStore: asynchronous storage of durable messages (CM-12).
+"""Message stores: the asynchronous storage of durable messages (CM-12).
 
-The model keeps nothing on disk.  What it keeps is the *delay*: a durable transfer is complete when
-the store is done with it **and** every stopped queue has let go.
+The model stores nothing on disk, but it models the *delay*: a durable transfer is complete when the store has
+finished it **and** every queue has released its hold.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from qflow.broker.snapshot import Flag, Text, mypyc_attr
 
 
 class _StoreListener(Protocol):
-    """The receiver of a store's reports: its broker, which emits them."""
+    """The interface of the broker to its store, which reports finished messages to it."""
 
     def store_finishes(self, label: str) -> None:
-        """Handle the store's report that it is about to finish a message."""
+        """Handle the report that the store is about to finish a message."""
 
 
 STORE = "store"
-"""By this name a store holds a transfer; see :attr:`qflow.broker.message.Transfer.held_by`."""
+"""The name of the store among the holders of a transfer (:attr:`qflow.broker.message.Transfer.held_by`)."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageStore:
-    """A store that finishes each message at once."""
+    """A store that finishes each message at once, and the base class of other stores."""
 
     __slots__ = ("listener",)
 
@@ -33,15 +33,18 @@ class MessageStore:
         self.listener: _StoreListener | None = None
 
     def enqueue(self, queue: str, transfer: Transfer) -> None:
-        """Take a durable message for a queue."""
+        """Store a durable message that was enqueued on a queue."""
 
     def flush(self) -> None:
-        """Finish the pending writes: a client syncs."""
+        """Finish the pending messages if possible, as a client has requested a sync."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DelayedStore(MessageStore):
-    """A store that is done with a message when :meth:`finish` says so.
+    """A store that finishes a message when :meth:`finish` is called.
+
+    Parameters:
+        flushes_on_sync: Whether a client's sync finishes all pending messages.
 
     >>> from qflow.broker import Broker, Message
     >>> store = DelayedStore()
@@ -63,7 +66,7 @@ class DelayedStore(MessageStore):
 
     @property
     def pending(self) -> list[str]:
-        """Labels of the messages that are not stored yet, in order of arrival."""
+        """The labels of the messages that are not finished, in order of arrival."""
         return [transfer.label for transfer in self._pending]
 
     def enqueue(self, queue: str, transfer: Transfer) -> None:
@@ -72,7 +75,14 @@ class DelayedStore(MessageStore):
             self._pending.append(transfer)
 
     def finish(self, label: Text) -> None:
-        """Finish one pending message, in any order; KeyError for any other."""
+        """Finish a pending message; the order of messages does not matter.
+
+        Parameters:
+            label: The label of the message.
+
+        Raises:
+            KeyError: If no message with this label is pending.
+        """
         label = encodable("label", label)
         for transfer in self._pending:
             if transfer.label == label:
@@ -84,9 +94,9 @@ class DelayedStore(MessageStore):
         raise KeyError(f"no message {label!r} is pending in the store; pending are {self.pending}")
 
     def flush(self) -> None:
-        """Finish the pending writes, if this store flushes on a sync."""
+        """Finish all pending messages, if the store was made with ``flushes_on_sync``."""
         if self.flushes_on_sync:
-            # A part of the command that syncs, and so no news for the listener.
+            # Not reported to the listener, as this is an effect of the command that requests the sync.
             pending, self._pending = self._pending, []
             for transfer in pending:
                 transfer.release_hold(STORE)

@@ -1,15 +1,16 @@
-"""How a queue keeps its messages: first in first out, by priority, or the last of each value.
+"""Stores of a queue's messages: first in, first out; by priority; or the last message of each value.
 
-A store knows positions, order and cursors; it knows no limits, consumers or groups.  Its kinds have the
-broker's names: :class:`MessageDeque`, :class:`_PriorityQueue` (with fair shares), :class:`MessageMap`.
+A store has the messages' positions, their order, and cursors; it does not depend on limits, consumers or
+groups.  The kinds have the broker's names: :class:`MessageDeque`, :class:`_PriorityQueue` (with fair shares),
+:class:`MessageMap`.
 
-A :class:`QueueCursor` is how far a reader has read (RF-10).  A message that is acquired is *hidden*: no
-cursor finds it; one that is released is *shown* again at its old place, and the store's version rises, at
-which acquiring cursors start again at the head (MG-11).
+A :class:`QueueCursor` is the place up to which a reader has read (RF-10).  An acquired message is *hidden*,
+so that no cursor finds it.  A released message is *shown* again at its old place, and the store's version is
+incremented, at which acquiring cursors restart at the head (MG-11).
 
-The real broker walks its deque past acquired messages and tombstones.  Here a :class:`_PositionSet` gives the
-same answer in a constant number of steps: bits in blocks of 1,024, and a second layer of bits for the blocks
-that are not empty, up to three layers (2**30 positions per top key).
+To find the next message, the real broker walks its deque past acquired messages and tombstones.  Here a
+:class:`_PositionSet` finds it in a constant number of steps: it stores positions as bits in blocks of 1,024,
+with a second layer of bits for the blocks that are not empty, and a third (2**30 positions per top key).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ State = tuple[bool, int, int, "list[QueueCursor] | None"]
 
 
 class QueueCursor(Restorable):
-    """A place in a queue at a version; a newer version sends acquirers back to the head (MG-11, MG-17)."""
+    """A reader's place in a store; an acquiring one restarts when the version changes (MG-11, MG-17)."""
 
     __slots__ = ("acquires", "is_valid", "position", "version", "levels")
 
@@ -37,13 +38,13 @@ class QueueCursor(Restorable):
         self.levels: list[QueueCursor] | None = None
 
     def start(self, version: int) -> int:
-        """Return the position after which the next search begins, 0 for the head."""
+        """Return the position after which the next search begins, or 0 to begin at the head."""
         if not self.is_valid or (self.acquires and self.version != version):
             return 0
         return self.position
 
     def move(self, position: int, version: int) -> None:
-        """Record that everything up to ``position`` has been seen."""
+        """Record that the reader has read all messages up to ``position``."""
         self.is_valid = True
         self.position = position
         self.version = version
@@ -53,7 +54,7 @@ class QueueCursor(Restorable):
         return self.is_valid, self.position, self.version, self.levels
 
     def restore(self, state: State) -> None:
-        """Put the cursor back; on a priority queue only the first scan forgets its levels (RF-10)."""
+        """Move the cursor back to a saved place; on a priority queue, levels made since are lost (RF-10)."""
         self.is_valid, self.position, self.version, self.levels = state
 
 
@@ -104,8 +105,8 @@ class _PositionSet(Restorable):
         """Return the smallest member greater than ``position`` (which may be -1), or None."""
         if not self._count:
             return None
-        # Up a layer for each block that is exhausted, then down again: three look-ups each way reach 2**30
-        # positions.
+        # One layer up for each block without a later member, and then down again: three look-ups each way
+        # reach 2**30 positions.
         depth = 0
         position += 1
         while depth < _LAYERS:
@@ -115,7 +116,7 @@ class _PositionSet(Restorable):
                 return self._descend(depth, position + (rest & -rest).bit_length() - 1)
             position = block + 1
             depth += 1
-        # Positions above 2**30 are never reached in practice, and only have to be right.
+        # Positions above 2**30 do not occur in practice, so this only has to be correct, not fast.
         beyond = [top for top in self._layers[-1] if top >= position]
         return self._descend(depth, min(beyond)) if beyond else None
 
@@ -128,61 +129,61 @@ class _PositionSet(Restorable):
 
 
 _BLOCK: Final = 6
-"""Positions are looked at one by one within a block of 2**6, and blocks by :class:`_PositionSet`."""
+"""The binary logarithm of a block of positions: within a block each is tried, blocks are found by bits."""
 
 
 class Messages(Restorable):
-    """The interface of every store; each method takes O(1) or O(levels)."""
+    """The interface of all stores; each method takes O(1) or O(levels) time."""
 
     __slots__ = ()
 
     def publish(self, message: QueuedMessage) -> QueuedMessage | None:
-        """Add a message at its position; return the one it replaces, if any (QT-01)."""
+        """Add a message at its position, and return the message that it replaces, or None (QT-01)."""
         raise NotImplementedError
 
     def hide(self, message: QueuedMessage) -> None:
-        """Hide an acquired message from all cursors."""
+        """Hide a message that was acquired from all cursors."""
         raise NotImplementedError
 
     def show(self, message: QueuedMessage) -> None:
-        """Make a released message visible again, at its old place, and reset cursors."""
+        """Make a released message visible again at its old place, and reset the acquiring cursors."""
         raise NotImplementedError
 
     def remove(self, message: QueuedMessage) -> None:
-        """Remove a message."""
+        """Remove a message, which may be acquired."""
         raise NotImplementedError
 
     def next(self, cursor: QueueCursor) -> QueuedMessage | None:
-        """Return the next AVAILABLE message for ``cursor`` and move it there."""
+        """Move a cursor to the next AVAILABLE message and return that message, or None."""
         raise NotImplementedError
 
     def go(self, cursor: QueueCursor, message: QueuedMessage) -> QueuedMessage | None:
-        """Return ``message``, the first AVAILABLE one that matters to the cursor, and move there."""
+        """Move a cursor to a known AVAILABLE message ahead of it, and return that message."""
         return self.next(cursor)
 
     def go_to_end(self, cursor: QueueCursor) -> bool:
-        """Move behind all messages; return whether an AVAILABLE one was passed over."""
+        """Move a cursor behind all messages, and return whether it skipped an AVAILABLE one."""
         raise NotImplementedError
 
     def has_passed(self, cursor: QueueCursor, message: QueuedMessage) -> bool:
-        """Return whether a cursor is permanently behind a message (RF-10)."""
+        """Return whether a cursor has passed a message, and does not restart at the head (RF-10)."""
         raise NotImplementedError
 
     def reset_cursors(self) -> None:
-        """Let all acquiring cursors restart at the head (MG-11)."""
+        """Make all acquiring cursors restart at the head (MG-11)."""
         raise NotImplementedError
 
     @property
     def turn(self) -> tuple[int, int] | None:
-        """The turn of the fair shares, which reading advances; None if reading changes nothing."""
+        """The state of the fair shares, which each read changes, or None for a store without them."""
         return None
 
     def eviction_candidate(self) -> QueuedMessage | None:
-        """Return the message a ring would drop: the oldest of the lowest level, acquired or not."""
+        """Return the message that a ring evicts, the oldest of the lowest level, in any state; or None."""
         raise NotImplementedError
 
     def find(self, position: int) -> QueuedMessage | None:
-        """Return the message at a position, or None."""
+        """Return the message at a position, or None if the position is empty."""
         raise NotImplementedError
 
     def available_count(self) -> int:
@@ -190,12 +191,12 @@ class Messages(Restorable):
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[QueuedMessage]:
-        """Yield all messages, acquired ones included, by position."""
+        """Yield all messages, including acquired ones, in order of position."""
         raise NotImplementedError
 
 
 class MessageDeque(Messages):
-    """The messages of a queue, first in, first out."""
+    """A store whose messages are read first in, first out."""
 
     __slots__ = (
         "_messages", "_available", "_blocks", "_last_block", "_last_available", "_count", "_head", "_tail",
@@ -204,9 +205,9 @@ class MessageDeque(Messages):
 
     def __init__(self) -> None:
         self._messages: dict[int, QueuedMessage] = {}
-        # How many messages are AVAILABLE in each block of positions that has any, and which blocks these are.
-        # The last block is always among these, though it need not have any; its count is kept apart, as on a
-        # short queue no other one is touched.
+        # The number of AVAILABLE messages in each block of positions with any, and the set of these blocks.
+        # The set always contains the last block, even without any; its count is a separate attribute, as a
+        # short queue uses no other block.
         self._available: dict[int, int] = {}
         self._blocks = _PositionSet()
         self._last_block = -1
@@ -217,7 +218,7 @@ class MessageDeque(Messages):
         self.version = 0
 
     def publish(self, message: QueuedMessage) -> QueuedMessage | None:
-        """Add a message at the tail; it replaces none."""
+        """Add a message at the tail, and return None, as it replaces no other."""
         position = message.position
         if not self._messages:
             self._head = position
@@ -262,24 +263,24 @@ class MessageDeque(Messages):
             self._blocks.discard(block)
 
     def hide(self, message: QueuedMessage) -> None:
-        """Subtract it from the available messages of its block."""
+        """Hide a message that was acquired from all cursors."""
         self._discard(message.position)
 
     def show(self, message: QueuedMessage) -> None:
-        """Count it again, and let acquiring cursors restart."""
+        """Make a released message visible again at its old place, and reset the acquiring cursors."""
         self._add(message.position)
-        # An acquiring cursor may be past it.  The real broker resets the cursors of a queue one by one; here
-        # one of an older version knows by itself that it has to start again.
+        # An acquiring cursor may have passed it.  The real broker resets the cursors of a queue one by one;
+        # here a cursor with an older version restarts at its next use.
         self.version += 1
 
     def remove(self, message: QueuedMessage) -> None:
-        """Remove it, acquired or not."""
+        """Remove a message, which may be acquired."""
         if message.state == AVAILABLE:
             self._discard(message.position)
         del self._messages[message.position]
 
     def next(self, cursor: QueueCursor) -> QueuedMessage | None:
-        """Return the first available message behind the cursor."""
+        """Move a cursor to the next AVAILABLE message and return that message, or None."""
         start = cursor.start(self.version)
         message = self._after(start) if self._count else None
         if message is None:
@@ -290,7 +291,7 @@ class MessageDeque(Messages):
 
     def _after(self, start: int) -> QueuedMessage | None:
         position = start + 1
-        # Almost always it is the very next one.
+        # Usually the message at the next position is available.
         message = self._messages.get(position)
         if message is not None and message.state == AVAILABLE:
             return message
@@ -301,40 +302,40 @@ class MessageDeque(Messages):
                 message = self._messages.get(place)
                 if message is not None and message.state == AVAILABLE:
                     return message
-            # What was available in the first block lies before the start; the next one has some for certain,
-            # unless it is the last.
+            # The available messages of the first block may all be before the start; the next block in the set
+            # has some after it, unless it is the last.
             block = self._blocks.after(block)
         return None
 
     def _end(self, cursor: QueueCursor, start: int) -> None:
-        # The real cursor walks over acquired messages and stays behind the last of them (RF-10).
+        # The real broker's cursor also passes acquired messages, and stays behind the last of them (RF-10).
         if self._messages and self._tail > start:
             cursor.move(self._tail, self.version)
 
     def go(self, cursor: QueueCursor, message: QueuedMessage) -> QueuedMessage | None:
-        """Move to the message, unless the cursor is past it."""
+        """Move a cursor to a known AVAILABLE message, or to the next one if it has passed that message."""
         if message.position <= cursor.start(self.version):
             return self.next(cursor)
         cursor.move(message.position, self.version)
         return message
 
     def go_to_end(self, cursor: QueueCursor) -> bool:
-        """Move behind the last message."""
+        """Move a cursor behind all messages, and return whether it skipped an AVAILABLE one."""
         start = cursor.start(self.version)
         has_passed = self._after(start) is not None
         self._end(cursor, start)
         return has_passed
 
     def has_passed(self, cursor: QueueCursor, message: QueuedMessage) -> bool:
-        """Return whether the cursor is behind the message; one that restarts at the head is not."""
+        """Return whether a cursor has passed a message, and does not restart at the head."""
         return cursor.start(self.version) >= message.position
 
     def reset_cursors(self) -> None:
-        """Increment the version."""
+        """Make all acquiring cursors restart at the head, by a new version."""
         self.version += 1
 
     def eviction_candidate(self) -> QueuedMessage | None:
-        """Return the oldest message."""
+        """Return the oldest message, even if it is acquired, or None if the queue is empty."""
         if not self._messages:
             return None
         while self._head not in self._messages:
@@ -342,11 +343,11 @@ class MessageDeque(Messages):
         return self._messages[self._head]
 
     def find(self, position: int) -> QueuedMessage | None:
-        """Return the message at a position."""
+        """Return the message at a position, or None."""
         return self._messages.get(position)
 
     def available_count(self) -> int:
-        """Return the count."""
+        """Return the number of AVAILABLE messages."""
         return self._count
 
     def __iter__(self) -> Iterator[QueuedMessage]:
@@ -354,7 +355,7 @@ class MessageDeque(Messages):
 
 
 class MessageMap(MessageDeque):
-    """Last value queue: at most one message for each value of a header (QT-01)."""
+    """The store of a last value queue, with at most one message for each value of a header (QT-01)."""
 
     __slots__ = ("_key", "_by_value")
 
@@ -364,7 +365,7 @@ class MessageMap(MessageDeque):
         self._by_value: dict[str, QueuedMessage] = {}
 
     def publish(self, message: QueuedMessage) -> QueuedMessage | None:
-        """Add a message at the tail; it replaces the one with the same value."""
+        """Add a message at the tail, and return the message with the same value, which it replaces."""
         value = self._value(message)
         replaced = self._by_value.get(value)
         self._by_value[value] = message
@@ -372,7 +373,7 @@ class MessageMap(MessageDeque):
         return replaced
 
     def remove(self, message: QueuedMessage) -> None:
-        """Remove it, and its value unless a newer message has it."""
+        """Remove a message, and its value unless a newer message has the same value."""
         super().remove(message)
         value = self._value(message)
         if self._by_value.get(value) is message:
@@ -386,7 +387,7 @@ _MOST_LEVELS: Final = 257
 
 
 class _PriorityQueue(Messages):
-    """Levels of FIFO with their own cursors, highest first or in turns (QT-04 … QT-06)."""
+    """A store with a FIFO for each priority level, read from the highest on, or in turns (QT-04 … QT-06)."""
 
     __slots__ = ("_levels", "_first_level", "_is_fair", "_limits", "_level", "_count")
 
@@ -394,10 +395,10 @@ class _PriorityQueue(Messages):
         self, levels: int = 10, limits: tuple[tuple[int, int], ...] = (), default_limit: int = 0
     ) -> None:
         self._first_level = 5 - min(5, -(-levels // 2))
-        # No priority reaches a level above 255; all those further up are like one that is always empty.
+        # No priority reaches a level above 255; the levels above that are like one that is always empty.
         levels = min(levels, _MOST_LEVELS)
         self._levels = [MessageDeque() for _ in range(levels)]
-        # A share that limits nothing (fairshare-0 of 0) still makes the levels take turns.
+        # Even a fair share without a limit (fairshare-0 of 0) makes the levels take turns.
         self._is_fair = bool(limits) or default_limit > 0
         given = dict(limits)
         self._limits = [given.get(level, default_limit) for level in range(levels)]
@@ -425,8 +426,8 @@ class _PriorityQueue(Messages):
     def next(self, cursor: QueueCursor) -> QueuedMessage | None:
         if cursor.levels is None:
             cursor.levels = [QueueCursor(cursor.acquires) for _ in self._levels]
-        # Each level has a cursor of its own, so a released message of a high level is found even while a
-        # lower one is being read (RF-10).
+        # Each level has a cursor of its own, so that a released message on a high level is found even while a
+        # lower level is being read (RF-10).
         for level in self._reading_order():
             message = self._levels[level].next(cursor.levels[level])
             if message is not None:
@@ -434,12 +435,12 @@ class _PriorityQueue(Messages):
         return None
 
     def _reading_order(self) -> Iterator[int]:
-        """Yield levels in the broker's order; with fair shares each attempt changes the state (QT-06)."""
+        """Yield the levels in the order of reading; with fair shares, each read changes the state (QT-06)."""
         if not self._is_fair:
             yield from range(len(self._levels) - 1, -1, -1)
             return
-        # The broker counts a look as a turn although nothing may come of it; that is why idle consumers shift
-        # the shares of busy ones (RF-37).
+        # The broker counts a read as a turn even if it finds no message, so that idle consumers change the
+        # shares of busy ones (RF-37).
         start = self._current_level()
         yield start
         while self._next_level() != start:
@@ -492,7 +493,8 @@ class _PriorityQueue(Messages):
 
 
 def make_store(settings: QueueSettings) -> Messages:
-    """Return the store that a queue's settings select (self-destruct beats last value, LP-17)."""
+    """Return a new store of the kind that a queue's settings select."""
+    # With self-destruct, the last value key has no effect (LP-17).
     if settings.last_value_queue_key and settings.policy != "self-destruct":
         return MessageMap(settings.last_value_queue_key)
     if settings.priorities:

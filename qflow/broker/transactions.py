@@ -1,4 +1,4 @@
-"""TxBuffer: the operations of a transaction, done at commit, all of them or none.
+"""Transactions: operations that take effect together at commit, all of them or none.
 
 Rules: LP-09, CM-10, RF-22.
 """
@@ -10,19 +10,19 @@ from qflow.broker.restorable import Dependent, Restorable
 
 
 class TxOperation(Dependent):
-    """One operation of a transaction at commit."""
+    """An operation of a transaction, which takes effect at commit."""
 
     __slots__ = ()
 
     def prepare(self) -> None:
-        """Check that :meth:`commit` cannot fail; raise otherwise."""
+        """Make sure that :meth:`commit` cannot fail, or raise an exception."""
 
     def commit(self) -> None:
         """Perform the operation."""
         raise NotImplementedError
 
     def rollback(self) -> None:
-        """Undo :meth:`prepare`, if it was called."""
+        """Undo the effects of :meth:`prepare`, if it was called."""
 
     def refers_to(self, queue: object) -> bool:
         """Return whether the operation puts a message on a queue (RF-45)."""
@@ -30,7 +30,7 @@ class TxOperation(Dependent):
 
 
 class TxBuffer(Restorable):
-    """Operations in the order in which they were enlisted."""
+    """The operations of a transaction, in order of enlistment."""
 
     __slots__ = ("_operations",)
 
@@ -42,29 +42,29 @@ class TxBuffer(Restorable):
         self._operations.append(operation)
 
     def commit(self) -> None:
-        """Prepare all in order, then commit all in order; if one cannot, 541 and no effect."""
+        """Prepare all operations, then commit all; 541, without any effect, if one cannot be prepared."""
         try:
             for operation in self._operations:
                 operation.prepare()
         except BrokerFailure:
-            # No wording of the broker's: it never answers.
+            # Raised unchanged: the real broker has no wording for it, as it hangs or crashes.
             self.rollback()
             raise
         except SessionException as error:
             self.rollback()
-            # The broker's words name no queue; their cause does.
+            # The broker's text names no queue, but its cause does.
             raise InternalErrorException("Transaction prepare failed.") from error
-        # None can fail from here on: room is reserved, and accepts only remove.
+        # No operation can fail from here on: room is reserved, and accepts only remove messages.
         operations, self._operations = self._operations, []
         for operation in operations:
             operation.commit()
 
     def refers_to(self, queue: object) -> bool:
-        """Return whether one of the operations refers to a queue."""
+        """Return whether any operation puts a message on a queue."""
         return any(operation.refers_to(queue) for operation in self._operations)
 
     def rollback(self) -> None:
-        """Drop all operations."""
+        """Drop all operations, and undo their preparation."""
         operations, self._operations = self._operations, []
         for operation in operations:
             operation.rollback()
