@@ -1,20 +1,22 @@
 """ClientCard: the measurements of one client program, as numbers and as sentences.
 
-A client with a window of W messages leaves stop + W messages on a stopped queue: the broker accepts up to the
-stop threshold, and holds what comes then without an outcome until W of them wait (LNK-02).  A client that
-counts nothing leaves all it has.  At a limit with the policy ``reject`` a message is released (LNK-05), and
-it is the client that sends it again, says so, or loses it.
+A client with a window of W messages leaves stop + W messages on a stopped queue: the broker accepts
+messages up to the stop threshold, and withholds the outcomes of later ones until W of them wait (LNK-02).  A
+client without a window leaves all its messages.  At a limit with the policy ``reject`` a message is released
+(LNK-05), and the client may send it again, report a failure, or lose it.
 
-A receiver that settles in batches of B waits for more while it has less than B, on each of its K links.  The
-queue waits with it while flow control is ON and it has at least *resume* messages.  So both can wait for ever
-only if K (B - 1) messages, the unfinished batches, are resume or more.
+A receiver that settles in batches of B keeps up to B - 1 messages unsettled on each of its K links while it
+waits for more.  At the same time the queue waits for it to settle, while flow control is ON and the queue
+has at least *resume* messages.  So both can wait for ever only if the unfinished batches, K (B - 1)
+messages, have *resume* messages or more.
 
-Facts are yes, no, or open (:meth:`ClientCard.doubt`): a pause may be an end, and a card accuses nobody by
-guess.  A number that would differ from run to run is in no sentence, and a sentence that rests on the end of
-waiting says how long that was.
+A fact is yes, no, or unknown (:meth:`ClientCard.doubt`): a pause may be an end, and a card makes no
+accusation on a guess.  Numbers that differ from run to run appear in no sentence, and a sentence that
+depends on the end of a wait tells how long the wait was.
 
-``data/clients.csv`` has a row for each pattern of a library that was measured when a queue of the real broker
-stopped it, ``data/clients`` has programs: how the documentation of some libraries sends, and what cures them.
+``data/clients.csv`` has a row for each usage pattern of a library that was measured with a stopped queue of
+the real broker.  ``data/clients`` has programs that send as the documentation of some libraries does, and
+programs that avoid the losses.
 """
 
 from __future__ import annotations
@@ -36,34 +38,34 @@ from qflow.table import Table
 
 SENDER, RECEIVER = "sender", "receiver"
 STILL, ENDED, RESENDS, LATE = "waits", "ended", "sends again and again", "still sends"
-"""How a part of a run ended; :data:`LATE` is the time limit."""
+"""The endings of a part of a run; :data:`LATE` means the time limit."""
 _LARGEST_WINDOW = 2_048
 """The largest window that a library of ``data/clients.csv`` has."""
 _PATIENT = 20.0
-"""Seconds after which a receiver that has settled nothing does not settle."""
+"""A receiver that has settled nothing for this many seconds counts as one that does not settle."""
 _CHANCE = "its links together have credit above the limit; a larger --limit tells"
 _SHOWN = 160
 _UNIQUE = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
-"""Names that are new in each run."""
+"""The pattern of names that are new in each run."""
 _ERROR = re.compile(r"^\s*[\w.]*(Error|Exception)\b|\bamqp:[a-z]")
 
 
 class Conditions(NamedTuple):
-    """The conditions of a client's check.
+    """The conditions under which a client is checked.
 
     Fields:
-        stop, resume: Messages; the queue's thresholds.
-        limit: Messages; the queue's ``qpid.max_count``.
-        window: The window of the bench's sender to a receiver.
-        messages: The number of messages for the program to send (``AMQP_MESSAGES``).
+        stop, resume: The queue's thresholds, in messages.
+        limit: The queue's limit (``qpid.max_count``), in messages.
+        window: The window of the bench's own sender, which sends to receivers.
+        messages: The number of messages that the program is asked to send (``AMQP_MESSAGES``).
         queue: The queue's name (``AMQP_QUEUE``).
-        still: Seconds without a change after which a client counts as still.
-        timeout: Seconds; the longest that one run of the program may take from its first connection on.
-        body: The body of a receiver's messages: a text as an AMQP value, bytes as data.
+        still: The seconds without a change after which a client counts as still.
+        timeout: The most seconds of one run of the program, counted from its first connection.
+        body: The body of messages to a receiver: text is sent as an AMQP value, bytes as data.
         content_type: The body's content type; "" for none.
-        properties: Application properties of a receiver's messages.
-        brake: How the broker tells a sender that the queue is ON (:mod:`qflow.live.brakes`).
-        certificate: To listen with, by TLS; the program is given its authority's file (``AMQP_CA``).
+        properties: The application properties of messages to a receiver.
+        brake: The way in which the broker stops a sender (:mod:`qflow.live.brakes`).
+        certificate: The certificate for TLS, or None; the program gets its authority's file (``AMQP_CA``).
     """
 
     stop: int = 10
@@ -83,22 +85,22 @@ class Conditions(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """A client's counts at one moment, as the server sees them; messages are counted by identity."""
+    """A client's counts at one moment, as the server observes them; messages are counted by identity."""
 
-    # Transfers, those that were sent again included, and their outcomes.
+    # Transfers, repeated ones included, and their outcomes.
     sent: int = 0
     accepted: int = 0
     released: int = 0
     rejected: int = 0
     unsettled: int = 0
-    # Transfers that came onto the queue; messages on it.
+    # Transfers that reached the queue; messages on it now.
     stored: int = 0
     depth: int = 0
-    # Messages that were sent, or came onto the queue, at least once; of those in open transactions all.
+    # Distinct messages that were sent, and that reached the queue; messages in open transactions.
     messages: int = 0
     arrived: int = 0
     uncommitted: int = 0
-    # Transfers that were rolled back.
+    # Transfers in transactions that were rolled back.
     withdrawn: int = 0
 
 
@@ -107,102 +109,102 @@ class ClientRun:
     """One run of the program."""
 
     case: str
-    # When it was still or had ended, and after the bench's part.
+    # The counts when the program was still or had ended, and at the end of the run.
     before: Figures
     after: Figures
-    # Transfers without an outcome, or deliveries that were not settled.
+    # The most transfers without an outcome, or unsettled deliveries, at a time.
     most_unsettled: int = 0
-    # How the first part ended; ``end`` is how the run did.
+    # The ending of the first part; ``end`` is the ending of the run.
     pause: str = STILL
-    # The exit status, None if the bench ended it.
+    # The exit status; None if the bench ended the program.
     status: int | None = None
     output: str = ""
     end: str = STILL
-    # Its output after the bench's part.
+    # The output after the bench acted on the queue.
     reaction: str = ""
     is_connected: bool = True
-    # Messages in open transactions.
+    # The most messages in open transactions at a time.
     most_uncommitted: int = 0
     links: int = 1
-    # Whether no two messages are alike, and none is new each time it is sent.
+    # Whether messages can be identified: no two are alike, and a resent one keeps its identity.
     is_told_apart: bool = True
-    # Seconds without a movement, at the end.
+    # The seconds without a change at the end.
     idle: float = 0.0
-    # Other nodes, and transfers to each.
+    # The number of transfers to each other node.
     elsewhere: Mapping[str, int] = field(default_factory=dict)
-    # Whether it sent a message before it could know the outcome of the one before.
+    # Whether it sent a message before it could know the outcome of the previous one.
     is_pipelined: bool = False
-    # Messages that other nodes have instead of the queue: those sent to it before, and others.
+    # Messages that only other nodes have: those also sent to the queue, and the rest.
     diverted: int = 0
     diverted_unsent: int = 0
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended by itself with a failing status."""
+        """Whether the program ended by itself with an exit status other than 0."""
         return self.status not in (None, 0)
 
     @property
     def is_presettled(self) -> bool:
-        """Whether all its messages were settled when sent."""
+        """Whether the program sent all its messages settled."""
         after = self.after
         has_outcomes = after.accepted or after.released or after.rejected or self.most_unsettled
         return after.sent > 0 and not has_outcomes
 
     @property
     def resends(self) -> bool:
-        """Whether it sent a message again."""
+        """Whether the program sent a message again."""
         return self.after.sent - self.after.withdrawn > self.after.messages
 
     @property
     def missing(self) -> int:
-        """The messages that were sent and are on no queue, except those of an open transaction."""
+        """How many messages were sent but are on no queue, except those of an open transaction."""
         pending = self.after.uncommitted if self.status is None else 0
         return max(0, self.after.messages - self.after.arrived - pending - self.diverted)
 
 
 _NO_RUN = ClientRun("", Figures(), Figures(), pause=LATE)
-"""The run of a case that was not tried."""
+"""The run of a case that was not measured."""
 
 
 @dataclass(frozen=True)
 class Settling:
-    """A receiver's way of settling, over all its links."""
+    """A receiver's manner of settling, over all its links."""
 
-    # Messages that it was ready for; the server shows 1,000 at most.
+    # The credit that it granted, in messages; the server records at most 1,000.
     credit: int
     is_presettled: bool
-    # The most that it settled at once on a link; 1 if it settles a message that comes alone, 0 for none.
+    # The most messages settled at once on a link; 1 if it settles a single message, 0 if it settles none.
     batch: int
     fed: int
     unsettled: int
-    # Whether it and a sender with a window waited for each other, and its deliveries then.
+    # Whether it and a sender with a window waited for each other, and its deliveries in that run.
     is_locked: bool = False
     delivered_locked: int = 0
     unsettled_locked: int = 0
-    # Of the messages that it was given one by one, how many came back released or rejected.
+    # How many of the messages sent to it one by one it released or rejected.
     released: int = 0
     rejected: int = 0
     links: int = 1
-    # Messages that it gave no credit for, and seconds without a movement in the end.
+    # Messages without credit at the end, and the seconds without a change.
     undelivered: int = 0
     waited: float = 0.0
-    # Seconds until a message that came alone was settled, if it took remarkably long.
+    # The seconds until a single message was settled, if it took long; else 0.
     alone: float = 0.0
-    # Whether it only browses, on all its links.
+    # Whether all its links only browse.
     is_browser: bool = False
-    # Beside a sender: whether time was too short, messages without credit, seconds without a movement.
+    # In the run beside a sender: whether time was too short, messages without credit, seconds unchanged.
     is_slow: bool = False
     undelivered_locked: int = 0
     waited_locked: float = 0.0
 
     @property
     def is_starved(self) -> bool:
-        """Whether messages wait for credit though all deliveries are settled: the receiver grants no more."""
+        """Whether messages wait for credit although all deliveries are settled: it grants no more credit."""
         return self.undelivered > 0 and not self.unsettled
 
     @property
     def remainder(self) -> int:
-        """The most messages that its links can hold unsettled, each link waiting for the rest of a batch."""
+        """The most messages that its links can keep unsettled while each waits for the rest of a batch."""
         return self.links * (self.batch - 1)
 
 
@@ -211,12 +213,14 @@ class ClientCard:
     """The measurements of one client.
 
     Parameters:
-        role ({"sender", "receiver"})
-        given: The conditions under which it was checked.
-        total: Messages that it sends where nothing stops it.
-        is_endless: Whether it sends without end, so that ``total`` says nothing.
-        runs: Case to :class:`ClientRun`.
-        is_whole: Whether it had sent everything when the undisturbed run was ended.
+        command: The program and its arguments.
+        role ({"sender", "receiver"}): What the program does.
+        given: The conditions of the check.
+        total: The messages that the program sends if nothing stops it.
+        is_endless: Whether the program sends without end, so that ``total`` means nothing.
+        runs: Case name to :class:`ClientRun`.
+        settling: A receiver's manner of settling; None for a sender.
+        is_whole: Whether the program had sent everything by the end of the undisturbed run.
 
     >>> still = Figures(sent=11, accepted=10, unsettled=1, stored=11, depth=11, messages=11, arrived=11)
     >>> runs = {"stopped": ClientRun("stopped", still, still, most_unsettled=1)}
@@ -239,24 +243,24 @@ class ClientCard:
 
     @property
     def sent_by_itself(self) -> list[int]:
-        """The different numbers of messages, in order, of the runs that ended as if all were well.
+        """The distinct numbers of messages, sorted, in the runs that ended without a failure.
 
-        A program that settles its own messages is stopped by nothing.  If it ends after another number each
-        time, that is by chance: it closes before all is written.
+        Nothing stops a program that sends its messages settled.  If such a program ends after another number
+        each time, that is by chance: it closes before everything is written.
         """
         if self.is_endless or not (self.is_whole and self._run("free").is_presettled):
             return [self.total]
-        # The queue of one that ended before was not deleted.
+        # If the program ended first, its queue had not been deleted.
         ended = (run for run in self.runs.values() if run.case in COUNTED or run.pause == ENDED)
         return sorted({self.total, *(run.after.messages for run in ended if run.status == 0)})
 
     @property
     def varies(self) -> bool:
-        """Whether it sends another number of messages each time, though nothing stops it."""
+        """Whether the program sends another number of messages in each run, though nothing stops it."""
         return len(self.sent_by_itself) > 1
 
     def _has_sent_all(self, run: ClientRun, figures: Figures | None = None) -> bool:
-        """Return whether a program had sent all its messages in the end, or at an earlier moment."""
+        """Return whether a program had sent all its messages, at the end or at an earlier moment."""
         sent = (figures or run.after).messages
         is_end = figures is None or run.pause == ENDED
         is_diverted = is_end or sent == run.after.messages
@@ -267,65 +271,65 @@ class ClientCard:
 
     @property
     def stops(self) -> bool:
-        """Whether it waits with messages left to send when the queue has stopped it."""
+        """Whether the client waits with messages left to send while the queue is ON."""
         run = self._run("stopped")
         if run.pause in (LATE, RESENDS):
             return False
         if self.given.brake == SILENCE and not run.most_unsettled:
             return False
         if self.given.brake == REJECT and run.status is not None:
-            # A refusal that it died of has not stopped it.
+            # A program that ended because of a refusal was not stopped.
             return False
         return self.is_endless or run.before.messages < self.total
 
     @property
     def client_window(self) -> int | None:
-        """The most transfers without an outcome of a client that silence stops; None for other clients."""
+        """The most transfers without an outcome of a client that stops under ``silence``; else None."""
         return self.runs["stopped"].most_unsettled if self.stops and self.given.brake == SILENCE else None
 
     @property
     def past_stop(self) -> int:
-        """The messages that reached the queue after the one that reached the stop threshold."""
+        """How many messages are on the stopped queue above its stop threshold."""
         return max(0, self._run("stopped").before.depth - self.given.stop)
 
     @property
     def _is_window_unseen(self) -> bool:
-        """Whether there were too few messages to tell the result from that of a usual window."""
+        """Whether the program had too few messages to fill a window of usual size."""
         run = self._run("stopped")
         waits = run.status is None and run.pause == STILL and run.after.unsettled > 0
         return waits and self._has_sent_all(run) and self.total - self.given.stop < _LARGEST_WINDOW
 
     def count_lost(self, case: str) -> int:
-        """Count the messages that were sent and are on no queue, if the program reports no failure.
+        """Return how many messages were sent but are on no queue, if the program reports no failure.
 
-        A program that still sends again what was refused has lost nothing yet.
+        A program that is still resending refused messages has lost nothing yet.
         """
         run = self._run(case)
         is_trying = run.status is None and (run.resends or run.pause == RESENDS)
         return 0 if run.has_failed or is_trying or self._is_unknown(run) else run.missing
 
     def count_unsent(self, case: str) -> int:
-        """Count the messages that were never sent, if the program ended without reporting a failure."""
+        """Return how many messages were never sent, if the program ended without reporting a failure."""
         run = self._run(case)
         is_known = run.status == 0 and not self.is_endless and not self.varies
         return max(0, self.total - run.after.messages - run.diverted_unsent) if is_known else 0
 
     def _is_unknown(self, run: ClientRun) -> bool:
-        """Whether repeated messages look like new ones, so that losses cannot be counted."""
+        """Whether resent messages look like new ones, so that losses cannot be counted."""
         is_new = not (run.is_told_apart or self.is_endless) and run.after.messages > self.total
-        # What settles its own messages learns of no loss, so it sends none of them again.
+        # A presettled sender learns of no loss, so it resends nothing.
         return is_new and run.missing > 0 and not run.is_presettled
 
     @property
     def loses_nothing(self) -> bool:
-        """Whether no message was lost, or never sent, at the limit or by a stop without a failure."""
+        """Whether no message was lost or never sent, unless the program reported a failure."""
         return self.role == SENDER and not any(
             self.count_lost(case) or self.count_unsent(case) for case in COUNTED
         )
 
     @property
     def goes_on(self) -> bool:
-        """Whether it sends the rest once flow control is OFF again."""
+        """Whether the client sends the rest after flow control is OFF again."""
         run = self._run("resumed")
         if run.has_failed:
             return False
@@ -337,7 +341,7 @@ class ClientCard:
 
     @property
     def settles(self) -> bool:
-        """Whether received messages leave the queue, and the program survives them."""
+        """Whether received messages leave the queue, and the program does not die of them."""
         if self.settling is None or self.settling.is_browser or self._dies_of:
             return False
         return self.settling.is_presettled or self.settling.batch > 0
@@ -349,7 +353,7 @@ class ClientCard:
 
     @property
     def _leaves_all(self) -> bool:
-        """Whether all messages that a receiver gets stay on the queue, or return to it."""
+        """Whether all messages that a receiver gets stay on the queue or return to it."""
         settling = self.settling
         if settling is None or settling.batch or settling.rejected:
             return False
@@ -357,16 +361,16 @@ class ClientCard:
 
     @property
     def never_locks(self) -> bool:
-        """Whether this receiver and a sender never wait for each other, for any window of the sender."""
+        """Whether this receiver and a sender can never wait for each other, whatever the sender's window."""
         settling = self.settling
         if settling is None or settling.is_locked or not self.settles:
             return False
         return settling.is_presettled or not settling.is_starved and settling.remainder < self.given.resume
 
-    # Doubt
+    # Unknown facts
 
     def doubt(self, name: str) -> str:
-        """Return the reason why a fact is open, and the option that would settle it; "" for a known fact."""
+        """Return the reason why a fact is unknown, and the option that would decide it; "" if known."""
         settling, given = self.settling, self.given
         longer = f"a --timeout above {given.timeout:g} tells"
         if name == "stops" and self._is_before_stop:
@@ -393,7 +397,7 @@ class ClientCard:
         if settling is not None and not self._dies_of and not self._leaves_all:
             if name in ("settles", "never-locks") and self._is_settling_slow(settling):
                 return f"nothing was settled within {settling.waited:.0f} s; {longer}"
-            # Who waits for a number of messages has been found out before; others may only be slow.
+            # A receiver known to wait for a batch or to withhold credit is locked; others may only be slow.
             is_known = settling.batch > 1 or settling.is_starved
             if name == "never-locks" and settling.is_locked and settling.waited_locked < _PATIENT:
                 return "" if is_known else f"nothing moved for {settling.waited_locked:.0f} s; {longer}"
@@ -408,28 +412,28 @@ class ClientCard:
 
     @property
     def _is_before_stop(self) -> bool:
-        """Whether time was too short for a program that still starts or sends to be stopped."""
+        """Whether the time was too short for a starting or sending program to reach the stop."""
         run = self._run("stopped")
         is_below = run.before.stored <= self.given.stop and not run.before.rejected
         return run.pause == LATE and run.status is None and is_below
 
     def _describe_delay(self, run: ClientRun, otherwise: str) -> str:
-        """Describe what a program had not done, or still did, when its time was over."""
+        """Describe what a program had not done, or was still doing, when its time was over."""
         return f"it {otherwise if run.after.sent else 'had sent nothing'} after {self.given.timeout:g} s"
 
     def _is_late(self, case: str) -> bool:
-        """Whether the bench ended a program that still sent new or refused messages."""
+        """Whether the bench ended a program that was still sending new or refused messages."""
         run = self._run(case)
         is_whole = self._has_sent_all(run) and not run.missing
         return run.end in (LATE, RESENDS) and run.status is None and not (is_whole or self.is_endless)
 
     def _is_chance(self, run: ClientRun) -> bool:
-        """Whether the credit of all links together passes the limit, so that it depends on who is first."""
+        """Whether all links' credit together exceeds the limit, so that the order of sending decides."""
         given = self.given
         return given.brake == CREDIT and run.links > 1 and run.links * (given.stop + 1) > given.limit
 
     def _is_below_limit(self, case: str) -> bool:
-        """Whether time was too short for a program that still sends to reach the limit."""
+        """Whether the time was too short for a sending program to reach the limit."""
         run = self._run(case)
         is_refused = run.before.released or run.before.rejected
         return run.pause == LATE and not is_refused and run.before.depth < self.given.limit
@@ -442,20 +446,20 @@ class ClientCard:
         """Whether some messages stay unsettled although others are settled one at a time."""
         return settling.batch == 1 and settling.unsettled > 0 and settling.waited >= self.given.timeout / 2
 
-    # Words
+    # Text
 
     def fact(self, name: str) -> bool | None:
-        """Return one of :data:`FACTS`; None for the other role's facts and for unknown ones."""
+        """Return a fact of :data:`FACTS`; None if it is unknown or belongs to the other role."""
         if FACTS[name] != self.role or self.doubt(name):
             return None
         return bool(getattr(self, name.replace("-", "_")))
 
     def subject(self, of: str) -> str:
-        """Return the subject of a case's or a fact's line; a key of :data:`SUBJECTS`."""
+        """Return the heading of the card's line for a case or fact (a key of :data:`SUBJECTS`)."""
         return SUBJECTS[of].format(limit=self.given.limit)
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return the card as pairs of a subject and a sentence."""
+        """Return the lines of the card, each a heading and a sentence."""
         return self._sender_lines() if self.role == SENDER else self._receiver_lines()
 
     def _sender_lines(self) -> list[tuple[str, str]]:
@@ -486,7 +490,7 @@ class ClientCard:
         elif doubt:
             return f"cannot tell: {words}; {doubt}"
         elif run.pause == RESENDS and not run.before.rejected:
-            # A time-out is not a refusal: each retry adds a message.
+            # A time-out is no refusal, so each retry adds a message to the queue.
             return "no: sends again what has no outcome, so more and more come onto the queue"
         elif run.pause == LATE and not self.is_endless:
             words += f", and it still sends after {self.given.timeout:g} s"
@@ -495,7 +499,7 @@ class ClientCard:
         return f"{'yes' if self.stops else 'no'}: {words}"
 
     def _describe_diversion(self, run: ClientRun) -> str:
-        """Name the nodes that have messages which the queue refused or withheld."""
+        """Return the nodes that have messages which the queue refused or withheld, as text."""
         nodes = ", ".join(node or "no node" for node in run.elsewhere)
         return f"; others go to {nodes}" if run.diverted or run.diverted_unsent else ""
 
@@ -507,7 +511,7 @@ class ClientCard:
             return f"not seen: {self._describe_delay(run, 'was not at the stop')}"
         if run.is_presettled:
             return "none: it waits for no outcomes"
-        # A link to an exchange is stopped by silence under each brake.
+        # A link to an exchange is stopped by silence under every brake.
         if self.given.brake != SILENCE and not run.after.unsettled:
             return "not seen: no outcome is withheld from it"
         links = f", on {run.links:,} links" if run.links > 1 else ""
@@ -518,11 +522,11 @@ class ClientCard:
 
     @property
     def _is_one_by_one(self) -> bool:
-        """Whether it waits for each outcome; other clients send more before a refusal arrives, by chance."""
+        """Whether the program waits for each outcome; others send more before a refusal, by chance."""
         return not self._run("free").is_pipelined and not self._run("stopped").is_presettled
 
     def _describe_depth(self, run: ClientRun, past: str = "") -> str:
-        """Return the number of messages on the queue, unless links share its room by chance."""
+        """Return the number of messages on the queue as text, unless links share its room by chance."""
         if self.given.brake == CREDIT and run.links > 1:
             return f"more than {self.given.stop:,} on the queue, as each link has a credit of its own"
         if self.varies and run.before.depth == run.before.messages and run.pause == ENDED:
@@ -530,21 +534,21 @@ class ClientCard:
         return f"{run.before.depth:,} on the queue{past}"
 
     def _of_total(self, count: int) -> str:
-        """Return the number of messages out of all, unless the bench ended the run that counts them."""
+        """Return a number of messages "of" the total; without the total if the bench ended the free run."""
         return f"{count:,} of {self.total:,}" if self.is_whole else f"{count:,}"
 
     def _is_resending(self, run: ClientRun) -> bool:
-        """Whether it sends again what is rejected, so that its counts at a moment depend on the machine."""
+        """Whether the program resends rejected messages, so that its counts depend on the machine's speed."""
         return bool(run.resends and run.before.rejected and self.is_whole and not self.is_endless)
 
     def _describe_refused(self, run: ClientRun) -> str:
-        """Return the number of refused transfers, if it is the same in each run."""
+        """Return the number of refused transfers as text, if it is the same in each run."""
         word = "rejected" if run.before.rejected else "released"
         if self.is_endless and not run.is_told_apart:
-            # One that is sent again looks like the next.
+            # A resent message looks like the next one.
             return f"some {word}"
         if run.resends or run.pause == RESENDS:
-            # How often a second is a matter of the machine.
+            # The number depends on the machine's speed.
             return f"resends what is {word}"
         is_exact = self._is_one_by_one or self._has_sent_all(run)
         return f"{run.after.released + run.after.rejected:,} {word}" if is_exact else f"some {word}"
@@ -633,13 +637,13 @@ class ClientCard:
         is_short = self.count_unsent(run.case) > 0
         if is_short and not self._is_one_by_one:
             return f"loses messages, and {self._describe_end(run)}"
-        # What settles its own is not the same in each run: it may close before all is written.
+        # A presettled sender may close before everything is written, so its total differs between runs.
         total = self.total if self.is_whole and not run.is_presettled else run.after.messages
         loses = f"loses {lost:,} of {total:,}"
         if is_short:
             return f"{loses}, and {self._describe_end(run)}"
         how = "goes on; " if run.is_presettled or self._has_sent_all(run) else ""
-        # Presettled, it cannot know, and there is nothing to wait for.
+        # A presettled sender cannot know of a loss, so there is nothing to wait for.
         waits = run.status is None and not run.is_presettled
         again = "so far" if run.end == LATE else f"within {run.idle:.0f} s"
         wait = f", none sent again {again}" if waits else ""
@@ -658,13 +662,13 @@ class ClientCard:
             return self._describe_status(run, "ends", run.before, sent, ", without a word")
         more = run.after.sent - run.before.sent
         if more:
-            # What comes on a link that both sides have closed ends the connection, and is not counted.
+            # A transfer on a link that both sides have closed ends the connection, and is not counted.
             return f"goes on: sends at least {more:,} more, to no queue, within {self.given.timeout:g} s"
         where = "still there" if run.is_connected else "still there, without a connection"
         where += f" after {run.idle:.0f} s" if run.idle >= 1 else ""
         word = _quote(run.reaction)
         words = f"says {word}, and is {where}" if word else f"is {where}, and has said nothing"
-        # A sender learns of it by its next transfer only (LNK-09).
+        # A sender learns of the deletion only at its next transfer (LNK-09).
         is_done = self.role == SENDER and not self.is_endless and run.before.messages >= self.total
         return f"had nothing left to send; {words}" if is_done else words
 
@@ -715,7 +719,7 @@ class ClientCard:
         elif settling.released:
             words = f"no: releases {'its messages' if settling.released > 1 else 'its message'}"
         elif settling.unsettled:
-            # How many it is given depends on the machine, unless its credit ends.
+            # The number of its messages depends on the machine's speed, unless its credit is used up.
             waits = f"{settling.unsettled:,} wait, " if settling.undelivered else ""
             words = f"no: {waits}none is settled{wait}"
         else:
@@ -753,7 +757,7 @@ class ClientCard:
         )
 
     def table(self) -> Table:
-        """Return the figures of all runs; a program that resends has other figures each time."""
+        """Return a table of the figures of all runs; those of a program that resends vary."""
         after = ("sent", "accepted", "released", "rejected")
         fields = ("case", *(f"after.{name}" for name in after), "most_unsettled", "before.depth")
         counts, runs = attrgetter(*fields, "after.messages", "after.arrived"), self.runs.values()
@@ -762,7 +766,7 @@ class ClientCard:
         return Table(rows, names)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the card as plain values, with the derived facts and the sentences."""
+        """Return the card as a JSON value, with the derived facts and the sentences."""
         given, is_sender = self.given, self.role == SENDER
         cases = [case for case in self.runs if case in COUNTED]
         return {
@@ -822,27 +826,27 @@ SUBJECTS = {
     "settles": "does it settle",
     "never-locks": "locked with a sender",
 }
-"""The card's line of each case or fact; ``loses-nothing`` has the lines of :data:`COUNTED`."""
+"""The heading of each case's or fact's line; ``loses-nothing`` has the lines of :data:`COUNTED`."""
 WINDOW = "its window"
 
 COUNTED = ("stopped", "resumed", "limit", "released")
 """The cases in which messages can be lost, or never sent."""
 
 COMPARED = ("stop", "resume", "limit", "window", "messages", "still", "timeout")
-"""The conditions that a report and its baseline must share."""
+"""The conditions that must be the same in a report and its baseline."""
 
 FACTS = dict.fromkeys(("stops", "goes-on", "loses-nothing"), SENDER)
 FACTS |= dict.fromkeys(("settles", "never-locks"), RECEIVER)
-"""What can be required of a client: properties of its card, and the role that each is a fact of."""
+"""The facts that can be required of a client (properties of its card), each with its role."""
 
 
 def name_end(status: int | None) -> str:
-    """Describe the end of a program: by itself with a status, or by the bench."""
+    """Return how a program ended, as text: by itself with a status, or by the bench."""
     return "by the bench" if status is None else f"status {status}"
 
 
 def _quote(output: str) -> str:
-    """Quote the last error of an output, or else its last line."""
+    """Return the last error in an output, or else its last line, quoted."""
     lines = output.splitlines()
     last = next((line for line in reversed(lines) if _ERROR.search(line)), lines[-1] if lines else "").strip()
     return repr(shorten(_UNIQUE.sub("…", last), _SHOWN, placeholder=" …")) if last else ""
@@ -852,48 +856,48 @@ def _quote_after(output: str) -> str:
     return f", and says {_quote(output)}" if _quote(output) else ""
 
 
-# Clients that were measured
+# Measured clients
 
 
 class KnownClient(NamedTuple):
-    """A measured pattern of a library: 6,000 messages to a queue with stop 10, resume 5."""
+    """A measured usage pattern of a library: 6,000 messages to a queue with stop 10 and resume 5."""
 
     library: str
     version: str
-    # The version of AMQP.
+    # The AMQP version.
     wire: str
     pattern: str
-    # A program in ``data/clients`` that does so.
+    # A program in ``data/clients`` with this pattern.
     sample: str
-    # yes; late, when something else is full; no; or fails, by an error of its own.
+    # "yes"; "late", when another buffer is full; "no"; or "fails", with an error of its own.
     stops: str
-    # Messages on the queue when nothing moved any more; stored at limit 30 with the policy ``reject``, "" if
-    # the session ends.
+    # Messages on the queue once nothing changed any more; and those stored at limit 30 with the policy
+    # ``reject``, or "" if the session ends.
     stopped: str
     limit: str
-    # What the program learned of the others, and did when the queue was deleted, "" if that was not measured.
+    # How the program learns of refused messages; its reaction to the queue's deletion, "" if not measured.
     learns: str
     deleted: str
     judgement: str
     measured: str
-    # Programs in ``data/clients`` that stop and lose nothing, separated by semicolons, or what to do.
+    # Programs in ``data/clients`` that stop and lose nothing, separated by semicolons; or advice.
     cure: str
 
     @property
     def cures(self) -> tuple[Path, ...]:
-        """The example programs with the cure."""
+        """The paths of the programs that stop and lose nothing."""
         names = self.cure.split("; ") if self.cure.endswith((".py", ".js")) else []
         return tuple(kit_path("data") / "clients" / name for name in names)
 
 
 def known_clients() -> list[KnownClient]:
-    """List the measured patterns, in the order of the table."""
+    """Return the measured patterns, in the order of the file."""
     with open(kit_path("data") / "clients.csv", encoding="utf-8", newline="") as file:
         return [KnownClient(**row) for row in csv.DictReader(file)]
 
 
 def client_table(library: str = "") -> Table:
-    """Return the table of known clients, or those of libraries with a word in their names.
+    """Return a table of known clients, optionally only those of matching libraries.
 
     Which client stops is its own affair, as the broker brakes by silence: find yours before you measure it.
 

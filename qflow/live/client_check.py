@@ -1,25 +1,25 @@
 """check_client: a bench for one client program in any language.
 
-The program is run several times, each time beside a fresh server of its own (:func:`qflow.live.serve`) whose
-one queue is in a state that a client should be able to live with:
+The bench runs the program several times, each time beside a new server of its own (:func:`qflow.live.serve`)
+whose only queue is in a state that a client should be able to handle:
 
 ========== ==============================================================================
-free       nothing stops it: how many messages it sends, or whether it is a receiver
-stopped    flow control goes ON and stays ON
-resumed    as before; once the client is still, the queue is emptied until it has ended
-limit      flow control, and a limit with the policy ``reject`` above it
-released   the limit alone: what has no room is released
+free       nothing stops the program: how many messages it sends, or whether it is a receiver
+stopped    flow control turns ON and stays ON
+resumed    as before; once the client is still, the queue is emptied until the program ends
+limit      flow control, and above it a limit with the policy ``reject``
+released   only the limit: messages without room are released
 deleted    once the client is still, the queue is deleted
 ========== ==============================================================================
 
-A receiver is given messages one by one (``free``), then by a sender with a window, on a queue with flow
-control (``locked``); and its queue is deleted.
+A receiver gets messages one by one (``free``), then from a sender with a window on a queue with flow control
+(``locked``); and then its queue is deleted.
 
-Everything is measured at the server, by the messages' identities (:mod:`qflow.live.message_ledger`).  The
-bench acts on a queue when the client is *still*: nothing has changed for a while (``still`` of the
-conditions, or twice the longest pause of the undisturbed run).  Where nothing comes after it, the bench
-waits up to ``timeout`` for a client that lives and has something to send, or waits for outcomes: only the
-user knows how long a pause may be.
+All measurements are made at the server, by the messages' identities (:mod:`qflow.live.message_ledger`).  The
+bench acts on a queue when the client is *still*, which means that nothing has changed for a while
+(``still`` of the conditions, or twice the longest pause of the undisturbed run).  If nothing follows in a
+run, the bench waits up to ``timeout`` for a client that is running and has something to send or waits for
+outcomes: only the user knows how long it may pause.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ _ENDLESS = 20
 """A client that sends this multiple of the requested messages sends without end."""
 _MOST_FED, _ENOUGH = 400, 3
 _MANY = 200
-"""A client that has sent again as often, and nothing new meanwhile, sends again and again."""
+"""A client with this many repeated transfers, and nothing new meanwhile, counts as resending for ever."""
 _MOST_LINKS = 1 << 16
-"""A program that opens a link for each message is to be measured, too; the protocol allows it."""
+"""The limit of links, large enough for a program that opens a link for each message."""
 _MOST_REASONS = 5
 _FEEDER = "qflow-bench"
 _KEPT_LINES = 200
@@ -81,7 +81,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 class ClientFailedError(RefusalError):
-    """A program that cannot be measured; ``output`` holds its last lines."""
+    """A program that cannot be measured; ``output`` has its last lines."""
 
     def __init__(self, sentence: str, output: str) -> None:
         super().__init__(sentence)
@@ -95,16 +95,18 @@ def check_client(
     *,
     progress: Progress = lambda done, total=None, case="": None,
 ) -> ClientCard:
-    """Run a client program against the engine under all conditions, and return its card.
+    """Run a client program against the engine in all cases, and return its card.
 
     Parameters:
-        command: The program and its arguments; ``{url}``, ``{host}``, ``{port}``, ``{queue}`` and
-            ``{messages}`` in them are replaced.  It also gets ``AMQP_URL``, ``AMQP_QUEUE`` and
-            ``AMQP_MESSAGES`` as variables, with TLS ``AMQP_CA``.
-        progress: Called before each run with how many are done, and the case that comes.
+        command: The program and its arguments, in which ``{url}``, ``{host}``, ``{port}``, ``{queue}``,
+            ``{messages}`` and ``{ca}`` are replaced.  The program also gets them as environment variables,
+            ``AMQP_URL`` and so on.
+        conditions: The conditions of the check; None for the defaults.
+        progress: A function that is called before each run with the number of finished runs, None, and the
+            name of the case.
 
     Raises:
-        RefusalError: If the program cannot be run, Proton is missing, or a condition makes no sense.
+        RefusalError: If the program cannot be run, Proton is missing, or a condition is not allowed.
         ClientFailedError: If the program never uses the queue.
 
     >>> check_client(["no-such-program"])
@@ -137,12 +139,12 @@ class _Bench:
         self.command, self.given = command, conditions
         self._progress, self._started = progress, 0
         self.total, self.is_endless = conditions.messages, False
-        # What an undisturbed run sent, and how long a pause may be before it is taken for stillness.
+        # The messages of the undisturbed run, and the seconds without a change after which a client is still.
         self.expected: Expected | None = None
         self.quiet = conditions.still
 
     def card(self) -> ClientCard:
-        """Make all runs, and return the card."""
+        """Perform all runs, and return the card."""
         free, settling = self.measure_free()
         runs = {"free": free}
         if settling is not None and not settling.is_presettled:
@@ -156,7 +158,7 @@ class _Bench:
 
     @contextmanager
     def start(self, case: str, options: str) -> Iterator[_Watch]:
-        """Start a server whose queue has these options, and the program beside it."""
+        """Start a server with a queue with the given options, and the program beside it."""
         self._progress(self._started, None, case)
         self._started += 1
         require_proton()
@@ -177,7 +179,7 @@ class _Bench:
         return f"--flow-stop-count={self.given.stop} --flow-resume-count={self.given.resume}"
 
     def measure_free(self) -> tuple[ClientRun, Settling | None]:
-        """Run without flow control: find a receiver's way to settle, or a sender's messages."""
+        """Run without flow control: measure a receiver's settling, or a sender's messages."""
         with self.start("free", _NO_FLOW) as watch:
             pause = watch.wait(watch.keep_small, lambda: bool(watch.receivers) or watch.is_complete())
             if watch.ledger.transfers:
@@ -188,7 +190,7 @@ class _Bench:
             return watch.run(pause), settling
 
     def _learn(self, watch: _Watch, pause: str) -> ClientRun:
-        """Keep an undisturbed run's messages and pauses, for comparison with the others."""
+        """Keep the messages and pauses of the undisturbed run for comparison with the others."""
         self.is_endless = pause == LATE and watch.is_too_much()
         self.total = watch.ledger.messages
         if self.total <= self.given.limit:
@@ -199,14 +201,14 @@ class _Bench:
             )
         with watch.serving.lock:
             self.expected = watch.ledger.expect(pause != LATE)
-        # A program that pauses undisturbed is not still when it pauses: one that sends 50 messages each 1.3 s
-        # was taken for one that had ended, and all that it lost later went unseen.
+        # A program that pauses in the undisturbed run is not still when it pauses: a program that sends 50
+        # messages every 1.3 s once counted as finished, and its later losses went unnoticed.
         longest = max(self.given.still, 2 * watch.ledger.longest_pause)
         self.quiet = min(longest, max(self.given.still, self.given.timeout / 3))
         return watch.run(pause)
 
     def measure(self, case: str) -> ClientRun:
-        """Run until the program is still; then empty the queue until it has ended, or delete the queue."""
+        """Run until the program is still; then empty the queue until it ends, or delete the queue."""
         limit = f"--max-queue-count={self.given.limit} --limit-policy=reject"
         options = {"limit": f"{self.flow} {limit}", "released": f"{_NO_FLOW} {limit}"}.get(case, self.flow)
         with self.start(case, options) as watch:
@@ -223,22 +225,22 @@ class _Bench:
             return watch.run(pause, before, end, printed)
 
     def measure_lock(self, settling: Settling) -> tuple[ClientRun, Settling]:
-        """Let a sender with a window send to a receiver through a queue with flow control."""
+        """Run a receiver beside a sender with a window, on a queue with flow control."""
         with self.start("locked", self.flow) as watch:
             feeder = _Feeder(watch.serving, self.given)
             most = max(10 * (self.given.stop + self.given.window), 2 * settling.batch * settling.links)
-            # Before it has a link it receives nothing.
+            # Wait until the receiver has a link.
             watch.wait(is_done=lambda: True)
             pause = watch.wait(
                 lambda: feeder.send(most, self.given.window), lambda: feeder.has_sent_all(most)
             )
             run = watch.run(pause)
-            # What an unfinished batch still has when the sender is done holds nobody up.
+            # An unfinished batch does not matter once the sender is done.
             has_moved = feeder.has_sent_all(most)
             is_still = run.status is None and not has_moved and pause == STILL
             return run, replace(
                 settling,
-                # Who settles nothing in all that time, and is no slower than that as far as is known.
+                # It settled nothing for all that time, and is not known to be slower than that.
                 is_locked=is_still,
                 is_slow=run.status is None and not has_moved and not is_still and not watch.consumed,
                 delivered_locked=sum(int(link["delivered"]) for link in watch.receivers),
@@ -253,13 +255,13 @@ _NO_FLOW = "--flow-stop-count=0 --flow-stop-size=0"
 
 
 class Program:
-    """A client program in a process group of its own; the end of the ``with`` block ends all it started."""
+    """A client program in a process group of its own, ended at the end of the ``with`` block."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         try:
-            # What the program starts inherits the mark, in whichever session it runs.
+            # Processes that the program starts inherit the mark, in whatever session they run.
             self._mark = f"{_MARK}={uuid4().hex}".encode()
-            # On Windows a program may be a .cmd, such as npx, which is found by its whole path only.
+            # On Windows a .cmd file, such as npx, is found only by its full path.
             program, *words = command
             self._process = subprocess.Popen(
                 [shutil.which(program) or program, *words],
@@ -272,7 +274,7 @@ class Program:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise RefusalError(f"{command[0]!r} cannot be run: {reason}") from None
-        # Each with how many came before it.
+        # The latest lines, each with its number.
         self._lines: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_LINES)
         self.printed = 0
         self._reader = Thread(target=self._read, name="output of a client", daemon=True)
@@ -291,15 +293,15 @@ class Program:
         return self._process.poll()
 
     def output(self, since: int = 0) -> str:
-        """Return the last 200 lines of its output, errors included, from a line number on."""
+        """Return the last 200 lines of standard output and error, from a line number on."""
         if self.status is not None:
-            # All that it wrote has been read, unless something that it started still holds the pipe.
+            # After this all output has been read, unless a process that it started still has the pipe open.
             self._reader.join(_GRACE)
         lines = [line for number, line in list(self._lines) if number >= since]
         return b"".join(lines).decode("utf-8", "replace").strip()
 
     def end(self) -> None:
-        """End the program and all processes that it started: by SIGTERM, and a second later by SIGKILL."""
+        """End the program and all processes that it started by SIGTERM, a second later by SIGKILL."""
         deadline = monotonic() + _GRACE
         self._signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
@@ -312,10 +314,10 @@ class Program:
         self._reader.join(_GRACE)
 
     def _find_marked(self) -> list[int]:
-        """Return the processes that have the program's mark; only Linux shows it, so none elsewhere."""
+        """Return the ids of the processes with the program's mark; empty on other systems than Linux."""
         found = []
-        # A subreaper (prctl) would find them as well, but would adopt the orphans of the whole process: a
-        # notebook's kernel, a test session.
+        # A subreaper (prctl) would find them as well, but it would adopt all orphans of this process, which
+        # may be a notebook's kernel or a test session.
         for path in Path("/proc").glob("[0-9]*/environ"):
             # Another user's processes, and those that end meanwhile, cannot be read.
             with suppress(OSError):
@@ -331,7 +333,7 @@ class Program:
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, number)
             else:
-                # Windows has no groups of processes; this ends the program with all that it started.
+                # Windows has no process groups; this ends the program and the processes that it started.
                 ending = ["taskkill", "/T", "/F", "/PID", str(self._process.pid)]
                 subprocess.run(ending, capture_output=True, check=False)
 
@@ -354,14 +356,14 @@ def start_program(command: Sequence[str], serving: Serving, given: Conditions) -
         "ca": given.certificate.ca if given.certificate else "",
     }
     variables = {f"AMQP_{name.upper()}": value for name, value in values.items()}
-    # What it has printed is to be seen while it runs.
+    # The output has to be available while the program runs.
     variables["PYTHONUNBUFFERED"] = "1"
     filled = [_PLACE.sub(lambda place: values.get(place[1], place[0]), word) for word in command]
     return Program(filled, variables)
 
 
 class _Watch:
-    """A server and the program beside it, watched from the server's side."""
+    """An observer of a program, at the server beside it."""
 
     def __init__(self, case: str, bench: _Bench, serving: Serving, program: Program) -> None:
         self.case, self.bench, self.given, self.figures = case, bench, bench.given, Figures()
@@ -370,12 +372,12 @@ class _Watch:
         serving.server.observer = self.ledger
         self._begun, self._connected = monotonic(), 0.0
         self.connections = self.most_unsettled = 0
-        # The links of a receiver that are there, and what each has settled so far.
+        # The receiver's links, and the number of messages that each has settled so far.
         self.receivers: list[Mapping[str, Any]] = []
         self._settled: dict[Any, int] = {}
-        # Messages on the queue that belong to a receiver.
+        # Messages on the queue that a receiver has acquired.
         self._acquired = 0
-        # Messages that have left the queue, and the most that left it by one link between two looks.
+        # Messages that have left the queue, and the most that left it by one link between two observations.
         self.consumed = self.largest = 0
         self.moved = self._begun
 
@@ -388,7 +390,7 @@ class _Watch:
 
     @property
     def idle(self) -> float:
-        """Seconds since the last movement."""
+        """The seconds since the last change."""
         return monotonic() - self.moved
 
     @property
@@ -401,10 +403,10 @@ class _Watch:
         """Whether the program has sent to the queue, or has a link that receives from it."""
         return bool(self.ledger.transfers or self.receivers)
 
-    # Looks
+    # Observation
 
     def look(self) -> tuple[Any, ...]:
-        """Look at the server; return all values whose change counts as a movement of the program."""
+        """Read the server's state; return all values whose change means that the program is not still."""
         serving, ledger, words = self.serving, self.ledger, self.ledger.words
         with serving.lock:
             self.connections = len(serving.server.peers())
@@ -417,7 +419,7 @@ class _Watch:
                 left = self.consumed - consumed
                 for link, seen in zip(receiving, self.receivers, strict=True):
                     settled = int(seen["delivered"]) - int(seen["unsettled"])
-                    # What it releases stays on the queue; what it settles in a transaction leaves it later.
+                    # A released message stays on the queue; one settled in a transaction leaves it later.
                     batch = min(settled - self._settled.setdefault(link, 0), left)
                     self.largest = max(self.largest, batch)
                     if left:
@@ -435,21 +437,22 @@ class _Watch:
 
     @property
     def unsettled(self) -> int:
-        """Deliveries that the receiver has not settled, or has settled in an open transaction."""
+        """The number of unsettled deliveries, including those settled in an open transaction."""
         return max(sum(int(link["unsettled"]) for link in self.receivers), self._acquired)
 
     def wait(
         self, act: Callable[[], object] = lambda: None, is_done: Callable[[], bool] | None = None
     ) -> str:
-        """Watch, and act at each look, until the program has ended, or is still and done; return its end."""
-        # Without is_done stillness is enough, and half of the time at most: something comes after it.
+        """Observe, and call `act` each time, until the program has ended, or is still and done."""
+        # Without is_done another part of the run follows: then stillness suffices, and half of the time at
+        # most.
         known, unchanged = self.look(), 0
         progress, stuck, sent = self._progress(), 0, self.figures.sent
         while True:
             act()
             sleep(_LOOK)
             seen = self.look()
-            # In looks: where a machine is busy they take longer, as everything that the client does.
+            # Counted in observations, which take longer on a busy machine, like the client's own work.
             known, unchanged, self.moved = (
                 (known, unchanged + 1, self.moved) if seen == known else (seen, 0, monotonic())
             )
@@ -457,17 +460,17 @@ class _Watch:
                 progress, stuck, sent = self._progress(), 0, self.figures.sent
             stuck += 1
             if self.program.status is not None and not self.connections:
-                # What it said last has been read when its connection is gone.
+                # Its last messages have been read when its connection is closed.
                 self.look()
                 return ENDED
             if unchanged * _LOOK >= self.bench.quiet and self.has_begun and (is_done is None or is_done()):
                 return STILL
-            # No message is new on the wire or on the queue, and yet it sends.  Where nothing comes after this
-            # a few times are no proof: a program may try four times, and then end.
+            # It sends, but no new message.  In the last part of a run a few repetitions prove nothing, as a
+            # program may try four times and then end.
             again = self.figures.sent - sent if stuck * _LOOK >= 2 * self.bench.quiet else 0
             if again > (0 if is_done is None else _MANY):
                 return RESENDS
-            # A slow start takes nothing from the time of the first part.
+            # A slow start does not shorten the time of the first part.
             share = 0.5 if is_done is None and self._connected else 0.0
             if self.deadline - monotonic() <= share * self.given.timeout or self.is_too_much():
                 is_still = self.has_begun and self.idle >= self.given.timeout / 2
@@ -477,7 +480,7 @@ class _Watch:
         return self.figures.messages, self.figures.arrived
 
     def is_too_much(self) -> bool:
-        """Return whether the program has sent 20 times the requested messages."""
+        """Return whether the program has sent more than 20 times the requested messages."""
         is_without_end = self.case == "free" or self.bench.is_endless
         return is_without_end and self.figures.sent > _ENDLESS * self.given.messages
 
@@ -486,14 +489,14 @@ class _Watch:
         return self.figures.messages >= self.bench.total
 
     def is_complete(self) -> bool:
-        """Return whether each message has its outcome, and reached the queue if the program can tell."""
+        """Return whether each message has its outcome and, if the program gets outcomes, is on the queue."""
         figures, words = self.figures, self.ledger.words
         is_told = words["accepted"] or words["released"] or words["rejected"]
         has_come = figures.arrived >= figures.messages or not is_told
         return self.has_sent_all() and not figures.unsettled and has_come
 
     def run(self, pause: str, before: Figures | None = None, end: str = "", printed: int = 0) -> ClientRun:
-        """Return the run: the end of each part, the figures, and the lines printed before the second."""
+        """Return the result of the run; `printed` is the number of lines before its second part."""
         ledger, program, status = self.ledger, self.program, self.program.status
         output, reaction = self._words(program.output()), self._words(program.output(printed))
         waiting, end = self.most_unsettled, (end or pause) if status is None else ENDED
@@ -506,7 +509,7 @@ class _Watch:
         return replace(run, idle=round(self.idle, 1), elsewhere=dict(ledger.elsewhere))
 
     def _words(self, output: str) -> str:
-        """Return a program's output with the port replaced by a name, as the port differs in each run."""
+        """Return a program's output without the port, which differs in each run."""
         return output.replace(f":{self.serving.server.address[1]}", ":PORT")
 
     def failure(self) -> ClientFailedError:
@@ -528,13 +531,13 @@ class _Watch:
             self.program.output(),
         )
 
-    # What is done to the queue
+    # Actions on the queue
 
     def drain(self) -> None:
         self._manage(lambda management: management.purge(self.given.queue))
 
     def keep_small(self) -> None:
-        """Empty a queue that a client without end would otherwise fill."""
+        """Empty a queue that an endless client would otherwise fill."""
         if self.figures.depth > self.given.messages:
             self.drain()
 
@@ -543,7 +546,7 @@ class _Watch:
 
     def _manage(self, act: Callable[[Any], None]) -> None:
         serving = self.serving
-        # The client may have deleted the queue itself.
+        # The client may have deleted the queue itself, which raises ManagementError.
         with serving.lock, suppress(ManagementError):
             serving.server.advance_time()
             act(serving.broker.management)
@@ -551,7 +554,7 @@ class _Watch:
 
 
 class _Feeder:
-    """A sender beside the client, in this process."""
+    """The bench's own sender, which sends to a receiver from this process."""
 
     def __init__(self, serving: Serving, given: Conditions) -> None:
         from proton import Message
@@ -567,11 +570,11 @@ class _Feeder:
             self.session.link_attach(_FEEDER, "sender", self.queue)
 
     def has_sent_all(self, most: int) -> bool:
-        """Return whether all messages are sent and accepted."""
+        """Return whether `most` messages are sent and accepted."""
         return self.sent == most and not self.session.senders[_FEEDER].unsettled
 
     def send(self, most: int, window: int) -> None:
-        """Send with a window until the total is reached."""
+        """Send as many messages as the window allows, up to `most` in all."""
         unsettled = self.session.senders[_FEEDER].unsettled
         with self.serving.lock:
             self.serving.server.advance_time()
@@ -584,11 +587,11 @@ class _Feeder:
 
 
 class _SettlingProbe:
-    """A probe of a receiver's way of settling, with single messages, several, and pauses."""
+    """A probe of a receiver's manner of settling, with single messages, several, and pauses."""
 
-    # Three messages that are each settled alone show a receiver that waits for no other.  Otherwise messages
-    # follow each other until it settles some: a batch, by number or by time.  Then nothing is sent any more,
-    # and what it settles now it settles by time.
+    # If three messages, sent one by one, are each settled, the receiver waits for no others.  Otherwise
+    # messages are sent until it settles some: a batch, complete by number or by time.  Then no more are
+    # sent, and whatever it still settles, it settles by time.
 
     def __init__(self, watch: _Watch) -> None:
         self.watch, self.feeder = watch, _Feeder(watch.serving, watch.given)
@@ -616,7 +619,7 @@ class _SettlingProbe:
             0 if is_presettled or not watch.consumed else 1 if is_alone else max(1, watch.largest),
             self.feeder.sent,
             watch.unsettled,
-            # What a receiver had that is gone is back as well.
+            # When a link ends, its messages count as released, too, so they do not count then.
             released=counted.releases if is_there else 0,
             rejected=counted.discardsSubscriber,
             links=links,
@@ -627,7 +630,7 @@ class _SettlingProbe:
         )
 
     def _settles_alone(self, patience: float, count: int = _ENOUGH) -> bool:
-        """Send messages one by one, each once earlier ones are settled; return whether all were settled."""
+        """Send messages one by one, each after the last is settled; return whether all were settled."""
         for _ in range(count):
             began = monotonic()
             if not self.watch.is_receiving:
@@ -639,21 +642,21 @@ class _SettlingProbe:
         return True
 
     def _feed_until_settled(self) -> None:
-        """Send messages one by one until some are settled, or credit or half of the time is used up."""
+        """Send messages until some are settled, or the credit or half of the time is used up."""
         watch, consumed = self.watch, self.watch.consumed
         middle = watch.deadline - watch.given.timeout / 2
         while watch.consumed == consumed and monotonic() < middle and watch.is_receiving:
             if self.feeder.sent >= _MOST_FED or watch.figures.depth > watch.unsettled:
                 break
-            # It settles a batch at the batch's last message, however many follow.
+            # A batch is settled at its last message, so a few more messages do no harm.
             self.feeder.send(self.feeder.sent + 1 + self.feeder.sent // 10, _MOST_FED)
             self._await(lambda: watch.consumed > consumed, 2 * _LOOK)
 
     def _await(self, is_so: Callable[[], bool], patience: float = inf) -> bool:
-        """Wait for a condition; return False if the receiver ends, or the time is used up."""
+        """Wait for a condition; return False if the receiver ends or the time is used up."""
         watch, end = self.watch, monotonic() + patience
         while True:
-            # The server has to have looked at what was sent.
+            # The server needs time to process the messages.
             sleep(_LOOK / 2)
             watch.look()
             if watch.consumed and is_so():

@@ -1,30 +1,31 @@
-"""Faults: a sender's losses, repeats and disorder when its connection or its queue does not last.
+"""Faults: a sender's losses, repetitions and disorder when its connection or its queue fails.
 
-The program sends to a queue that stops nobody, beside a server in which one thing goes wrong.  It strikes at
-an instant that is counted: when the broker has taken a number of messages, the outcome of the last and of
-those that came in the same read not yet told.
+The program sends to a queue that stops nobody, beside a server with one fault.  The fault strikes after a
+counted number of messages: when the broker has stored the last of them, but has not yet sent the outcomes
+of the messages in that read.
 
 ========== =====================================================================================
-cut        the connection is reset, when a third is taken, and again when two thirds are
-half open  nothing is read or written any more, for three seconds; then it is reset
+cut        the connection is reset after a third of the messages, and again after two thirds
+half open  nothing is read or written for three seconds; then the connection is reset
 slow       the broker reads 200 bytes at a time, a hundred times a second, for two seconds
-refused    the connection is reset, and for a second none is taken
-recreated  the queue is deleted, and made again at once
+refused    the connection is reset, and for a second no new connection is accepted
+recreated  the queue is deleted, and declared again at once
 ========== =====================================================================================
 
-Nothing is kept of a connection that is lost.  A message without an outcome may be on the queue or not, so a
-client has the choice: not to send it again, and lose what was on its way, or to send it again, and put
-some on the queue twice.  The ledger tells both, by the messages' identities
-(:mod:`qflow.live.message_ledger`); messages of a deleted queue count as having come onto it.
+Nothing is kept of a lost connection.  A message without an outcome may or may not be on the queue, so a
+client has a choice: not to send it again, and lose messages that were under way, or to send it again, and
+put some on the queue twice.  The ledger shows both, by the messages' identities
+(:mod:`qflow.live.message_ledger`); messages of a deleted queue count as having reached it.
 
-A program that has several connections loses one.  It is back when a connection that is newer than the fault
-brings a message, or the same one does where the fault leaves it; its other connections say nothing about
-that, nor do those that it had not opened yet.  It opens as many as it had at a time undisturbed; and while
-messages are missing that came with the lost one undisturbed, one that brings others is no return of it.
+A program with several connections loses one.  It is back when a connection that is newer than the fault
+carries a message, or the same connection if the fault leaves it open.  Its other connections do not count,
+nor do those that it had not opened yet when the fault struck: it opens as many at a time as in the
+undisturbed run.  And while messages are missing that the lost connection carried in the undisturbed run, a
+connection that carries others is no return.
 
-Each strikes in the middle of a read: the rest of that read is dropped, and its outcomes are never told.  So
-of a message that never reached the broker nobody here knows whether it was not sent, or was lost with the
-connection; where the fault leaves the connection, it was not sent.
+Each fault strikes in the middle of a read: the rest of that read is dropped, and its outcomes are never
+sent.  So if a message never reached the broker, it is unknown whether it was not sent, or was lost with the
+connection; if the fault leaves the connection open, it was not sent.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _LOOK = 0.02
 _SILENCE, _SLOW, _REFUSED = 3.0, 2.0, 1.0
 _SLOW_READ, _SLOW_PAUSE = 200, 0.01
 _KEEPING = ("slow", "recreated")
-"""The faults that end no connection."""
+"""The faults that leave the connection open."""
 
 
 @dataclass(frozen=True)
@@ -65,22 +66,26 @@ class Ledger:
     """The fate of a program's messages under one fault.
 
     Parameters:
-        messages: Messages that it has to send.
-        stored: Transfers that came onto the queue.
-        missing: Messages of which none did.
-        unseen: Those of them that never reached the broker: not sent, or lost with their connection.
-        duplicated: Transfers of messages that had come before.
-        out_of_order: Messages that came first after one that follows them on their link; None if that
-            cannot be told.
-        strikes: Messages on the queue when the fault struck.
-        back: Seconds from each strike until the program was back; None if it was not.
+        fault: The name of the fault.
+        messages: How many messages the program has to send.
+        stored: How many transfers reached the queue.
+        missing: How many messages never reached the queue.
+        unseen: How many of the missing messages never reached the broker: not sent, or lost with their
+            connection.
+        duplicated: How many transfers repeated a message that had reached the queue before.
+        out_of_order: How many messages first reached the queue after a later one of their link; None if
+            unknown.
+        strikes: The number of stored transfers at each strike of the fault.
+        back: The seconds from each strike until the program was back; None if it never was.
         status: The program's exit status; None if the bench ended it.
-        waited: Seconds after which the bench ended it.
-        is_whole: Whether it had ended undisturbed; else nobody knows what it has to send, and only what it
-            sent with the fault is counted.
-        diverted: Messages that it sent to another node instead; they are not missing.
-        varies: Whether it settles its own messages and sends another number each time, as it closes before
-            all is written; then nothing is unseen that a slow broker could have seen.
+        output: The program's last lines of output.
+        waited: The seconds after which the bench ended the program.
+        is_whole: Whether the undisturbed run was complete; otherwise it is unknown how many messages the
+            program has to send, and only those sent in spite of the fault count.
+        diverted: How many messages went to another node instead; they are not missing.
+        varies: Whether the program sends its messages settled, and another number of them in each run, as it
+            closes before everything is written. Beside a slow broker only the messages that it sent count
+            then.
 
     >>> ledger = Ledger("cut", 300, 310, 0, 0, 10, 0, (100, 200), (0.1, 0.1), 0, "")
     >>> ledger.lost, str(ledger)
@@ -105,11 +110,11 @@ class Ledger:
 
     @property
     def lost(self) -> int:
-        """The messages that the broker saw and did not keep, if the program reports no failure."""
+        """How many messages the broker received but did not keep, if the program reports no failure."""
         return self.missing - self.unseen if self.status == 0 else 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the ledger as plain values, with the derived ones."""
+        """Return the ledger as a JSON value, with the derived numbers."""
         return {**asdict(self), "lost": self.lost}
 
     @property
@@ -118,11 +123,11 @@ class Ledger:
 
     def __str__(self) -> str:
         refused, of = self.missing - self.unseen, f"of {self.messages:,}"
-        # Who fails says so, and who is still there may send it again.
+        # A program that fails reports it, and one that is still running may resend them.
         word = "lost" if self.status == 0 else "sent, and not on the queue"
         parts = [f"{refused:,} {of} {word}"] if refused else []
         if self.unseen:
-            # A connection that the fault ends takes with it what was on its way.
+            # If the fault ends the connection, messages under way are lost with it.
             doubt = "" if self.fault in _KEEPING else ", or lost with the connection"
             parts.append(f"{self.unseen:,} {of} not sent{doubt}")
         if self.status is None and parts:
@@ -144,7 +149,7 @@ class Ledger:
 
 
 def ledger_table(ledgers: Sequence[Ledger]) -> Table:
-    """Return ledgers as a table."""
+    """Return a table of ledgers, one row for each fault."""
     names = ["fault", "messages", "on the queue", "missing", "never seen", "lost", "duplicated"]
     rows = []
     for one in ledgers:
@@ -162,20 +167,22 @@ def check_faults(
     traces: str | Path | None = None,
     progress: Progress = lambda done, total=None, case="": None,
 ) -> list[Ledger]:
-    """Run a sender once without a fault and once with each; return a ledger of its messages for each.
+    """Run a sender once undisturbed and once with each fault; return a ledger for each fault.
 
     Parameters:
-        command: As for :func:`~qflow.live.client_check.check_client`.
-        conditions: ``messages``, ``queue``, ``timeout`` and ``certificate`` count here.
-        traces: A folder for the engine's trace of each run, ``cut.jsonl`` and so on.
-        progress: Called before each run with how many are done, and the fault that comes.
+        command: The program, as for :func:`~qflow.live.client_check.check_client`.
+        conditions: The conditions, of which ``messages``, ``queue``, ``still``, ``timeout`` and
+            ``certificate`` are used; None for the defaults.
+        traces: A folder for the engine's trace of each run, ``cut.jsonl`` and so on; None for no traces.
+        progress: A function that is called before each run with the number of finished runs, their total,
+            and the fault.
 
     Raises:
-        RefusalError: If the program cannot be run, Proton is missing, or it sends too few messages where
-            nothing goes wrong.
+        RefusalError: If the program cannot be run, Proton is missing, or the undisturbed program sends too
+            few messages.
     """
     given = conditions or Conditions()
-    # Without a run in which nothing goes wrong, a loss could not be told from a program that sends less.
+    # The undisturbed run distinguishes a loss from a program that sends fewer messages.
     free = _run("free", command, given, (), None, traces)
     expected = free.ledger.expect(free.is_whole)
     if expected.total < len(FAULTS):
@@ -204,7 +211,7 @@ def _run(
     traces: str | Path | None,
     connections: int = 1,
 ) -> _FaultyServer:
-    """Run the program beside a faulty server until it has ended, is done, or its time is over."""
+    """Run the program beside a server with a fault, until it has ended, is done, or its time is over."""
     server = _FaultyServer(fault, strikes, given, expected, connections)
     asked: float = given.messages if expected is None else expected.total
     if expected is not None and not expected.is_whole:
@@ -213,17 +220,17 @@ def _run(
         with start_program(command, serving, given) as program:
             connected = is_over = False
             end = monotonic() + given.timeout
-            # The time counts from the first connection: a slow start is not the fault's.
+            # The time counts from the first connection, as a slow start has nothing to do with the fault.
             while not is_over and monotonic() < end:
                 sleep(_LOOK)
                 with serving.lock:
                     ledger, has_peers = server.ledger, bool(server.peers())
-                    # An outcome that is still withheld, or never told, is one the program waits for.
+                    # The program may still wait for an outcome that is withheld or never sent.
                     is_told = ledger.arrived >= asked and not ledger.unsettled
                     is_still = monotonic() - ledger.last >= given.still
                 if has_peers and not connected:
                     connected, end = True, monotonic() + given.timeout
-                # The last words of a program that has ended may still be in its socket.
+                # The last bytes of a program that has ended may still be in its socket.
                 is_over = (program.status is not None and not has_peers) or (is_told and is_still)
             server.status, server.output, server.is_whole = program.status, program.output(), is_over
         if traces is not None:
@@ -264,42 +271,42 @@ def _account(server: _FaultyServer, given: Conditions, varies: bool) -> Ledger:
 # The server
 
 
-# Seconds for which a fault lasts, once it has begun; its end comes after that.
+# A generator that begins a fault, yields the seconds for which it lasts, and then ends it.
 _Course = Generator[float, None, None]
 
 
 @dataclass
 class _Strike:
-    """A fault that has happened, and the time at which the program was back."""
+    """A strike of the fault, and the time at which the program was back."""
 
     time: float
-    # Connections that it did not touch, and how many of these were not there yet.
+    # The other connections, which do not count as a return, and how many of them are not open yet.
     others: set[Peer]
     awaited: int
-    # The links of the undisturbed run whose messages the lost connection had brought.
+    # The links of the undisturbed run whose messages the lost connection carried.
     origins: set[int]
     back: float | None = None
 
 
 class _ServedLedger(MessageLedger):
-    """A ledger that reports to its server each message that reaches the queue."""
+    """A ledger that notifies its server of each message that reaches the queue."""
 
     def __init__(self, server: _FaultyServer, queue: str, expected: Expected | None) -> None:
         super().__init__(queue, expected)
         self._server = server
 
     def transferred(self, transfer: SeenTransfer, word: str) -> None:
-        """Record a message; the fault may strike its connection now."""
+        """Record a message, after which the fault may strike its connection."""
         stored = self.stored
         super().transferred(transfer, word)
         if self.stored > stored:
             self._server.note_stored(transfer.sending.session.peer, self.origin(transfer.bare))
 
     def discharged(self, session: Any, ending: str) -> None:
-        """Note the end of a transaction, whose messages come onto the queue together."""
+        """Record the end of a transaction, whose messages reach the queue together."""
         stored = self.stored
         super().discharged(session, ending)
-        # A transaction without a message that was taken is no sign of life on the queue.
+        # A transaction that stores no message does not show that the program is back.
         if self.stored > stored:
             self._server.note_stored(session.peer, None)
 
@@ -322,17 +329,17 @@ class _FaultyServer(Server):
         self.observer = self.ledger
         self.struck: list[_Strike] = []
         self._origins: defaultdict[Peer, set[int]] = defaultdict(set)
-        # Connections of the undisturbed run at a time, and of this one.
+        # The most connections at a time in the undisturbed run, and in this one.
         self.connections, self.most_connected = connections, 0
         self.status: int | None = None
-        # Whether the program had ended, or was done, before its time was over.
+        # Whether the program had ended or was done before its time was over.
         self.is_whole = False
-        # The fault, and when its end comes.
+        # The present fault, and the time at which it ends.
         self._course: _Course | None = None
         self._lasts_until = 0.0
 
     def note_stored(self, peer: Peer, origin: int | None) -> None:
-        """Record that a message of a link of the undisturbed run has come, and strike if it is time to."""
+        """Record a message that reached the queue and its undisturbed link; strike if it is time."""
         now, here = monotonic(), set(self._connected)
         if origin is not None:
             self._origins[peer].add(origin)
@@ -346,7 +353,7 @@ class _FaultyServer(Server):
                     strike.back = now
         due = self.strikes[len(self.struck) :]
         if due and self.ledger.stored >= due[0]:
-            # Those that are there now lose nothing, and say nothing about the one that does.
+            # The connections open now are not affected, and do not show that the lost one is back.
             lost = _Strike(now, here - {peer}, self.connections - len(here), set(self._origins[peer]))
             self.struck.append(lost)
             self._course = _COURSES[self.fault](self, peer)
@@ -357,7 +364,7 @@ class _FaultyServer(Server):
             course, self._course = self._course, None
             next(course, None)
         if self.read_size == _SLOW_READ:
-            # The whole server sleeps, for all connections of the program.
+            # The whole server sleeps, which slows all connections of the program.
             sleep(_SLOW_PAUSE)
         super().turn(ready)
 
@@ -371,13 +378,13 @@ class _FaultyServer(Server):
         _reset_at_close(peer.socket)
         self._drop(peer)
 
-    # What happens, for how many seconds, and what is done then
+    # The faults: begin, duration in seconds, end
 
     def cut(self, peer: Peer) -> _Course:
         self.reset(peer)
         yield 0.0
 
-    # The socket is kept open by a second handle: closing it would tell the client.
+    # A second handle keeps the socket open, as a close would notify the client.
     def fall_silent(self, peer: Peer) -> _Course:
         peer.end()
         kept = socket.socket(fileno=socket.dup(peer.socket.fileno()))
@@ -393,7 +400,7 @@ class _FaultyServer(Server):
         yield _SLOW
         self.read_size = READ_SIZE
 
-    # Nobody listens, so each attempt to connect is refused at once.
+    # The listener is closed, so each attempt to connect is refused at once.
     def refuse_all(self, peer: Peer) -> _Course:
         self.reset(peer)
         self._selector.unregister(self._listener)
@@ -418,5 +425,5 @@ FAULTS = tuple(_COURSES)
 
 
 def _reset_at_close(connected: socket.socket) -> None:
-    # To linger for 0 seconds: the close drops what is unsent, and resets the connection.
+    # Lingering for 0 seconds makes the close drop unsent bytes and reset the connection.
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
