@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape, unescape
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
@@ -59,17 +59,16 @@ _WAYS = {
 _POINTS = {"circle": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0Z", "diamond": "M0,-5L5,0L0,5L-5,0Z"}
 _CROSS = "M-3,-5L0,-2L3,-5L5,-3L2,0L5,3L3,5L0,2L-3,5L-5,3L-2,0L-5,-3Z"
 _TAG = re.compile(r"<[^>]*>")
+_LOOK = 'text-anchor="{}" style="fill:{}"'
 
 
 def still(figure: go.Figure | Mapping[str, Any], width: int = WIDTH) -> str:
     """Return a figure as a complete SVG document; its layout gives height, margins, ranges and rows."""
-    pen = _Pen(figure if isinstance(figure, Mapping) else figure.to_plotly_json(), width)
+    pen = (_Pen if width == WIDTH else _PhonePen)(
+        figure if isinstance(figure, Mapping) else figure.to_plotly_json(), width
+    )
     title = _text(pen.layout["title"]["text"])
     marks = [*pen.marks()]
-    if width < WIDTH:
-        # On a phone the words keep their size: title and legend take lines of their own.
-        pen.fit()
-        marks = [*pen.marks()]
     size = f'viewBox="0 0 {width} {pen.height}" width="{width}"'
     return "\n".join(
         [
@@ -101,26 +100,18 @@ class _Pen:
         self.height = self.layout["height"]
         self.left, self.right = margin["l"] + 22, width - margin["r"]
         self.top, self.floor = margin["t"], self.height - margin["b"]
+        # The right end of the time axis's title.
+        self.edge = self.right
         self.rows = list(self.layout["yaxis"].get("categoryarray", ()))
         self.patterns: list[str] = []
         self._keys: list[tuple[str, str]] = []
 
-    def fit(self) -> None:
-        """Make room on a narrow drawing for the title, the keys that were drawn, and the words beside it."""
-        words = [text for _, text in self._heights()] or self.rows
-        self.left = round(16 + _LETTER * max(len(_TAG.sub("", word)) for word in words))
-        names = [name["text"] for name in self.layout.get("annotations", ())]
-        self.right = round(self.width - 14 - _LETTER * max(map(len, names), default=0))
-        lines = len([*self.title()]) + len({y for _, y, _, _ in self._placed_keys()})
-        more = 18 * lines + (34 if not self.rows else 16) - self.top
-        self.top, self.floor, self.height = self.top + more, self.floor + more, self.height + more
-        self.patterns, self._keys = [], []
-
     def title(self) -> Iterator[str]:
-        text = unescape(_TAG.sub("", self.layout["title"]["text"]))
-        lines = [text] if self.width == WIDTH else textwrap.wrap(text, int(self.width / 8.4))
-        for number, line in enumerate(lines):
+        for number, line in enumerate(self._title_lines()):
             yield f'<text class="t" x="10" y="{18 + 18 * number}">{escape(line)}</text>'
+
+    def _title_lines(self) -> list[str]:
+        return [unescape(_TAG.sub("", self.layout["title"]["text"]))]
 
     def _heights(self) -> list[tuple[float, str]]:
         """Return the numbers beside the upright axis, with their texts."""
@@ -201,7 +192,6 @@ class _Pen:
         marker = trace["marker"]
         shape, look = _POINTS.get(marker.get("symbol", "circle"), _CROSS), f'fill="{marker["color"]}"'
         self._keys.append((trace.get("name", ""), look))
-        texts: list[tuple[float, float, float]] = []
         for number, (value, other) in enumerate(zip(trace["x"], trace["y"], strict=True)):
             left = self.x(value)
             if self.rows:
@@ -215,14 +205,12 @@ class _Pen:
                 beside = trace.get("textposition", "top")
                 where = beside if isinstance(beside, str) else beside[number]
                 at += 20 if where.startswith("bottom") else -9
-                middle = left
-                if self.width < WIDTH:
-                    half = _LETTER * len(text) / 2
-                    middle = min(max(left, self.left + half + 4), self.width - half)
-                    while any(abs(y - at) < 14 and abs(x - middle) < half + wide for x, y, wide in texts):
-                        at += 14
-                    texts.append((middle, at, half))
-                yield f'<text x="{middle}" y="{at:.1f}" text-anchor="middle">{text}</text>'
+                left, at = self._point_text(left, at, text)
+                yield f'<text x="{left}" y="{at:.1f}" text-anchor="middle">{text}</text>'
+
+    def _point_text(self, x: float, y: float, text: str) -> tuple[float, float]:
+        """Return the middle of a text at a point, given where it would stand best."""
+        return x, y
 
     def _shades(self, trace: dict[str, Any]) -> Iterator[str]:
         color, wide = trace["colorscale"][-1][1], trace["x"][1] - trace["x"][0] if len(trace["x"]) > 1 else 1
@@ -244,20 +232,18 @@ class _Pen:
             box = f'x="{left}" y="{top + 3:.1f}" width="{right - left:.1f}" height="{height - 6:.1f}"'
             yield f'<rect {box} fill="{trace["marker"]["color"]}"/>'
             if trace.get("text"):
-                # Beside a short bar, and in a long one where the drawing would end.
                 text = _text(trace["text"][number])
-                is_long = right > (self.left + self.right) / 2
-                if self.width < WIDTH:
-                    room = _LETTER * len(text) + 10
-                    is_long = right - left > room or right + room > self.width
-                # Half the width decides, as the words are short beside it; on a phone whether they fit.
-                at, ink = (right - 6, "#fff") if is_long else (right + 6, "#57606a")
-                look = f'text-anchor="{"end" if is_long else "start"}" style="fill:{ink}"'
-                if is_long and self.width < WIDTH and right - left < room:
-                    # Wider than both: over the bar's end.
-                    at = self.width - 4
-                    look = 'text-anchor="end" paint-order="stroke" stroke="#fff" stroke-width="3"'
+                at, look = self._bar_text(left, right, text)
                 yield f'<text x="{at:.1f}" y="{top + height / 2 + 4:.1f}" {look}>{text}</text>'
+
+    def _bar_text(self, left: float, right: float, text: str) -> tuple[float, str]:
+        """Return the place and look of a bar's text: beside a short bar, inside a long one."""
+        # Half the width decides, as the words are short beside it.
+        return (
+            (right - 6, _LOOK.format("end", "#fff"))
+            if right > (self.left + self.right) / 2
+            else (right + 6, _LOOK.format("start", "#57606a"))
+        )
 
     def _bars(self, trace: dict[str, Any]) -> Iterator[str]:
         for start, value, width in zip(trace["x"], trace["y"], trace["width"], strict=True):
@@ -290,16 +276,11 @@ class _Pen:
         places = [10.0**power for power in range(ceil(low), floor(high) + 1)] if is_log else _ticks(high)
         places = self.layout["xaxis"].get("tickvals", places)
         words = self.layout["xaxis"].get("ticktext") or [f"{value:g}" for value in places]
-        room = abs(self.x(places[-1]) - self.x(places[0])) if len(places) > 1 else 0
-        needed = sum(_LETTER * len(word) + 12 for word in words)
-        # On a phone every second number, or every third.
-        every = ceil(needed / room) if room and self.width < WIDTH else 1
-        for tick, word in [*zip(places, words, strict=True)][::every]:
+        for tick, word in [*zip(places, words, strict=True)][:: self._every(places, words)]:
             place = f'x="{self.x(tick)}" y="{self.floor + 16}"'
             yield f'<text {place} text-anchor="middle">{_text(word)}</text>'
         title = _text(self.layout["xaxis"]["title"]["text"])
-        end = self.right if self.width == WIDTH else self.width - 10
-        yield f'<text x="{end}" y="{self.floor + 34}" text-anchor="end">{title}</text>'
+        yield f'<text x="{self.edge}" y="{self.floor + 34}" text-anchor="end">{title}</text>'
         for row in self.rows:
             top, step = self.row(row)
             at = top + step / 2 + 4
@@ -309,6 +290,10 @@ class _Pen:
                 yield f'<text x="{self.left - 8}" y="{self.y(value) + 4}" text-anchor="end">{text}</text>'
             title = _text(self.layout["yaxis"]["title"]["text"])
             yield f'<text x="10" y="{self.top - 12}">{title}</text>'
+
+    def _every(self, places: Sequence[float], words: Sequence[str]) -> int:
+        """Return the distance between two numbers shown along the axis, in ticks."""
+        return 1
 
     def levels(self) -> Iterator[str]:
         lines, names = self.layout.get("shapes", ()), self.layout.get("annotations", ())
@@ -333,18 +318,74 @@ class _Pen:
 
     def _placed_keys(self) -> Iterator[tuple[float, int, str, str]]:
         """Yield each key of the legend with its place: x, the base line, its name and look."""
-        if not self.layout["showlegend"]:
-            return
-        keys = [(unescape(name), look) for name, look in self._keys]
-        if self.width == WIDTH:
-            x: float = self.right
-            for name, look in reversed(keys):
-                # The legend is filled from the right, as plotly's is.
-                x -= 34 + 6.4 * len(name)
-                yield x, 18, name, look
-            return
-        x, y = 10.0, 18 + 18 * len([*self.title()])
-        for name, look in keys:
+        x: float = self.right
+        for name, look in reversed(self._named_keys()):
+            # The legend is filled from the right, as plotly's is.
+            x -= 34 + 6.4 * len(name)
+            yield x, 18, name, look
+
+    def _named_keys(self) -> list[tuple[str, str]]:
+        return [(unescape(name), look) for name, look in self._keys] if self.layout["showlegend"] else []
+
+
+class _PhonePen(_Pen):
+    """A pen for a phone, where words keep their size: title and legend take lines of their own."""
+
+    def __init__(self, figure: Mapping[str, Any], width: int) -> None:
+        super().__init__(figure, width)
+        self.edge = width - 10
+        # Middle, base line and half the width of each point's text.
+        self._texts: list[tuple[float, float, float]] = []
+
+    def marks(self) -> Iterator[str]:
+        # The keys of the legend, which need room, are known once the marks are drawn.
+        for _ in super().marks():
+            pass
+        self._fit()
+        yield from super().marks()
+
+    def _fit(self) -> None:
+        """Make room for the title, for the keys that were drawn, and for the words beside the drawing."""
+        words = [text for _, text in self._heights()] or self.rows
+        self.left = round(16 + _LETTER * max(len(_TAG.sub("", word)) for word in words))
+        names = [name["text"] for name in self.layout.get("annotations", ())]
+        self.right = round(self.width - 14 - _LETTER * max(map(len, names), default=0))
+        lines = len(self._title_lines()) + len({y for _, y, _, _ in self._placed_keys()})
+        more = 18 * lines + (34 if not self.rows else 16) - self.top
+        self.top, self.floor, self.height = self.top + more, self.floor + more, self.height + more
+        self.patterns, self._keys, self._texts = [], [], []
+
+    def _title_lines(self) -> list[str]:
+        (text,) = super()._title_lines()
+        return textwrap.wrap(text, int(self.width / 8.4))
+
+    def _point_text(self, x: float, y: float, text: str) -> tuple[float, float]:
+        half = _LETTER * len(text) / 2
+        x = min(max(x, self.left + half + 4), self.width - half)
+        while any(
+            abs(other - y) < 14 and abs(middle - x) < half + wide for middle, other, wide in self._texts
+        ):
+            y += 14
+        self._texts.append((x, y, half))
+        return x, y
+
+    def _bar_text(self, left: float, right: float, text: str) -> tuple[float, str]:
+        room = _LETTER * len(text) + 10
+        if right - left >= room:
+            return (right - 6, _LOOK.format("end", "#fff"))
+        if right + room <= self.width:
+            return (right + 6, _LOOK.format("start", "#57606a"))
+        # Wider than both: over the bar's end.
+        return self.width - 4, 'text-anchor="end" paint-order="stroke" stroke="#fff" stroke-width="3"'
+
+    def _every(self, places: Sequence[float], words: Sequence[str]) -> int:
+        room = abs(self.x(places[-1]) - self.x(places[0]))
+        # Every second number, or every third.
+        return ceil(sum(_LETTER * len(word) + 12 for word in words) / room) if room else 1
+
+    def _placed_keys(self) -> Iterator[tuple[float, int, str, str]]:
+        x, y = 10.0, 18 + 18 * len(self._title_lines())
+        for name, look in self._named_keys():
             wide = 34 + _LETTER * len(name)
             if x > 10 and x + wide > self.width:
                 x, y = 10, y + 18
