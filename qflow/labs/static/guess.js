@@ -21,6 +21,8 @@ import {
 } from "./svg.js";
 
 const SNAP = 5;
+// As wide as the number of a mark in a tank.
+const NUMBER = 50;
 
 export class Guess {
   constructor(root, model, player, shown) {
@@ -286,20 +288,24 @@ export class Guess {
       if (isOpen) this.asSlider(line, at, hadFocus);
     }
     if (truth !== null) {
-      this.drawRoom(tank, wide);
       this.drawLine(tank, wide, truth, `${word} ${truth}`, "qf-guess-truth", this.value !== null && truth < this.value);
+      this.drawRoom(tank, wide);
     }
   }
 
-  // A dot for each guess of the class, those of one height side by side.
+  // A dot for each guess of the class, those of one height side by side: closer together where they are many.
   drawRoom(tank, wide) {
-    const beside = new Map();
+    const rows = new Map();
     for (const guess of this.others) {
       const y = tank.y(clamp(guess, 0, this.most));
       const row = Math.round(y / 8);
-      beside.set(row, (beside.get(row) ?? 0) + 1);
-      const x = tank.left + 8 * beside.get(row) - 2;
-      if (x < tank.left + wide) svg("circle", { cx: x, cy: y, r: 3.5, class: "qf-guess-other" }, this.marks);
+      rows.set(row, [...(rows.get(row) ?? []), y]);
+    }
+    for (const row of rows.values()) {
+      const pitch = Math.min(8, (wide - NUMBER) / row.length);
+      row.forEach((cy, place) => {
+        svg("circle", { cx: tank.left + 6 + pitch * place, cy, r: 3.5, class: "qf-guess-other" }, this.marks);
+      });
     }
   }
 
@@ -372,9 +378,12 @@ export class Guess {
     const line = svg("g", { class: kind }, this.marks);
     svg("line", { x1: tank.left - 10, x2: tank.left + wide + 10, y1: y, y2: y }, line);
     // As far as the names of the levels beside the tank leave room.
-    const room = Math.min(wide + 20, 22 + 1.2 * textWidth(name));
+    // The dots of the class begin at the left: there is room for the number alone.
+    const hasRoom = this.isAnswered && this.others.length > 0;
+    const words = hasRoom ? String(value) : name;
+    const room = Math.min(wide + 20, 22 + 1.2 * textWidth(words));
     const down = (isBelow && y + 24 < tank.bottom) || y - 24 < tank.top - 12 ? 3 : -25;
-    drawPill(line, tank.left + (wide - room) / 2, y + down, room, name);
+    drawPill(line, tank.left + (hasRoom ? wide + 8 - room : (wide - room) / 2), y + down, room, words);
     // The number on the tank makes room.
     const number = view.stage.querySelector(".qf-depth")?.getBBox();
     if (number && y + down < number.y + number.height + 18 && y + down + 22 > number.y)

@@ -108,6 +108,10 @@ function drawTank({ picture, unit, text, tank, truth, word, answers, width, heig
     text(left - 14, free, `${kind} ${tank[kind]}`, kind, "end");
   }
   svg("path", { d: `M${left} ${top}V${bottom}H${right}V${top}`, class: "tank" }, picture);
+  const median = [...answers].sort((one, other) => one - other)[Math.floor((answers.length - 1) / 2)];
+  // Below the marks, so that none is struck out; the words are above them.
+  line(median, "median", right, width);
+  if (truth !== null) line(truth, "truth", left - 8, width);
   const count = Math.max(8, Math.min(26, Math.floor((bottom - top) / (unit * 0.8))));
   const rows = Array.from({ length: count }, (_, row) =>
     answers.filter((answer) => Math.min(count - 1, Math.floor((Math.max(0, answer) / most) * count)) === row),
@@ -130,11 +134,8 @@ function drawTank({ picture, unit, text, tank, truth, word, answers, width, heig
         svg("rect", { ...spot, class: answer === truth ? "right" : "said" }, picture);
       });
   });
-  const median = [...answers].sort((one, other) => one - other)[Math.floor((answers.length - 1) / 2)];
-  line(median, "median", right, width);
   text(width, y(median) + (truth > median ? unit : -6), `median ${median}`, "said", "end");
   if (truth === null) return;
-  line(truth, "truth", left - 8, width);
   text(width, y(truth) + (truth > median ? -8 : unit), `${word} ${truth}`, "", "end", 1.15);
 }
 
@@ -171,6 +172,8 @@ function drawExercise({ page, id, seats }, everyone) {
     `${everyone.filter(({ seat }) => seats[seat]?.state === "done").length} of ${everyone.length} done`,
   );
   const [squares, list] = [html("div", { class: "seats" }, box), html("ul", {}, box)];
+  // By what they were told: one line for all who have the same trouble.
+  const stuck = new Map();
   everyone.forEach(({ seat, name, here }) => {
     const { state, failed, message } = seats[seat] ?? { state: "not begun" };
     html(
@@ -180,12 +183,16 @@ function drawExercise({ page, id, seats }, everyone) {
       { done: "✓", stuck: seat }[state] ?? "",
     );
     if (state !== "stuck") return;
+    const who = `${name ? `${name}, ` : ""}seat ${seat}: ${failed.length} tries`;
+    stuck.set(message, [...(stuck.get(message) ?? []), who]);
+  });
+  for (const [message, who] of stuck) {
     const item = html("li", {}, list);
-    html("b", {}, item, `${name ? `${name}, ` : ""}seat ${seat}: ${failed.length} tries`);
+    html("b", {}, item, who.join("; "));
     // What helps the teacher comes first: the misunderstanding, if one is known.
     const [known] = message.match(/This looks like .*?(?= Stuck\?|$)/s) ?? [];
     html("span", {}, item, known ? `${known} ${message.replace(known, "")}` : message);
-  });
+  }
   return box;
 }
 
