@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from html import escape
@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from qflow.kit import RefusalError
-from qflow.labs.experiments import flow_run
 from qflow.labs.html_export import (
     THEME,
     draw_still,
@@ -36,7 +35,7 @@ from qflow.labs.share import run_of_token
 from qflow.labs.words import story_of
 from qflow.launch.book import FOLDER, ICON, PAGE, Page, group_pages, preview
 from qflow.launch.cargo import FETCHED, OWN, write_engine, write_widgets
-from qflow.launch.moments import MOMENTS, link_card
+from qflow.launch.moments import MOMENTS, draw_run, link_card
 
 ENGINE = "engine.zip"
 """The archive that the page's Python unpacks: qflow's wheel without chapters and recordings."""
@@ -44,12 +43,8 @@ ENGINE = "engine.zip"
 WIDGETS = "widgets.zip"
 """The archive of the libraries that the labs of a chapter need besides qflow."""
 
-_MESSAGES = 220
 SETTINGS = {"stop": 40, "resume": 10, "limit": 60, "capacity": 10, "prefetch": 4}
 """The page's initial settings. Stop threshold plus window stay within the limit for stops up to 50."""
-
-_CLIENTS = {"rate": 100.0, "service": 0.04}
-"""The settings that have no handle: a burst of messages, and a consumer that needs 40 ms for each."""
 
 STOPS = tuple(range(10, 61, 2))
 """The stop thresholds whose runs the page contains."""
@@ -93,12 +88,6 @@ _OWN_TO_EACH = ("topology", "count", "lasting", "numbers", "digest", "start", "t
 """The parts of a run's data that differ from run to run; all other parts are in the page once."""
 
 
-def _draw_run(settings: Mapping[str, float]) -> Picture:
-    """Return the picture of a run; settings that are not given are those of :data:`SETTINGS`."""
-    chosen: dict[str, Any] = {**SETTINGS, **_CLIENTS, **settings}
-    return flow_run(messages=_MESSAGES, **chosen)
-
-
 def answer(settings: str) -> str:
     """Run the engine for settings, or for a shared run's token; return the picture or a refusal as JSON."""
     try:
@@ -107,15 +96,15 @@ def answer(settings: str) -> str:
             token, shown = run_of_token(asked["token"])
             place = {"time": token.time, "back": token.back}
             return json.dumps({"pictures": picture_data(shown), "claims": shown.claims, "place": place})
-        picture = _draw_run(asked)
-    except Exception as error:  # a reader who only dragged a line must not be shown a traceback
+        picture = draw_run({**SETTINGS, **asked})
+    except Exception as error:  # a reader who only dragged a line is never shown a traceback
         return json.dumps({"refusal": refusal_text(error)})
     return json.dumps(_pack_run(picture))
 
 
 def _grid() -> dict[str, Any]:
-    """Return the runs for the page: their common part, the rest of each run, and all numbers, compressed."""
-    drawn = [_draw_run({"stop": stop}) for stop in STOPS]
+    """Return the runs in the page: their common part, and the rest of each run by its stop threshold."""
+    drawn = [draw_run({**SETTINGS, "stop": stop}) for stop in STOPS]
     runs = {str(stop): _pack_run(picture) for stop, picture in zip(STOPS, drawn, strict=True)}
     numbers = [zlib.decompress(picture.frames.pack()) for picture in drawn]
     pictures = [run["picture"] for run in runs.values()]
@@ -137,7 +126,7 @@ def write_front_door(site: Path, pages: Sequence[Page]) -> None:
     """Write the first page of a site, which links to the book's pages, over the one that JupyterLite made."""
     held = _grid()
     numbers = held.pop("numbers")
-    begun = _draw_run({})
+    begun = draw_run(SETTINGS)
     first = _pack_run(begun)
     values = {
         "settings": SETTINGS,

@@ -75,7 +75,9 @@ _SUSPECTS: dict[str, tuple[int, ...]] = {"stop": tuple(range(40, 61, 2)), "capac
 """The values of the two settings whose runs the second page contains; for other values it loads Python."""
 
 _CASE: dict[str, Any] = {"stop": 54, "resume": 10, "limit": 60, "capacity": 10, "prefetch": 4}
-_CLIENTS = {"rate": 100.0, "service": 0.04}
+_CLIENTS: dict[str, Any] = {"rate": 100.0, "service": 0.04}
+"""The settings that have no handle: a burst of messages, and a consumer that needs 40 ms for each."""
+
 _MESSAGES = 220
 _CELLS = 16
 _MAP_MESSAGES = 300
@@ -156,16 +158,17 @@ def _recorded_depth() -> dict[str, Any]:
     return {"deepest": max(report.msgDepth for report in heard), "reports": len(heard)}
 
 
-def _run(settings: Mapping[str, Any]) -> Picture:
-    return flow_run(messages=_MESSAGES, **{**_CASE, **_CLIENTS, **settings})
+def draw_run(settings: Mapping[str, float]) -> Picture:
+    """Return the picture of a run of one producer, as the first page and the second moment have it."""
+    return flow_run(messages=_MESSAGES, **_CLIENTS, **settings)
 
 
 def _who() -> tuple[str, dict[str, Any]]:
     runs = {}
     for setting, values in _SUSPECTS.items():
         for value in values:
-            (runs[f"{setting} {value}"],) = picture_data(_run({setting: value}))
-    dead = _run({}).frames
+            (runs[f"{setting} {value}"],) = picture_data(draw_run({**_CASE, setting: value}))
+    dead = draw_run(_CASE).frames
     time = dead.at(dead.deaths[0][0])["time"]
     handles = [[name, min(values), max(values), 1] for name, values in _SUSPECTS.items()]
     held = {"settings": _CASE, "handles": handles, "runs": pack_text(json.dumps(runs).encode()), "time": time}

@@ -142,7 +142,7 @@ def test_the_first_page_moves_and_python_answers_for_any_value(page):
     page.page.get_by_text("Python is here").wait_for(timeout=INTERACTIVE_SECONDS * 1000)
     page.page.keyboard.press("ArrowUp")
     page.page.wait_for_function("() => document.querySelector('.qf-stage').dataset.stop === '41'")
-    fresh = front_door._draw_run({"stop": 41})
+    fresh = front_door.draw_run({**front_door.SETTINGS, "stop": 41})
     assert tuple(page.page.locator(".claims li").all_inner_texts()) == fresh.claims
     page.page.locator("[data-setting=limit]").focus()
     for _ in range(2):

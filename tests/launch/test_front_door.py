@@ -81,7 +81,7 @@ def test_each_run_that_the_page_holds_is_a_run_of_the_engine(door):
     assert list(door["runs"]) == [str(stop) for stop in front_door.STOPS]
     size, count = door["slice"], len(front_door.STOPS)
     for place, (stop, run) in enumerate(door["runs"].items()):
-        picture = front_door._draw_run({"stop": int(stop)})
+        picture = front_door.draw_run({**front_door.SETTINGS, "stop": int(stop)})
         (fresh,) = payload_of(picture)
         numbers = zlib.decompress(fresh.pop("numbers"))
         drawn = {**door["shared"], **run["picture"]}
@@ -351,7 +351,7 @@ def test_it_moves_and_its_stop_line_is_dragged_from_a_folder(page, folder):
     page.wait_for_function(f"() => {PLAYER}.isPlaying")
     stop = int(stage.get_attribute("data-stop"))
     assert stop in front_door.STOPS, "only what was run"
-    assert front_door._draw_run({"stop": stop}).claims == tuple(page.locator(".claims li").all_inner_texts())
+    assert front_door.draw_run({**front_door.SETTINGS, "stop": stop}).claims == tuple(page.locator(".claims li").all_inner_texts())
     page.locator("[data-setting=stop]").focus()
     page.keyboard.press("ArrowDown")
     page.wait_for_function(f"() => document.querySelector('.qf-stage').dataset.stop == {stop - 2}")
