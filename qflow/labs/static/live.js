@@ -34,7 +34,6 @@ export class Live {
       numbers: null,
       shape: "",
       most: new Map(),
-      names: new Map(),
       request: 0,
       offset: null,
       tabled: -TABLE_EVERY,
@@ -273,18 +272,12 @@ export class Live {
     const rows = content.clients.flatMap((client) => client.links.map((link) => this.row(client, link)));
     const isThere = (row) =>
       row.role === "sender" || content.picture.topology.queues.some((queue) => queue.name === row.node);
-    this.names.clear();
     const shown = rows.filter(isThere);
-    if (content.is_crowd) {
-      fillCrowd(
-        this.senders,
-        shown.filter((row) => row.role === "sender"),
-      );
-      fillCrowd(
-        this.receivers,
-        shown.filter((row) => row.role === "receiver"),
-      );
-    } else for (const list of [this.senders, this.receivers]) list.replaceChildren();
+    for (const [list, role] of [
+      [this.senders, "sender"],
+      [this.receivers, "receiver"],
+    ])
+      fillCrowd(list, content.is_crowd ? shown.filter((row) => row.role === role) : []);
     fillTable(this.table, content.is_crowd ? [] : shown, content.clients.length);
   }
 

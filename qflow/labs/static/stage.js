@@ -92,20 +92,15 @@ const COLUMNS = {
 function geometryOf({ producers, queues, consumers, exchanges }, isNarrow, hasBytes, isCrowd, isPhone) {
   const isSmall = isNarrow || queues.length > 2;
   const clients = Math.max(producers.length, consumers.length);
-  const kind =
-    isPhone && clients
-      ? "phone"
-      : isCrowd
-        ? "third"
-        : isNarrow
-          ? "half"
-          : hasBytes
-            ? "bytes"
-            : exchanges.length
-              ? "exchange"
-              : clients
-                ? "whole"
-                : "alone";
+  const [kind] = [
+    ["phone", isPhone && clients],
+    ["third", isCrowd],
+    ["half", isNarrow],
+    ["bytes", hasBytes],
+    ["exchange", exchanges.length],
+    ["whole", clients],
+    ["alone", true],
+  ].find(([, isIt]) => isIt);
   const columns = { bend: producers.length > 1 ? 24 : 60, reach: isSmall ? 22 : 31, ...COLUMNS[kind] };
   const form = { ...formOf(clients, isNarrow, isCrowd && !isPhone), ...(kind === "bytes" && { isSmall: true }) };
   const least = { third: 254, half: 214, phone: 236 }[kind] ?? (isSmall ? 152 : 210);
@@ -121,59 +116,16 @@ function geometryOf({ producers, queues, consumers, exchanges }, isNarrow, hasBy
 }
 
 // What a card says, and where.
+const FORM = { note: 0, moodBelow: 0, countsUp: 28, sentUp: 0, short: false, isSmall: true };
+const BRIEF = { ...FORM, short: true, cells: 34 };
+
 function formOf(clients, isNarrow, isCrowd) {
   if (isCrowd)
-    return {
-      isTiny: true,
-      name: 24,
-      note: 0,
-      moodBelow: 44,
-      strip: 54,
-      cells: 34,
-      counts: 54,
-      countsUp: 34,
-      sentUp: 13,
-      short: true,
-      isSmall: true,
-    };
-  if (isNarrow)
-    return {
-      name: 22,
-      note: 0,
-      moodBelow: 40,
-      strip: 50,
-      cells: 34,
-      counts: 46,
-      countsUp: 28,
-      sentUp: 11,
-      short: true,
-      isSmall: true,
-    };
-  if (clients > 2)
-    return {
-      name: 22,
-      note: 0,
-      moodBelow: 0,
-      strip: 32,
-      cells: clients > 3 ? 28 : 50,
-      counts: 28,
-      countsUp: 10,
-      sentUp: 0,
-      short: false,
-      isSmall: true,
-    };
-  return {
-    name: 25,
-    note: 44,
-    moodBelow: 0,
-    strip: 56,
-    cells: clients > 1 ? 60 : 116,
-    counts: 50,
-    countsUp: 30,
-    sentUp: 12,
-    short: false,
-    isSmall: false,
-  };
+    return { ...BRIEF, isTiny: true, name: 24, moodBelow: 44, strip: 54, counts: 54, countsUp: 34, sentUp: 13 };
+  if (isNarrow) return { ...BRIEF, name: 22, moodBelow: 40, strip: 50, counts: 46, sentUp: 11 };
+  if (clients > 2) return { ...FORM, name: 22, strip: 32, cells: clients > 3 ? 28 : 50, counts: 28, countsUp: 10 };
+  const cells = clients > 1 ? 60 : 116;
+  return { ...FORM, isSmall: false, name: 25, note: 44, strip: 56, cells, counts: 50, countsUp: 30, sentUp: 12 };
 }
 
 // How tall each card is, and how tall they make the stage.

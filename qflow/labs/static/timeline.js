@@ -170,7 +170,6 @@ export class Timeline {
       sent: producers.map(() => []),
       queued: queues.map(() => []),
       taken: consumers.map(() => []),
-      locks: queues.map(() => []),
     };
     for (const row of this.sendings.alive(frame)) shown.sent[this.sendings.get(row, "producer")].push(row);
     for (const row of this.stays.alive(frame)) shown.queued[this.stays.get(row, "queue")].push(row);
@@ -180,7 +179,6 @@ export class Timeline {
       shown.owner.set(stay, consumer);
       if (consumer) shown.taken[consumer - 1].push(row);
     }
-    for (const row of this.locks.alive(frame)) shown.locks[this.locks.get(row, "queue")].push(row);
     return shown;
   }
 }

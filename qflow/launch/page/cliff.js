@@ -2,6 +2,7 @@
 // run that the engine made; its course is played. Seen closer, the cells around play as tanks of their own.
 
 import { cellBeside, readCells } from "../../labs/static/cells.js";
+import { crossOf } from "../../labs/static/glyphs.js";
 import { inflatedBytes, unpacked } from "../../labs/static/packed.js";
 import { button, drag, html, keep, set, stepsOf, svg, write } from "../../labs/static/svg.js";
 
@@ -77,8 +78,7 @@ export async function showCliff(root, said, { stops, windows, other, limit, safe
       svg("rect", { x: left, y: top, width: w, height: h, class: cell.isDead ? "cliff-dead" : "cliff-safe" }, field);
       if (isNear) tiny.push([cell, buildTank(field, left + 0.25 * w, top + 0.1 * h, 0.5 * w, 0.8 * h)]);
       else if (cell.isDead) {
-        const cross = [left + w / 2, top + h / 2];
-        svg("path", { d: `M${cross[0] - 3},${cross[1] - 3}l6,6m0,-6l-6,6`, class: "cliff-cross" }, field);
+        svg("path", { d: crossOf(3, left + w / 2, top + h / 2), class: "cliff-cross" }, field);
       }
       if (!safe[place]) continue;
       if (x + 1 < wide && !safe[place + 1]) edge += `M${left + w},${top}v${h}`;
@@ -166,10 +166,7 @@ function buildTank(parent, x, y, wide, tall, isNamed = false) {
       const peak = cell.course.indexOf(Math.max(...cell.course));
       const isOver = cell.isDead && part * cell.course.length >= peak;
       set(group, { "data-dead": isOver ? "yes" : "no" });
-      const size = Math.min(14, wide / 3);
-      set(cross, {
-        d: `M${x + wide / 2 - size},${at(limit) - size}l${2 * size},${2 * size}m0,${-2 * size}l${-2 * size},${2 * size}`,
-      });
+      set(cross, { d: crossOf(Math.min(14, wide / 3), x + wide / 2, at(limit)) });
       if (!isNamed) return;
       write(depth, String(Math.round(now)));
       set(depth, { y: y + tall - 16 });
