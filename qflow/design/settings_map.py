@@ -19,13 +19,14 @@ resume level is the workload's, or the stop if that is less: otherwise the broke
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
 from inspect import signature
 from math import ceil
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 from qflow.broker.settings import QueueSettings
@@ -257,9 +258,9 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         said = "".join(f"<li>{escape(claim)}</li>" for claim in self.claims)
         return f"{self.svg()}<ul>{said}</ul>"
 
-    def svg(self) -> str:
-        """Return the map as an SVG drawing, for pages without scripts."""
-        return _MapDrawing(self).text()
+    def svg(self, *, is_phone: bool = False) -> str:
+        """Return the map as an SVG drawing, for pages without scripts; on a phone its key is below it."""
+        return _MapDrawing(self, _PHONE if is_phone else _WIDE).text()
 
 
 def map_of_queue(
@@ -467,27 +468,46 @@ _PATTERNS = (
 )
 
 
+class _Form(NamedTuple):
+    """The places of a map's parts: the box of its cells, the corner of its key, the size of it all."""
+
+    left: int
+    top: int
+    wide: int
+    high: int
+    key: tuple[int, int]
+    # Where the key says what the law's line is; None for below the kinds of cells.
+    law: tuple[int, int] | None
+    # Letters in a line of the key.
+    letters: int
+    size: tuple[int, int]
+
+
+_WIDE = _Form(74, 12, 420, 330, (540, 16), (840, 16), 90, (970, 396))
+_PHONE = _Form(62, 8, 290, 250, (8, 312), None, 46, (358, 480))
+
+
 class _MapDrawing:
     """The map as an SVG drawing: cells that have been run are filled, the proved safe area is tinted."""
 
     # Labs use this drawing, too: there the browser replaces the cells by its own.
 
-    LEFT, TOP, WIDE, HIGH, SIDE, SIZE = 74, 12, 420, 330, 540, (970, 396)
-
-    def __init__(self, drawn: SettingsMap) -> None:
-        self._map = drawn
+    def __init__(self, drawn: SettingsMap, form: _Form) -> None:
+        self._map, self._form = drawn, form
+        self._left, self._top = form.left, form.top
         self._columns, self._rows = len(drawn.across.values), len(drawn.up.values)
-        self._wide, self._high = self.WIDE / self._columns, self.HIGH / self._rows
-        self._floor = self.TOP + self.HIGH
+        self._wide, self._high = form.wide / self._columns, form.high / self._rows
+        self._floor = form.top + form.high
 
     def text(self) -> str:
-        box = f'viewBox="0 0 {self.SIZE[0]} {self.SIZE[1]}" width="{self.SIZE[0]}"'
+        form = self._form
+        box = f'viewBox="0 0 {form.size[0]} {form.size[1]}" width="{form.size[0]}"'
         return "".join(
             [
                 f'<svg xmlns="http://www.w3.org/2000/svg" class="qfm" {box} role="img">',
                 f"<title>stop × capacity: the outcome of each run</title><style>{_STYLE}</style>{_PATTERNS}",
                 '<rect width="100%" height="100%" style="fill:var(--qf-ground,#fff)"/>',
-                f'<rect x="{self.LEFT}" y="{self.TOP}" width="{self.WIDE}" height="{self.HIGH}" '
+                f'<rect x="{form.left}" y="{form.top}" width="{form.wide}" height="{form.high}" '
                 'class="qf-map-ground"/>',
                 *('<g class="qf-map-cells">', *self._cells(), "</g>"),
                 *self._law(),
@@ -515,7 +535,7 @@ class _MapDrawing:
             length = 1
             while not wider and column + length < self._columns and place + length in taken:
                 length += 1
-            x, y = self.LEFT + column * self._wide - wider, self._floor - (row + 1) * self._high - wider
+            x, y = self._left + column * self._wide - wider, self._floor - (row + 1) * self._high - wider
             right = x + length * self._wide + 2 * wider
             way.append(f"M{x:.1f},{y:.1f}H{right:.1f}v{self._high + 2 * wider:.1f}H{x:.1f}Z")
         return f'<path d="{"".join(way)}" class="qf-map-{kind}"/>' if way else ""
@@ -528,7 +548,7 @@ class _MapDrawing:
         way = []
         for row in range(self._rows):
             # In each row the safe settings are on the left.
-            x = self.LEFT + sum(safe[row * self._columns :][: self._columns]) * self._wide
+            x = self._left + sum(safe[row * self._columns :][: self._columns]) * self._wide
             y = self._floor - row * self._high
             way.append(f"{'L' if row else 'M'}{x:.1f},{y:.1f}V{y - self._high:.1f}")
         for kind in ("halo", "law"):
@@ -543,7 +563,7 @@ class _MapDrawing:
         way = []
         for place in sorted(self._map.found):
             row, column = divmod(place, self._columns)
-            x, y = self.LEFT + column * self._wide, self._floor - (row + 1) * self._high
+            x, y = self._left + column * self._wide, self._floor - (row + 1) * self._high
             if (place in keep) != (place - 1 in keep) and column:
                 way.append(f"M{x:.1f},{y:.1f}v{self._high:.1f}")
             if (place in keep) != (place - self._columns in keep) and row:
@@ -555,14 +575,14 @@ class _MapDrawing:
         for axis, is_up in ((self._map.across, False), (self._map.up, True)):
             last = len(axis.values) - 1
             for place in sorted({0, last // 2, last}):
-                x, y = self.LEFT + (place + 0.5) * self._wide, self._floor + 17.0
+                x, y = self._left + (place + 0.5) * self._wide, self._floor + 17.0
                 if is_up:
-                    x, y = self.LEFT - 8.0, self._floor - (place + 0.5) * self._high + 4
+                    x, y = self._left - 8.0, self._floor - (place + 0.5) * self._high + 4
                 kind = "qf-map-tick qf-map-tick-up" if is_up else "qf-map-tick"
                 yield f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}">{axis.values[place]}</text>'
         across, up = escape(self._map.across.label), escape(self._map.up.label)
-        below = f"translate({self.LEFT + self.WIDE / 2},{self._floor + 38})"
-        beside = f"translate(18,{self.TOP + self.HIGH / 2})rotate(-90)"
+        below = f"translate({self._left + self._form.wide / 2},{self._floor + 38})"
+        beside = f"translate(18,{self._top + self._form.high / 2})rotate(-90)"
         yield f'<text transform="{below}" class="qf-map-tick">{across}</text>'
         yield f'<text transform="{beside}" class="qf-map-tick">{up}</text>'
 
@@ -570,18 +590,24 @@ class _MapDrawing:
         rows = dict(KINDS)
         if len(self._map.found) < len(self._map):
             rows["promised"] = "faint: not run yet; safe by the law, or as a run beside it"
-        for number, (kind, words) in enumerate(rows.items()):
-            yield from self._sample(self.TOP + 4 + 24 * number, words, kind)
+        y = self._form.key[1]
+        for kind, words in rows.items():
+            y = yield from self._sample(y, words, kind)
         if self._map.limit:
-            yield f'<path d="M{self.SIDE + 300},{self.TOP + 12}h24" class="qf-map-law"/>'
-            place = f'x="{self.SIDE + 332}" y="{self.TOP + 17}"'
-            yield f'<text {place} class="qf-map-facts">the law\'s line</text>'
+            x, beside = self._form.law or (self._form.key[0], y)
+            y += 0 if self._form.law else 24
+            yield f'<path d="M{x},{beside + 8}h24" class="qf-map-law"/>'
+            yield f'<text x="{x + 32}" y="{beside + 13}" class="qf-map-facts">the law\'s line</text>'
         if self._map.goals:
             missed = escape(" and ".join(goal.text for goal in self._map.goals))
-            y = self.TOP + 24 * len(rows) + 12
-            yield from self._sample(y, f"beyond the dashed line: misses {missed}", "missed", "goal")
+            yield from self._sample(y + 8, f"beyond the dashed line: misses {missed}", "missed", "goal")
 
-    def _sample(self, y: int, words: str, *kinds: str) -> Iterator[str]:
+    def _sample(self, y: int, words: str, *kinds: str) -> Generator[str, None, int]:
+        """Yield a kind of cell and its words, at a height; return that of the next."""
+        x = self._form.key[0]
         for kind in kinds:
-            yield f'<rect x="{self.SIDE}" y="{y}" width="18" height="16" class="qf-map-{kind}"/>'
-        yield f'<text x="{self.SIDE + 28}" y="{y + 13}" class="qf-map-facts">{words}</text>'
+            yield f'<rect x="{x}" y="{y}" width="18" height="16" class="qf-map-{kind}"/>'
+        for line in wrap(words, self._form.letters):
+            yield f'<text x="{x + 28}" y="{y + 13}" class="qf-map-facts">{line}</text>'
+            y += 16
+        return y + 8

@@ -71,6 +71,7 @@ class MapWidget(anywidget.AnyWidget):
                 "limit": drawn.limit,
                 "producers": drawn.producers,
                 "drawing": drawn.svg(),
+                "phone": drawn.svg(is_phone=True),
             }
             self.dot = [settings[drawn.across.setting], settings[drawn.up.setting]]
             self._draw()
@@ -148,4 +149,6 @@ class MapWidget(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         # A notebook without a kernel shows the drawing as of the time when the widget was displayed.
         data, metadata = super()._repr_mimebundle_(**kwargs)
-        return {**data, "image/svg+xml": self.drawn.svg(), "text/plain": repr(self)}, metadata
+        drawing = {"image/svg+xml": self.drawn.svg(), "text/plain": repr(self)}
+        # A page of the site shows this one where it is narrow.
+        return {**data, **drawing}, {**metadata, "image/svg+xml": {"phone": self.drawn.svg(is_phone=True)}}

@@ -270,7 +270,9 @@ class _PlayedChallenge:
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = self._box._repr_mimebundle_(**kwargs)
         # A reader without a kernel can play the run where it begins, and cannot change it.
-        stored = _write_goal(self.asked, "To play, open this page with a kernel.")
+        stored = _write_goal(
+            self.asked, "To play, run this cell in a notebook; on the site, touch the picture."
+        )
         shown = f'<div class="qflow-lab qf-goal">{stored}</div>{self.lab._to_fragment()}'
         return {**bundle, "text/html": shown, "text/plain": repr(self)}
 

@@ -7,6 +7,8 @@ import { button, html, keep, listen, set, svg, write } from "./svg.js";
 
 const MAP_VIEWS = { kind: "what happens", depth: "greatest depth", blocked: "time blocked" };
 const MAP_STRIDES = [1, 2, 4, 8];
+// Pixels; a narrower page is that of a telephone.
+const PHONE = 480;
 
 function render({ model, el }) {
   const help = "Map of settings. Arrow keys choose a cell, Enter moves the lab there.";
@@ -107,15 +109,19 @@ function buildViews(bar, chosen, choose) {
 }
 
 function drawMap(field, axes, on) {
-  field.innerHTML = axes.drawing;
+  const isPhone = field.clientWidth < PHONE;
+  field.innerHTML = isPhone ? axes.phone : axes.drawing;
   const root = field.firstElementChild;
   root.removeAttribute("width");
-  // The kernel's drawing says where its cells and its key are; beside it is room for a run.
+  root.classList.toggle("qf-is-phone", isPhone);
+  // The kernel's drawing says where its cells and its key are; beside it, or below, is room for a run.
   const box = (query) =>
     ["x", "y", "width", "height"].map((name) => Number(root.querySelector(query).getAttribute(name)));
   const [left, top, wide, high] = box(".qf-map-ground");
-  const [side] = box(".qf-map-key rect");
-  set(root, { viewBox: `0 0 ${side + 500} ${root.viewBox.baseVal.height}` });
+  const [side, key] = box(".qf-map-key rect");
+  const { width, height } = root.viewBox.baseVal;
+  const run = isPhone ? { y: height + 14, width: width - side } : { y: 150, width: 476 };
+  set(root, { viewBox: isPhone ? `0 0 ${width} ${run.y + 230}` : `0 0 ${side + 500} ${height}` });
   const { across, up, safe, limit } = axes;
   const [columns, rows] = [across.values.length, up.values.length];
   const [w, h] = [wide / columns, high / rows];
@@ -133,7 +139,7 @@ function drawMap(field, axes, on) {
   const ring = svg("rect", { width: w + 2, height: h + 2, class: "qf-map-ring", visibility: "hidden" }, root);
   const dot = svg("circle", { r: 7, class: "qf-map-dot" }, root);
   svg("title", {}, dot, "the lab is here");
-  const panel = drawPanel(root, axes, side, top);
+  const panel = drawPanel(root, axes, side, key, run);
 
   const placeAt = (event) => {
     const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(root.getScreenCTM().inverse());
@@ -193,8 +199,8 @@ function stepsTo(values, value) {
   return next - (values[next] - value) / (values[next] - values[next - 1]);
 }
 
-// Beside the map: the key of the shades, and the run of the cell that is pointed at.
-function drawPanel(root, { limit, producers }, side, top) {
+// Beside the map, or below it: the key of the shades, and the run of the cell that is pointed at.
+function drawPanel(root, { limit, producers }, side, key, { y, width }) {
   const kinds = root.querySelector(".qf-map-key");
   const shades = svg("g", {}, root);
   for (let part = 0; part < 20; part += 1)
@@ -202,7 +208,7 @@ function drawPanel(root, { limit, producers }, side, top) {
       "rect",
       {
         x: side + part * 12,
-        y: top + 6,
+        y: key + 2,
         width: 12,
         height: 16,
         class: "qf-map-heat",
@@ -210,13 +216,13 @@ function drawPanel(root, { limit, producers }, side, top) {
       },
       shades,
     );
-  const least = svg("text", { x: side, y: top + 40, class: "qf-map-facts" }, shades);
-  const most = svg("text", { x: side + 240, y: top + 40, class: "qf-map-facts qf-map-tick-up" }, shades);
+  const least = svg("text", { x: side, y: key + 36, class: "qf-map-facts" }, shades);
+  const most = svg("text", { x: side + 240, y: key + 36, class: "qf-map-facts qf-map-tick-up" }, shades);
   const run = svg("g", { class: "qf-map-run" }, root);
-  const form = { left: side + 56, right: 0, width: side + 476, top: 212, height: 134 };
-  const title = svg("text", { x: side, y: 150, class: "qf-map-title" }, run, "point at a cell to see its run");
-  const facts = svg("text", { x: side, y: 172, class: "qf-map-facts", "aria-live": "polite" }, run);
-  const waited = svg("text", { x: side, y: 192, class: "qf-map-facts" }, run);
+  const form = { left: side + 56, right: 0, width: side + width, top: y + 62, height: 134 };
+  const title = svg("text", { x: side, y, class: "qf-map-title" }, run, "point at a cell to see its run");
+  const facts = svg("text", { x: side, y: y + 22, class: "qf-map-facts", "aria-live": "polite" }, run);
+  const waited = svg("text", { x: side, y: y + 42, class: "qf-map-facts" }, run);
   const plot = svg("g", {}, run);
   return {
     key(view, deepest) {

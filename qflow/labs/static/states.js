@@ -68,18 +68,22 @@ export function renderStates({ model, el }) {
   };
 }
 
-const FIELD = { width: 1040, height: 260, left: 60, right: 30, top: 46, bottom: 64 };
+const FIELD = { width: 1040, height: 260, left: 60, right: 30, top: 46, bottom: 64, dot: 13 };
+// On a telephone the key has lines of its own.
+const PHONE = { width: 340, height: 300, left: 40, right: 12, top: 46, bottom: 128, dot: 7 };
 
 function drawStates(root, graph, choose) {
+  const isPhone = root.parentElement.clientWidth < 480;
   root.replaceChildren();
-  const { width, height, left, right, top, bottom } = FIELD;
+  root.classList.toggle("qf-is-phone", isPhone);
+  const { width, height, left, right, top, bottom, dot } = isPhone ? PHONE : FIELD;
   set(root, { viewBox: `0 0 ${width} ${height}` });
   const { nodes, ways, stop } = graph;
   const deepest = Math.max(1, ...nodes.map(([x]) => x));
   const most = Math.max(1, ...nodes.map(([, y]) => y));
   const x = (depth) => left + ((width - left - right) * depth) / (deepest + 0.3);
   const y = (held) => height - bottom - ((height - top - bottom) * held) / most;
-  const radius = Math.max(3.5, Math.min(13, 260 / nodes.length + 4));
+  const radius = Math.max(3.5, Math.min(dot, 260 / nodes.length + 4));
 
   svg(
     "line",
@@ -101,7 +105,7 @@ function drawStates(root, graph, choose) {
   for (let depth = 0; depth <= Math.floor(deepest); depth += 1)
     svg("text", { x: x(depth), y: height - bottom + 26, class: "qf-tick" }, root, depth);
   svg("text", { x: width - right, y: height - bottom + 42, class: "qf-level-word" }, root, "messages on the queue");
-  drawKey(root, nodes, height - 8);
+  drawKey(root, nodes, isPhone ? height - bottom + 62 : height - 8, width);
   svg("text", { x: 8, y: 20, class: "qf-states-word" }, root, "transfers held");
   for (let held = 0; held <= most; held += 1)
     svg("text", { x: left - 26, y: y(held) + 4, class: "qf-level-word" }, root, held);
@@ -200,10 +204,11 @@ function walker(root, ways, lines, dots, radius) {
 }
 
 // What marks, shapes and lines mean; what no state has is left out.
-function drawKey(root, nodes, y) {
+function drawKey(root, nodes, y, width) {
   const has = (mark) => nodes.some(([, , marks]) => marks.includes(mark));
   let x = 34;
   const item = (label, draw) => {
+    if (x + 28 + label.length * 6.4 > width) [x, y] = [34, y + 19];
     draw(svg("g", { transform: `translate(${x},${y - 4})` }, root));
     svg("text", { x: x + 16, y, class: "qf-states-word" }, root, label);
     x += 52 + label.length * 6.4;
