@@ -351,7 +351,8 @@ def test_it_moves_and_its_stop_line_is_dragged_from_a_folder(page, folder):
     page.wait_for_function(f"() => {PLAYER}.isPlaying")
     stop = int(stage.get_attribute("data-stop"))
     assert stop in front_door.STOPS, "only what was run"
-    assert front_door.draw_run({**front_door.SETTINGS, "stop": stop}).claims == tuple(page.locator(".claims li").all_inner_texts())
+    drawn = front_door.draw_run({**front_door.SETTINGS, "stop": stop})
+    assert drawn.claims == tuple(page.locator(".claims li").all_inner_texts())
     page.locator("[data-setting=stop]").focus()
     page.keyboard.press("ArrowDown")
     page.wait_for_function(f"() => document.querySelector('.qf-stage').dataset.stop == {stop - 2}")
