@@ -4,8 +4,7 @@ A client reads a queue through a :class:`Subscription` (ConsumerImpl in the C++ 
 delivery:
 
 1. A message is enqueued or released, or credit is granted.  The subscription is *notified*, which puts it
-into
-   the FIFO of its :class:`Connection` (RF-12).  Nothing is sent yet.
+   into the FIFO of its :class:`Connection` (RF-12).  Nothing is sent yet.
 2. At the end of the command the :class:`OutputScheduler` serves the connections, and each connection its
    subscriptions, one message each in turn, until no subscription gets another message.  The connection whose
    command is being processed is served last, as in the real broker, where its read event has to end first.

@@ -275,8 +275,7 @@ class BrokerOptions:
 
     Raises:
         StartupError: If a value is not allowed, such as a ratio above 100 or a resume threshold above the
-        stop
-            threshold; the text is that of qpidd where it has one.
+            stop threshold; the text is that of qpidd where it has one.
 
     >>> BrokerOptions(default_flow_stop_threshold=90).default_flow_resume_threshold
     70

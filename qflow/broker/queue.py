@@ -8,15 +8,15 @@ This is what happens to a message, and why in this order (compare ``Queue.cpp``)
    messages (QT-18).  A message of a transaction is recorded in that transaction, and enqueued at commit
    (CM-10).
 2. The queue's conditions for messages are checked: no-local, trace and filter drop a message silently
-(RF-24). 3. *Room* is reserved before the message becomes visible, so that a refusal has nothing to undo
-(LP-01, DQ-03).
-   Without room, the limit *policy* raises an exception, evicts other messages, or drops the message (LP).
+   (RF-24).
+3. *Room* is reserved before the message becomes visible, so that a refusal has nothing to undo (LP-01,
+   DQ-03).  Without room, the limit *policy* raises an exception, evicts other messages, or drops the message
+   (LP).
 4. :meth:`Queue.push` gives the message its position, which is never used again (QT-20).  A durable message is
    passed to the broker's *message store*, and each message is added to the queue's own store.  The readers to
    wake are chosen now, and woken last, so that the observers cannot influence the choice (CN-19, RF-06).
 5. The message is counted, and the *observers* are called: groups, then alerts, then flow control.  So when
-flow
-   control withholds the completion, the other observers have seen the message already (FC-14, FC-15).
+   flow control withholds the completion, the other observers have seen the message already (FC-14, FC-15).
 6. On a last value queue, the older message with the same value is removed only now, so that there is first an
    enqueue, then a dequeue (FC-23).
 

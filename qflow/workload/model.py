@@ -232,8 +232,7 @@ class Producer:
             the start), content bytes and group ("" for none).  Rate, size, burst and groups then only
             describe their averages.
         model ({"open", "closed"}): For arrival "recorded": "open" takes the due times as given; "closed"
-        takes
-            them as think times, counted from the moment at which the producer was free to send.
+            takes them as think times, counted from the moment at which the producer was free to send.
         window ({"ideal", "qpid-cpp", "qpid-python"}): The kind of client window, which determines how
             outstanding transfers are counted (CAP-02, CAP-07, CAP-08).
         session (str): The name of a session that producers with the same value share (CAP-09), or "" for a
@@ -315,11 +314,11 @@ class Consumer:
             its messages return to the queue (MG-16).  None for no crash.
         overhead (tuple of float): Seconds added to its services: a list that is used in turn and then
             repeated.
-        network (Network or None): The network to the broker; None for no delay. outage ((float, float), (str,
-        float, float) or None): Seconds from the begin of one outage to the next,
-            and seconds that each lasts; the seed determines the begin of the first.  During an outage the
-            consumer keeps its session and prefetched messages, but starts no service.  A leading ``"exp"``
-            makes both times means of random ones.
+        network (Network or None): The network to the broker; None for no delay.
+        outage ((float, float) or (str, float, float) or None): Seconds from the begin of one outage to the
+            next, and seconds that each lasts; the seed determines the begin of the first.  During an outage
+            the consumer keeps its session and prefetched messages, but starts no service.  A leading
+            ``"exp"`` makes both times means of random ones.
 
     Raises:
         WorkloadError: If a value is not allowed.
