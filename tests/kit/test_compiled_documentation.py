@@ -99,10 +99,10 @@ def test_help_shows_it():
     """help() and Shift-Tab, of a class, a method of it, a command, and one that is bound."""
     session = Broker().session("s")
     for shown, words in (
-        (Message, "A message as a producer sends it: properties and an amount of content."),
-        (Broker.advance, "Advance the time, in microseconds since the start"),
-        (Session.queue_declare, "Declare a queue; an existing one of that name is returned"),
-        (session.queue_declare, "Declare a queue; an existing one of that name is returned"),
+        (Message, "A message as a producer sends it: properties and a number of content bytes."),
+        (Broker.advance, "Set the time and run the timers that are due by then."),
+        (Session.queue_declare, "Declare a queue, which is created if it does not exist"),
+        (session.queue_declare, "Declare a queue, which is created if it does not exist"),
     ):
         assert words in pydoc.plain(pydoc.render_doc(shown))
         assert words in str(inspect.getdoc(shown))
