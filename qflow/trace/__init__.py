@@ -1,4 +1,4 @@
-"""Traces: the engine's own record of a run, any instant of it, and why things were as they were.
+"""Traces: record a run of the engine, show the broker at any instant of it, and explain its state.
 
 >>> from qflow.trace import explain, trace_of
 >>> from qflow.workload import Producer, Workload, simulate

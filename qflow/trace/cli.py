@@ -1,6 +1,6 @@
-"""``qflow trace``: show traces, replay them, explain a state, and import client logs.
+"""``qflow trace``: show traces, replay them, explain a state, read a broker's log, and import client logs.
 
-What does the work is imported by the functions that need it: another command must not wait for it.
+The modules that do the work are imported inside the functions, so that other commands start quickly.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from qflow.trace.files import Quarantine
     from qflow.trace.schema import Trace
 
-# No more digits than 64 bits hold: a seq and a time in microseconds are columns.
+# At most as many digits as a 64-bit column of seqs or of microseconds holds.
 _ROW = re.compile(r"[0-9]{1,18}")
 _TIME = re.compile(r"([0-9]{1,12}(\.[0-9]*)?|\.[0-9]+)s")
 _SHOWN = 5
-"""Rows that make no sense, and kinds of rows, of a trace that are shown."""
+"""The largest number of quarantined rows, and of kinds of rows, that a summary shows."""
 _LONGEST = 60
-"""Characters of a wrong instant that are shown."""
+"""The largest number of characters of an invalid instant that an error shows."""
 
 
 def add_arguments(subparsers: Any) -> None:
-    """Add ``trace`` to the rooms of the command line."""
+    """Add the command ``trace`` to the command line."""
     trace = subparsers.add_parser(
         "trace",
         description="A trace is a .parquet, .jsonl or .jsonl.gz file: each command and each effect of a run.",
@@ -106,7 +106,7 @@ def _add_broker_log(actions: Any) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Run an action of ``qflow trace``, and return its exit status."""
+    """Run the chosen action of ``qflow trace``, and return its exit status."""
     actions = {
         "info": _info,
         "replay": _replay,
@@ -157,13 +157,13 @@ def _facts(file: str, trace: Trace, quarantine: Quarantine) -> dict[str, Any]:
 
 
 _COUNTED = {"enqueued": 1, "dequeued": -1, "dropped": 0, "held": 0}
-"""Kinds of rows that are counted, and by how much each makes its queue deeper."""
+"""The kinds of rows that are counted, and the change of the queue's depth that each means."""
 
 _FLOW = ("flow_stopped", "flow_resumed", "queueDelete")
 
 
 def _summarize(trace: Trace, end: int | None = None) -> dict[str, dict[str, float]]:
-    """Measure each queue of a trace up to `end`, in microseconds; None means the last row."""
+    """Return the measures of each queue of a trace up to `end` in microseconds (None: the last row)."""
     from qflow.workload.measures import DepthMeter
 
     end = max(1, trace.time[-1] if end is None and len(trace) else end or 0)
@@ -171,7 +171,7 @@ def _summarize(trace: Trace, end: int | None = None) -> dict[str, dict[str, floa
     meters: dict[str, DepthMeter] = {}
     is_stopped: dict[str, bool] = {}
     for kind, queue, time in zip(trace.kind, trace.queue, trace.time, strict=True):
-        # Commands name queues too, which need not exist.
+        # Commands are skipped: they may name queues that do not exist.
         if queue and "." not in kind and time <= end:
             counts = queues.setdefault(queue, dict.fromkeys((*_COUNTED, "depth"), 0))
             if kind in _COUNTED:
@@ -227,7 +227,7 @@ def _replay(namespace: argparse.Namespace) -> int:
         with progress(f"replaying {name}", len(trace)) as shown:
             replay.run(progress=shown)
     finally:
-        # After Ctrl-C, too: the events up to then are a trace, marked as cut off.
+        # Also after Ctrl-C: the events up to then are written as a trace that is marked as cut off.
         if output is not None:
             with progress(f"writing {Path(output).name}", len(replay.trace)) as shown:
                 write_trace(replay.trace, output, shown)
@@ -251,8 +251,8 @@ def _why(namespace: argparse.Namespace) -> int:
     with progress(f"replaying {Path(namespace.file).name}", len(trace)) as shown:
         timeline = Timeline(trace, progress=shown)
     explanation = explain(timeline, seq, namespace.subject, time=time)
-    # People paste times from their own logs, which end later than the trace. A refusal would send them back
-    # for the last row's number; the note says what was done instead.
+    # People paste times from their own logs, which end later than the trace. Instead of refusing such a time,
+    # we answer for the trace's end, and the note says so.
     note = _past_the_end(trace, seq, time)
     if namespace.json:
         print(json.dumps({**explanation.data(), "note": note}))
@@ -304,18 +304,20 @@ def _read_clients(namespace: argparse.Namespace) -> ClientLog:
 
 
 def instant(text: str) -> tuple[int | None, int | None]:
-    """Parse an instant: a row's ``seq`` or a time in microseconds; the other is None."""
+    """Parse an instant into a row's ``seq`` and a time in microseconds, one of which is None."""
     if _ROW.fullmatch(text):
         return int(text), None
     if _TIME.fullmatch(text):
         return None, int(Decimal(text.removesuffix("s")) * SECOND)
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-    raise RefusalError(f"an instant is a row's seq, such as 1200, or a time, such as 2.5s; got {shown!r}")
+    raise RefusalError(
+        f"an instant must be a row's seq (such as 1200) or a time (such as 2.5s); got {shown!r}"
+    )
 
 
 def _past_the_end(trace: Trace, seq: int | None, time: int | None) -> str | None:
-    """Return a sentence and the answer for the end, if an instant is after the trace's end; else None."""
-    # Where the workload lasts longer than the last row, that time is the trace's too: nothing happened in it.
+    """Return a sentence about the trace's end if an instant is after it, or None."""
+    # If the workload lasts longer than the last row, the trace ends with the workload: nothing happened then.
     last = trace.time[-1]
     planned = trace.workload.duration * SECOND if trace.workload is not None else 0
     if (seq is None or seq <= trace.seq[-1]) and (time is None or time <= max(last, planned)):

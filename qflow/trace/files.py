@@ -1,11 +1,13 @@
-"""Trace files: Parquet and JSON lines, by the file's name; bad rows are quarantined.
+"""Trace files: write and read traces as Parquet or JSON lines; invalid rows are quarantined.
 
-- ``.jsonl``, or ``.jsonl.gz`` packed: a header, then one JSON object a row.
+The ending of a file's name decides its format:
+
+- ``.jsonl``, or ``.jsonl.gz`` if compressed: a header, then one JSON object per row.
 - ``.parquet``: the header is in the schema's metadata; pyarrow is imported when it is first needed.
 
-A file may come from another program, or be cut off.  So every row is checked before it joins a trace
-(:class:`_Checker`).  Good rows are kept, as one damaged line should not cost a day's recording; bad ones go
-to the :class:`Quarantine`, where they can be seen.
+A file may be another program's, or be cut off.  Therefore every row is checked before it is added to a trace
+(:class:`_Checker`).  Valid rows are kept, so that one damaged line does not cost a day's recording; invalid
+rows are collected with their reasons in a :class:`Quarantine`.
 """
 
 from __future__ import annotations
@@ -37,12 +39,12 @@ _CUT_OFF = "the file is cut off in the midst of this row"
 
 
 class QuarantinedRow(NamedTuple):
-    """A quarantined row."""
+    """A quarantined row: its number, its first invalid column, the reason, and its text in the file."""
 
-    row: int  # From 1, the header not counted.
-    column: str  # The first that makes no sense; empty if it is the row as a whole.
-    reason: str  # What is allowed, and what was got.
-    values: str = ""  # What the file has there, at most 500 characters.
+    row: int  # From 1; the header is not counted.
+    column: str  # The first invalid column; empty if the row as a whole is invalid.
+    reason: str  # The allowed values, and the value found.
+    values: str = ""  # The row as the file has it, at most 500 characters.
 
     def text(self) -> str:
         """Return the row's problem as a sentence."""
@@ -51,7 +53,7 @@ class QuarantinedRow(NamedTuple):
 
 
 class Quarantine(list[QuarantinedRow]):
-    """The quarantined rows of one file, in its order."""
+    """The quarantined rows of one file, in the file's order."""
 
     def add(self, row: int, column: str, reason: str, values: object = "") -> None:
         """Quarantine a row."""
@@ -59,7 +61,7 @@ class Quarantine(list[QuarantinedRow]):
         self.append(QuarantinedRow(row, column, reason, shown[:_SHOWN]))
 
     def summary(self) -> str:
-        """Return one sentence: the number of rows, the first one, and a hint."""
+        """Return one sentence with the number of quarantined rows, the first one's problem, and a hint."""
         if not self:
             return "all rows are good"
         count = "1 row was" if len(self) == 1 else f"{len(self)} rows were"
@@ -68,8 +70,8 @@ class Quarantine(list[QuarantinedRow]):
         return f"{count} quarantined; {self[0].text()}{help_}"
 
     def write(self, path: str | Path) -> None:
-        """Write the table as JSON lines: row, column, reason, values."""
-        # A lone surrogate, which UTF-8 cannot carry, is written as JSON writes it: as an escape.
+        """Write the quarantined rows as JSON lines with the keys row, column, reason and values."""
+        # UTF-8 cannot encode a lone surrogate; it is written as a JSON escape.
         with write_whole(path) as beside, beside.open("wb") as file:
             for entry in self:
                 line = json.dumps(entry._asdict(), ensure_ascii=False) + "\n"
@@ -77,7 +79,7 @@ class Quarantine(list[QuarantinedRow]):
 
 
 class _Checker:
-    """Checks rows in the file's order; good ones join the trace, bad ones the quarantine."""
+    """A checker of a file's rows in order: it adds valid rows to the trace and quarantines the others."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -99,19 +101,19 @@ class _Checker:
         self.trace.append_row(row)
 
     def refuse(self, number: int, column: str, reason: str, values: object) -> None:
-        """Quarantine a line that is not a row."""
+        """Quarantine a line that cannot be read as a row."""
         self.seen = number
         self.quarantine.add(number, column, reason, values)
 
     def finish(self) -> None:
-        """Record the rows missing at the end, if the header has their number."""
+        """Quarantine the end of a file that has fewer rows than its header promises."""
         promised = self.trace.expected
         if promised is None:
             return
         last = self.quarantine[-1] if self.quarantine else None
         if len(self.trace) >= promised:
             self.trace.expected = None
-        # One fault, one entry: the half row and the missing rows behind it have the same cause.
+        # One entry only: the incomplete last row and the missing rows after it have the same cause.
         elif last is not None and (last.row, last.reason) == (self.seen, _CUT_OFF):
             reason = f"{last.reason}; its header promises {promised} rows"
             self.quarantine[-1] = last._replace(reason=reason)
@@ -120,8 +122,8 @@ class _Checker:
             self.quarantine.add(self.seen + 1, "", reason)
 
     def _problem(self, values: Sequence[object]) -> tuple[str, str] | None:
-        """Return the first invalid column, and the reason."""
-        # By exact type: True is an int for Python, and no number of a trace.
+        """Return a row's first invalid column and the reason, or None if the row is valid."""
+        # By exact type: True is an int in Python, but not a valid number in a trace.
         if tuple(map(type, values)) != _TYPES:
             return _wrong_type(values)
         row = Row(*values)  # type: ignore[arg-type]
@@ -136,8 +138,8 @@ class _Checker:
             return "seq", f"{_BACK}, got {row.seq} after {self._seq}"
         if row.time < self._time:
             return "time", f"{_BACK}, got {row.time} after {self._time}"
-        # Only effects. A command may name a message that never was: the broker refused it, and that is a
-        # fact, too.
+        # Only effects are checked. A command may name a message that never existed: that the broker refused
+        # it is part of the run.
         if row.message and row.kind in EFFECTS and row.message not in self._labels:
             return "message", f"must be one that a message.transfer row before it sends, got {row.message!r}"
         return None
@@ -175,7 +177,7 @@ ROWS_IN_A_GROUP = 65_536
 
 
 class LongTrace:
-    """A trace in a temporary file, for writing only: its length takes no memory."""
+    """A trace that is collected in a temporary file, so that memory does not limit its length."""
 
     def __init__(
         self,
@@ -193,8 +195,8 @@ class LongTrace:
         """Add all events of a table."""
         self._last.extend(events)
         while len(self._last) > ROWS_IN_A_GROUP:
-            # The cells are numbers and text, and this process alone reads the file again: neither pickle's
-            # objects nor a format that lasts are needed.
+            # The cells are numbers and text, and only this process reads the file: marshal is enough, as
+            # neither pickle's objects nor a durable format is needed.
             marshal.dump(self._last.cut(ROWS_IN_A_GROUP), self._spool)
             self._groups += 1
 
@@ -202,11 +204,11 @@ class LongTrace:
         return self._groups * ROWS_IN_A_GROUP + len(self._last)
 
     def header(self) -> dict[str, Any]:
-        """Return the header of a file."""
+        """Return the header of a trace file, as a JSON value."""
         return {**self._empty.header(), "rows": len(self)}
 
     def parts(self) -> Iterator[tuple[Trace, int, int]]:
-        """Yield a trace for each row group, with its range of rows."""
+        """Yield each row group as a trace, with the range of its rows to write."""
         self._spool.seek(0)
         for group in range(self._groups + 1):
             part = self._last
@@ -219,17 +221,17 @@ class LongTrace:
 
 
 class TraceLines:
-    """A trace written while it happens, as JSON lines that can be read at any moment and after a kill."""
+    """A trace that is written as JSON lines during the run, and is readable at any moment."""
 
     def __init__(self, path: str | Path, run: str = "run", options: BrokerOptions | None = None) -> None:
         self._empty = Trace(run, options)
         self._written = 0
         self._file = open(path, "wb")  # noqa: SIM115
-        # How many rows there will be is not known.
+        # The number of rows is not known yet.
         self._write([{**self._empty.header(), "rows": None}])
 
     def extend(self, events: EventTable) -> None:
-        """Write the events of a table that are not written yet."""
+        """Write those events of a growing table that have not been written yet."""
         first, self._written = self._written, len(events)
         if first < self._written:
             part = self._empty.empty()
@@ -238,7 +240,8 @@ class TraceLines:
             self._write(row._asdict() for row in part.rows())
 
     def _write(self, items: Iterable[dict[str, Any]]) -> None:
-        # All lines at once and flushed: at any moment the file can be read (``qflow serve --trace``).
+        # All lines in one write, then a flush: the file is readable at any moment, and after the process is
+        # killed (``qflow serve --trace``).
         self._file.write("".join(_dump(item) + "\n" for item in items).encode())
         self._file.flush()
 
@@ -254,12 +257,12 @@ _ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 
 
 def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress | None = None) -> None:
-    """Write a trace deterministically; an incomplete one never replaces an earlier file.
+    """Write a trace to a file: equal traces give equal bytes, and an interruption leaves an earlier file.
 
     Parameters:
         trace: The trace to write.
-        path: ``.parquet`` (needs pyarrow), ``.jsonl`` or ``.jsonl.gz``.
-        progress: Called now and then with the number of rows written.
+        path: The file, which ends in ``.parquet`` (needs pyarrow), ``.jsonl`` or ``.jsonl.gz``.
+        progress: A function that is called now and then with the number of rows written.
 
     Raises:
         TraceError: If the name has another ending, or pyarrow is missing.
@@ -273,7 +276,7 @@ def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress |
     path = Path(path)
     try:
         _require_lines(path)
-        # Beside the target first: an interrupted write leaves an earlier trace as it was.
+        # Written to a temporary file first: an interrupted write leaves an earlier trace unchanged.
         with write_whole(path) as beside:
             write = _write_parquet if path.name.endswith(".parquet") else _write_lines
             write(trace, beside, path.name.endswith(".gz"), progress)
@@ -282,17 +285,18 @@ def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress |
 
 
 def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trace, Quarantine]:
-    """Read a trace of any origin: keep good rows, quarantine bad ones with the reason.
+    """Read a trace of any origin: keep the valid rows, and quarantine the others with the reason.
 
     Parameters:
-        path: ``.parquet``, ``.jsonl`` or ``.jsonl.gz``.
-        progress: Called now and then with the number of rows read.
+        path: The file, which ends in ``.parquet``, ``.jsonl`` or ``.jsonl.gz``.
+        progress: A function that is called now and then with the number of rows read.
 
     Returns:
-        If rows are missing, the trace's ``expected`` is how many there should be.
+        The trace and the quarantined rows.  If rows are missing at the end, the trace's ``expected`` is the
+        number of rows that the file should have.
 
     Raises:
-        TraceError: If no row can be read: one sentence that names the file and says why.
+        TraceError: If no row can be read; the text names the file and the reason.
         OSError: If the file cannot be opened.
 
     >>> read_trace("trace.xlsx")
@@ -313,7 +317,7 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trac
 
 
 def load_trace(path: str | Path, progress: Progress | None = None) -> Trace:
-    """Read a trace; refuse any invalid row."""
+    """Read a trace, and raise a TraceError if any row is invalid."""
     trace, quarantine = read_trace(path, progress)
     if quarantine:
         raise TraceError(f"{Path(path).name}: {quarantine.summary()}")
@@ -321,7 +325,7 @@ def load_trace(path: str | Path, progress: Progress | None = None) -> Trace:
 
 
 def check_target(path: str | Path) -> None:
-    """Check, before the run, that a trace can be written to a path."""
+    """Raise a TraceError if a trace cannot be written to a path; called before a long run."""
     target = Path(path)
     try:
         _require_lines(target)
@@ -330,9 +334,9 @@ def check_target(path: str | Path) -> None:
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from None
     if not target.parent.is_dir():
-        raise TraceError(f"{path}: there is no folder {target.parent} to write a trace to")
+        raise TraceError(f"{path}: a trace must be written to an existing folder; got {target.parent}")
     if target.is_dir():
-        raise TraceError(f"{path}: a trace is a file, and this is a folder")
+        raise TraceError(f"{path}: a trace must be written to a file; got a folder")
 
 
 def _require_lines(path: Path) -> None:
@@ -350,7 +354,7 @@ def _write_lines(
     with ExitStack() as opened:
         file: Any = opened.enter_context(path.open("wb"))
         if is_packed:
-            # Neither name nor time in it: the same trace gives the same bytes.
+            # Without a name and a time in the gzip header, the same trace gives the same bytes.
             file = opened.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
         file.write((_dump(trace.header()) + "\n").encode())
         rows = (part.row(place) for part, start, end in _parts(trace) for place in range(start, end))
@@ -376,7 +380,7 @@ def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:
             progress(number)
     if checker is None:
         raise TraceError("the file holds no trace: it is empty, or cut off in its first line")
-    # With a header the number of rows tells what is missing; without one, only the damage does.
+    # With a header, its number of rows shows what is missing; without one, only the damaged end does.
     if line is None and checker.trace.expected is None:
         checker.refuse(number + 1, "", "the file ends within its compressed data", "")
     checker.finish()
@@ -384,7 +388,7 @@ def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:
 
 
 def _begin_lines(line: bytes) -> tuple[_Checker, bool]:
-    """Read the first line; return whether it is a header, which files of other programs may lack."""
+    """Read the first line, and return a checker and whether the line is a header (optional in a file)."""
     first = None
     with suppress(ValueError, RecursionError):
         first = json.loads(line)
@@ -398,7 +402,7 @@ def _begin_lines(line: bytes) -> tuple[_Checker, bool]:
 
 
 def _lines(path: Path) -> Iterator[bytes | None]:
-    """Yield the lines, then None for a packed file that is cut off."""
+    """Yield the lines that are not blank, then None if the compressed data is cut off or damaged."""
     with open_unpacked(path) as file:
         try:
             yield from (line for line in file if line.strip())
@@ -409,12 +413,12 @@ def _lines(path: Path) -> Iterator[bytes | None]:
 
 
 DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
-"""What reading a packed file raises that is cut off or damaged."""
+"""The exceptions of reading a compressed file that is cut off or damaged."""
 
 
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, unpacked if it ends in ``.gz``, with a limit on the length of a line."""
+    """Open a file for reading; a name in ``.gz`` is decompressed, with a limit on the length of a line."""
     with path.open("rb") as raw:
         is_packed = path.name.endswith(".gz")
         yield io.BufferedReader(BoundedLines(gzip.GzipFile(fileobj=raw))) if is_packed else raw
@@ -424,24 +428,24 @@ _LONGEST_LINE = 1 << 25
 
 
 class _LongLineError(gzip.BadGzipFile):
-    """A packed line longer than any record: a gigabyte of one letter is small when packed."""
+    """A compressed file has a line longer than any record: a gigabyte of one letter compresses well."""
 
     def __init__(self) -> None:
         super().__init__(f"a line has more than {_LONGEST_LINE:,} bytes, which no record has")
 
 
 class BoundedLines(io.RawIOBase):
-    """The content of a packed file, up to a line that is too long for a record."""
+    """The decompressed content of a file, up to the first line that is too long for a record."""
 
     def __init__(self, packed: gzip.GzipFile | io.BufferedReader) -> None:
         self._packed, self._length = packed, 0
 
     def readable(self) -> bool:
-        """Return True, as ``io.BufferedReader`` asks."""
+        """Return True, which ``io.BufferedReader`` requires."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes; BadGzipFile if the line they belong to is too long."""
+        """Read the next bytes into a buffer, or raise BadGzipFile if their line is too long."""
         data = self._packed.read1(len(buffer))
         buffer[: len(data)] = data
         last = data.rfind(b"\n")
@@ -466,14 +470,15 @@ def _take(checker: _Checker, number: int, line: bytes) -> None:
 
 
 def _name_odd_column(item: object) -> tuple[str, str]:
-    """Return the first missing or surplus column of a row as a problem."""
+    """Return the name of a row's first missing or unknown column, and the reason."""
     if not isinstance(item, dict):
         return "", f"must be a JSON object, got {type(item).__name__}"
     missing = [name for name in NAMES if name not in item]
     unknown = [name for name in item if name not in _COLUMNS]
     if not missing:
-        return unknown[0], f"is no column of a trace; they are {', '.join(NAMES)}"
-    return missing[0], "is missing" + (f"; there is {unknown[0]!r}, which is none" if unknown else "")
+        return unknown[0], f"must be one of a trace's columns: {', '.join(NAMES)}"
+    unknown_one = f"; the row has {unknown[0]!r}, which is not a column of a trace" if unknown else ""
+    return missing[0], f"is missing{unknown_one}"
 
 
 _COLUMNS = set(NAMES)
@@ -495,7 +500,7 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 def _write_parquet(trace: Trace | LongTrace, path: Path, _: bool, progress: Progress | None = None) -> None:
-    """Write a trace in row groups; after an interruption the file holds the complete groups."""
+    """Write a trace as a Parquet file, one row group at a time."""
     arrow, parquet = _pyarrow()
     types = {"text": arrow.string(), "int64": arrow.int64()}
     columns = [arrow.field(column.name, types[column.type], nullable=False) for column in COLUMNS]
@@ -551,7 +556,7 @@ def _require_columns(arrow: Any, schema: Any) -> None:
         if column.name not in schema.names:
             raise TraceError(f"column {column.name} is missing; a trace has {', '.join(NAMES)}, got {there}")
         got = schema.field(column.name).type
-        # A categorical column of pandas is stored as a dictionary; its rows read the same.
+        # pandas stores a categorical column as a dictionary; its rows are read like those of a plain one.
         value = got.value_type if arrow.types.is_dictionary(got) else got
         types = arrow.types
         fits = (types.is_integer,) if column.type == "int64" else (types.is_string, types.is_large_string)
@@ -566,7 +571,7 @@ def _begin_parquet(file: Any) -> _Checker:
             return _Checker(Trace.from_header(json.loads(header)))
         except ValueError as error:
             raise TraceError(f"the header in the file's metadata cannot be used: {error}") from None
-    # Other programs keep the rows and lose the metadata.
+    # Other programs may keep the rows and drop the metadata.
     first = next(_rows(file), None)
     return _Checker(Trace(str(first[0]) if first else "run"))
 
@@ -577,7 +582,7 @@ def _rows(file: Any) -> Iterator[list[Any]]:
         for name in NAMES:
             values = batch.column(name).to_pylist()
             if name in _MAY_BE_EMPTY:
-                # Empty text is kept as null by some writers.
+                # Some writers store empty text as null.
                 values = [value if value is not None else "" for value in values]
             columns.append(values)
         yield from map(list, zip(*columns, strict=True))

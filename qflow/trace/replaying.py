@@ -1,15 +1,17 @@
-"""Recording a run as a trace, replaying a trace, and taking it another way.
+"""Recording a run as a trace, replaying a trace, and forking it.
 
-A trace has the broker's events in order, and the commands are among them.  Commands are all that comes from
-outside, time included (``advance``), so a trace that begins with a fresh broker holds everything that decides
-its course: its commands, given to a fresh engine, return its own rows, byte for byte (:class:`Replay`).
+A trace holds the broker's events in order, commands included.  Commands, with the passing of time
+(``advance``) among them, are the broker's only input.  So a trace that begins with a fresh broker determines
+the run: its commands, performed by a fresh engine, cause the trace's own rows again, byte for byte
+(:class:`Replay`).
 
-- :func:`record` observes a broker from its start; :func:`trace_of` takes a simulated run.
-- ``_steps_of`` yields the commands of a trace, and :func:`give` gives one to a broker.
-- :class:`Replay` gives them all, and says where the engine differs from the trace.
-- :func:`fork` takes the same clients another way from some row on.  They do what the trace says they did,
-  when it says so; but what was delivered may be another message, or come at another time.  So a client
-  accepts, releases or completes *the same messages* as it did, each as soon as it has it.
+- :func:`record` observes a broker from its start; :func:`trace_of` returns the trace of a simulated run.
+- ``_steps_of`` yields the commands of a trace, and :func:`give` performs one on a broker.
+- :class:`Replay` performs all commands, and reports where the engine's rows differ from the trace's.
+- :func:`fork` changes the run from a row on, by additional commands.  The clients still do what the trace
+  records, at the recorded times.  But in the fork another message may be delivered, or the same message at
+  another time.  So a client settles or completes *the same messages* as in the trace, each at its recorded
+  time or, if it is delivered later than that, as soon as it is delivered.
 """
 
 from __future__ import annotations
@@ -39,12 +41,12 @@ def record(broker: Broker, run: str = "run") -> Trace:
     """Return a trace that records a broker's commands and events from now on.
 
     Parameters:
-        broker: A fresh one: a trace starts at the beginning, or it could not be replayed.
+        broker: A fresh broker: only a trace that starts at the beginning can be replayed.
             ``broker.observe(None)`` ends the recording.
 
     Raises:
-        TraceError: If the broker has been used already, or has a store of a kind that a replay could not
-            make.
+        TraceError: If the broker has been used already, or has a store of a class that a replay cannot
+            create.
 
     >>> broker = Broker()
     >>> trace = record(broker)
@@ -69,9 +71,9 @@ def record(broker: Broker, run: str = "run") -> Trace:
 
 
 def trace_of(run: Run) -> Trace:
-    """Return a run of a workload as a trace.
+    """Return the trace of a simulated run.
 
-    It holds the workload too, so that a what-if can start from the file alone.
+    The trace includes the workload, so that a what-if can start from the trace's file alone.
 
     >>> from qflow.workload import Workload, simulate
     >>> trace = trace_of(simulate(Workload("w", 1, {"q": {}})))
@@ -85,7 +87,7 @@ def trace_of(run: Run) -> Trace:
 
 
 _FLAGS = ("pipelined", "sync")
-"""The keys of a command's detail besides its arguments: its manner of sending (RF-08, CM-05)."""
+"""The keys of a command's detail that are not arguments: how the command was sent (RF-08, CM-05)."""
 
 
 class Step(NamedTuple):
@@ -99,14 +101,14 @@ class Step(NamedTuple):
 
 
 def _steps_of(trace: Trace) -> Iterator[Step]:
-    """Yield the commands of a trace; a TraceError names the row whose detail cannot be read."""
+    """Yield the commands of a trace, or raise a TraceError for a row whose detail cannot be read."""
     for row, kind in enumerate(trace.kind):
         if kind in COMMANDS:
             yield step_at(trace, row)
 
 
 def step_at(trace: Trace, row: int) -> Step:
-    """Return the command in a row of a trace; TraceError if its detail is unreadable."""
+    """Return the command in a row of a trace, or raise a TraceError if its detail cannot be read."""
     try:
         arguments = decode_detail(trace.detail[row])
     except ValueError as error:
@@ -115,15 +117,15 @@ def step_at(trace: Trace, row: int) -> Step:
 
 
 def give(broker: Broker, step: Step) -> None:
-    """Perform one command of a trace at its time; a refusal appears in the broker's own rows."""
+    """Perform one command of a trace at its time, or raise a TraceError if the engine cannot perform it."""
     try:
-        # Never backwards: in a fork a command of the past is given at once, when the clock has passed it.
+        # Never backwards: in a fork, a command whose time has passed is performed at once.
         if step.time > broker.now:
             broker.advance(step.time)
-        # A refusal is a part of the run: the broker's own rows show it, in the replay as in the trace.
+        # A command that the broker refuses is part of the run; the broker's own rows show the refusal.
         with suppress(AmqpException, ManagementError, SessionDetached):
             _ACTIONS.get(step.kind, _command)(broker, step)
-    # A stranger's trace may hold any values, and fails at whatever the engine does with them first.
+    # A trace from elsewhere may hold any values, and the engine fails where it first uses a wrong one.
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         place = f"row {step.row + 1} ({step.kind})" if step.row >= 0 else f"the added command {step.kind}"
         if isinstance(error, TraceError):
@@ -155,8 +157,7 @@ def _session(broker: Broker, step: Step) -> Session:
 
 
 def _open_store(broker: Broker, step: Step) -> None:
-    # The engine does not report its store. :func:`record` wrote this row, so the replay has to write it,
-    # too.
+    # The engine does not report its store: :func:`record` wrote this row, so the replay has to write it too.
     broker.store = DelayedStore(step.arguments["flushes_on_sync"])
     broker.store.listener = broker
     if broker.observer is not None:
@@ -179,7 +180,7 @@ def _write(broker: Broker, step: Step) -> None:
 def _transfer(broker: Broker, step: Step) -> None:
     given = step.arguments
     session = _session(broker, step)
-    # Of commands that are read at once, the output comes after the last (RF-12).
+    # If several commands were read at once, their output comes after the last of them (RF-12).
     session.is_pipelining = "pipelined" in given
     if isinstance(session, LinkSession):
         is_transactional = given.get("transactional", False)
@@ -192,7 +193,7 @@ def _command(broker: Broker, step: Step) -> None:
     session, arguments = _session(broker, step), step.arguments
     session.is_pipelining = "pipelined" in arguments
     if arguments.get("sync"):
-        # The flag is of this command, which takes its number only when it is performed.
+        # The flag belongs to this command, which gets its number only when it is performed.
         session.completions.report_when_complete(session.completions.next_number)
     given = {key: value for key, value in arguments.items() if key not in _FLAGS or value is False}
     getattr(session, step.kind.replace(".", "_"))(**given)
@@ -214,14 +215,14 @@ _COMPARED = tuple(name for name in NAMES if name not in ("run", "seq"))
 
 
 class Difference(NamedTuple):
-    """The first row in which the engine differs from a trace: its index; None for the side that has ended."""
+    """The first row in which two traces differ: its index, and the row in each, or None where one has ended."""
 
     place: int
     a: Row | None
     b: Row | None
 
     def text(self) -> str:
-        """Word it as a sentence."""
+        """Return the difference as a sentence."""
         place = f"row {self.place + 1}"
         if self.a is None or self.b is None:
             row = self.a or self.b
@@ -240,7 +241,7 @@ def _name_row(row: Row) -> str:
 
 
 def first_difference(a: Trace, b: Trace) -> Difference | None:
-    """Return the first row in which two traces differ, or None; ``run`` and ``seq`` do not count."""
+    """Return the first row in which two traces differ, or None; ``run`` and ``seq`` are not compared."""
     common = min(len(a), len(b))
     index = min((_first_unequal(a, b, name, common) for name in _COMPARED), default=common)
     if index == len(a) == len(b):
@@ -250,25 +251,25 @@ def first_difference(a: Trace, b: Trace) -> Difference | None:
 
 def _first_unequal(a: Trace, b: Trace, name: str, common: int) -> int:
     first, second = getattr(a, name), getattr(b, name)
-    # Column by column, as slices are compared in C; the rows are walked only where they differ.
+    # Column by column, as slices are compared in C; single values are compared only in a differing column.
     if first[:common] == second[:common]:
         return common
     return next(index for index in range(common) if first[index] != second[index])
 
 
 class Replay:
-    """A replay of a trace; :attr:`trace` is valid at every moment."""
+    """A replay of a trace on a fresh broker; :attr:`trace` holds the rows caused so far."""
 
     def __init__(self, original: Trace) -> None:
         self.original = original
         self.trace = original.empty()
-        # Until the end is reached. A replay that Ctrl-C breaks off is written as a trace that is cut off.
+        # Set until the end is reached: a replay that is interrupted by Ctrl-C is a trace that is cut off.
         self.trace.expected = len(original)
         self.broker = Broker(original.options)
         self.broker.observe(self._observe)
 
     def run(self, before: Callable[[Step], None] | None = None, progress: Progress | None = None) -> Trace:
-        """Run all commands, each passed to `before` first; return the engine's trace."""
+        """Perform all commands, calling `before` with each one first, and return the engine's trace."""
         with pause_collector():
             for step in _steps_of(self.original):
                 if progress is not None:
@@ -281,9 +282,9 @@ class Replay:
         return self.trace
 
     def difference(self) -> Difference | None:
-        """Return the first row in which original and replay differ, or None."""
+        """Return the first row in which the replay differs from the original, or None."""
         found = first_difference(self.original, self.trace)
-        # A trace that is cut off may end in the middle of a command, which the replay completes.
+        # A trace that is cut off may end in the middle of a command's effects, which the replay completes.
         is_cut = self.original.expected is not None and found is not None and found.a is None
         return None if is_cut else found
 
@@ -292,31 +293,31 @@ class Replay:
         self.trace.append(event)
 
     def _copy_clients_rows(self) -> None:
-        # They are no command and no effect: only a client could write them.
+        # Rows of client events are neither commands nor effects, so the engine cannot cause them again.
         original, place = self.original, len(self.trace)
         while place < len(original) and original.kind[place] in CLIENT_EVENTS:
             self.trace.append_row(original.row(place)._replace(seq=place))
             place += 1
 
 
-# Another course of events
+# Forks
 
 Delivery = tuple[str, str, str, int]
-"""Session, tag, label, and how many times that message has been delivered there."""
+"""A delivery: session, subscription's tag, message's label, and its count of deliveries there, from 1."""
 
 
 def fork(trace: Trace, row: int, commands: Iterable[Event], broker: Broker) -> Trace:
-    """Return a trace that is equal up to the command of a row, and then continues differently."""
-    # Up to the next command and not to `row` itself: the effects of the command before it belong to what
-    # both courses share, and the broker was restored after them.
+    """Return a trace that equals a given one up to the command of a row, and then continues differently."""
+    # Up to the next command and not up to `row` itself: the broker was restored after all effects of the
+    # row's command, so the original and the fork share these effects.
     rest = [step for step in _steps_of(trace) if step.row > row]
     end = rest[0].row if rest else len(trace)
     added = [_add_command(command, trace.time[end - 1]) for command in commands]
     when = operator.attrgetter("time")
     with pause_collector():
         continuation = _Fork(trace, end, broker)
-        # At one instant added commands come first, as the merge prefers its first argument: "what if the
-        # queue had been purged at 2.5 s" means before anything else of that instant.
+        # Of commands at one time, an added one is first, as the merge prefers its first argument: "what if
+        # the queue had been purged at 2.5 s" means before the recorded commands of 2.5 s.
         for step in heapq.merge(sorted(added, key=when), rest, key=when):
             continuation.give(step)
     return continuation.trace
@@ -325,17 +326,17 @@ def fork(trace: Trace, row: int, commands: Iterable[Event], broker: Broker) -> T
 def _add_command(command: Event, now: int) -> Step:
     if command.kind not in COMMANDS:
         raise TraceError(f"a fork can add commands, such as queue.purge; got {command.kind!r}, which is none")
-    # As a file would hold it, so that the fork's trace can be replayed to the last byte.
+    # Encoded and decoded as in a file, so that a replay of the fork's trace gives the same bytes.
     arguments = decode_detail(encode_detail(command.detail))
     return Step(-1, max(now, command.time), command.kind, command.session, arguments)
 
 
 class _Deliveries:
-    """The messages that each subscription was given, by number."""
+    """The deliveries of a run, and the delivery number that the broker gave to each."""
 
     def __init__(self) -> None:
-        # The numbers of deliveries differ between the courses after the first delivery more or less. The
-        # subscription, the message and the count of its deliveries there do not.
+        # After the first additional or missing delivery, the numbers of the fork differ from the original's.
+        # The subscription, the message and the count of its deliveries there identify a delivery in both.
         self._times: Counter[tuple[str, str, str]] = Counter()
         self.by_number: dict[tuple[str, int], Delivery] = {}
         self.numbers: dict[Delivery, int] = {}
@@ -353,7 +354,7 @@ class _Deliveries:
 
 
 class _Fork:
-    """The continuation of a fork: performs the commands with the fork's own delivery numbers."""
+    """The continuation of a fork, which translates recorded delivery numbers into the fork's own."""
 
     def __init__(self, original: Trace, end: int, broker: Broker) -> None:
         self.broker = broker
@@ -382,22 +383,22 @@ class _Fork:
         if self._can_be_given(step):
             give(self.broker, self._translate(step) if step.row >= 0 else step)
         while self.arrived:
-            # A settlement may cause the next delivery, so the list may grow while it is emptied.
+            # A settlement may cause the next delivery, so the list may grow during this loop.
             delivery = self.arrived.pop(0)
             for waiting in self.early.pop(delivery, []):
                 own = {**waiting.arguments, "transfers": [self.ours.numbers[delivery]]}
                 give(self.broker, waiting._replace(time=self.broker.now, arguments=own))
 
     def _can_be_given(self, step: Step) -> bool:
-        """Return whether the fork still has the client's session, or the store has the message."""
+        """Return whether the session of a recorded command, or the store's message, exists in the fork."""
         if step.kind == "store.finish" and step.row >= 0:
             store = self.broker.store
             return isinstance(store, DelayedStore) and step.arguments["message"] in store.pending
         if step.kind in ("advance", "management", "session.attach", "store.open"):
             return True
         session = self.broker.sessions.get(step.session)
-        # A recorded command of a session that has died here is left out: its client would not have come to
-        # it. An added one is the reader's own, and is refused with a reason.
+        # A recorded command is left out if its session has died in the fork: its client would not have sent
+        # it. A command that the reader has added is performed, and refused with a reason.
         return step.row < 0 or (session is not None and session.is_attached)
 
     def _translate(self, step: Step) -> Step:
@@ -406,8 +407,8 @@ class _Fork:
         transfers = []
         for number in step.arguments["transfers"]:
             delivery = self.theirs.by_number.get((step.session, number))
-            # A delivery of the trace may come later in the fork, or never. Its settlement waits for it, as
-            # the client would.
+            # A recorded delivery may come later in the fork, or never. Its settlement waits for it, as the
+            # client would.
             own = number if delivery is None else self.ours.numbers.get(delivery)
             if own is not None:
                 transfers.append(own)

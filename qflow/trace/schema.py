@@ -1,11 +1,11 @@
-"""The schema of a trace: its columns, its kinds, and the table that holds them in memory.
+"""The schema of a trace: its columns, the kinds of its rows, and the table that holds the rows in memory.
 
-A trace is an ordered table, one row an event; commands are rows too, so that a trace can be replayed.
-Everything that reads or writes traces looks here for what a column means.
+A trace is an ordered table with one row per event.  Commands are rows too, so a trace can be replayed.
+Every module that reads or writes traces takes the meaning of a column from here.
 
-One column, ``detail``, holds what else belongs to a kind, as JSON in one canonical form: equal details give
-equal text, so that two traces can be compared byte for byte.  JSON has no bytes, no UUIDs and no messages;
-these are an object whose only key begins with ``$``.
+The column ``detail`` holds the values that only rows of one kind have, as JSON in a canonical form: equal
+details give equal text, so two traces can be compared byte for byte.  JSON has no type for bytes, UUIDs and
+messages; each of these is written as an object whose only key begins with ``$``.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from qflow.workload.model import Workload
 from qflow.workload.simulate import CLIENT_EVENTS
 
 _MESSAGE_FIELDS = {item.name: item.default for item in fields(Message) if item.name != "content"}
-"""A trace leaves the content out, which the broker never looks at; its size is kept."""
+"""Fields of a message in a trace.  Its content is omitted, as the broker never reads it; its size is kept."""
 
 
 def encode_detail(detail: Detail) -> str:
-    """Return a detail as canonical JSON text with sorted keys; None gives empty text.
+    """Return a detail as canonical JSON text with sorted keys, or empty text if the detail is None.
 
     >>> encode_detail({"body": b"ab", "message": Message(5, routing_key="q")})
     '{"body":{"$bytes":"6162"},"message":{"$message":{"content_size":5,"routing_key":"q"}}}'
@@ -64,7 +64,7 @@ def _encode_values(names: Names, values: Values) -> str:
 
 
 def decode_detail(text: str) -> dict[str, Any]:
-    """Return the detail from :func:`encode_detail`; {} for empty text."""
+    """Return the detail that :func:`encode_detail` wrote as text, or {} for empty text."""
     if not text:
         return {}
     detail = json.loads(text)
@@ -77,7 +77,8 @@ def decode_detail(text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _frame(names: tuple[str, ...]) -> tuple[list[int], str]:
-    """Return the order of a detail's values, and the text around them; cached, as few are used very often."""
+    """Return the sorted order of a detail's names, and a template of its JSON text with a %s per value."""
+    # Cached, as the same few combinations of names recur in every row of a kind.
     order = sorted(range(len(names)), key=names.__getitem__)
     texts = [_string(names[place]).replace("%", "%%") for place in order]
     return order, "{" + ",".join(f"{text}:%s" for text in texts) + "}"
@@ -91,8 +92,8 @@ def _map_text(value: Mapping[Any, Any]) -> str:
     named = {str(key): item for key, item in value.items()}
     parts = [f"{_string(name)}:{_WRITERS[type(item)](item)}" for name, item in named.items()]
     text = f"{{{','.join(parts)}}}"
-    # A client's own map may look like one of our marks. It gets the mark of a map around it, so that it
-    # comes back as it was.
+    # A client's own map may have a single key that begins with $, and would be read as one of our marks. It
+    # is wrapped in the mark $map, so that reading returns the same map.
     is_marked = len(named) == 1 and next(iter(named)).startswith("$")
     return f'{{"$map":{text}}}' if is_marked else text
 
@@ -104,7 +105,7 @@ def _message_text(message: Message) -> str:
 
 
 def _float_text(value: float) -> str:
-    # NaN and Infinity, which Python's json would write, are no JSON: other programs could not read the file.
+    # Python's json would write NaN and Infinity, which are not JSON: other programs could not read the file.
     return float.__repr__(value) if math.isfinite(value) else f'{{"$float":"{value!r}"}}'
 
 
@@ -113,7 +114,7 @@ def _refuse(value: object) -> str:
 
 
 class _Writers(dict[type, Callable[[Any], str]]):
-    """JSON writers of values by type; an unknown type uses its base class's."""
+    """A mapping from types to functions that write a value as JSON; a subclass uses its base's function."""
 
     def __missing__(self, kind: type) -> Callable[[Any], str]:
         for known in (int, str, float, list, tuple):
@@ -124,7 +125,7 @@ class _Writers(dict[type, Callable[[Any], str]]):
 
 _message_values = operator.attrgetter(*_MESSAGE_FIELDS)
 _FRAMES = [f'"{name}":' for name in _MESSAGE_FIELDS]
-# By exact type, as `bool` is a subclass of `int`, and would be written as a number.
+# Looked up by exact type: `bool` is a subclass of `int`, and would otherwise be written as a number.
 _WRITERS = _Writers(
     {
         str: _string,
@@ -178,7 +179,7 @@ KINDS: Mapping[str, str] = {**COMMANDS, **EFFECTS, **CLIENT_EVENTS}
 
 
 class TraceError(QflowError, ValueError):
-    """An error in reading, writing or replaying a trace; the text gives the place, the reason and a cure."""
+    """An error in reading, writing or replaying a trace; its text gives the place, reason and remedy."""
 
 
 class Column(NamedTuple):
@@ -258,7 +259,7 @@ Kept = TypeVar("Kept", bound=Any)
 
 
 class _Column(Generic[Kept]):
-    """A column of a trace's cells, up to the present row."""
+    """A descriptor that returns one column of a trace as a sequence, up to the latest row."""
 
     def __init__(self, make: Callable[..., Kept], *arguments: Any) -> None:
         self._make = partial(make, *arguments)
@@ -267,8 +268,8 @@ class _Column(Generic[Kept]):
         self._name, self._index = name, Event._fields.index(name)
 
     def __get__(self, trace: Trace, owner: type | None = None) -> Kept:
-        # Made when it is first read and only extended after that: a run whose columns nobody reads never has
-        # them.
+        # The column is built when it is first read and only extended after that: a run whose columns nobody
+        # reads never builds them.
         column: Kept | None = trace._columns.get(self._name)
         if column is None:
             column = trace._columns[self._name] = self._make()
@@ -278,21 +279,21 @@ class _Column(Generic[Kept]):
 
 
 class Trace(Tabular):
-    """One run as columns, with its options and workload for another run.
+    """One run as a table of columns, with the broker's options and the workload, so that it can be run again.
 
-    It keeps what the engine has filled in, as :class:`~qflow.broker.events.EventTable` does; the text of a
-    detail is made when it is first read, and kept in the place of what it says.
+    Rows are kept as the engine filled them in, as in an :class:`~qflow.broker.events.EventTable`.  The JSON
+    text of a detail is made when it is first read, and then replaces the detail's names and values.
 
     Parameters:
         run: The run's name.
-        options: The start options of its broker; None for the defaults.
-        workload: The workload of the run, if it had one.
+        options: The start options of the run's broker; None for the defaults.
+        workload: The workload of the run; None if it was recorded without one.
 
     Attributes:
         seq, time, size (array of 64-bit integers)
         kind, queue, session, link, message, group (list of str)
-        detail (sequence of str): The columns; row *i* is at place *i* of each.
-        expected (int or None): Rows that the whole trace has, if it is known that some are missing here.
+        detail (sequence of str): The columns; row *i* is the item at index *i* of each.
+        expected (int or None): The number of rows of the whole trace if some are known to be missing here.
 
     >>> trace = Trace("demo")
     >>> trace.append(Event(0, "queueDelete", queue="q", detail={"reason": "delete"}))
@@ -308,7 +309,7 @@ class Trace(Tabular):
         self.workload = workload
         self.expected: int | None = None
         self.seq = array("q")
-        # As in a table of events; text in the place of a detail's names is the whole detail.
+        # Arranged as in an EventTable, except that text in the cell of a detail's names is the whole detail.
         self._cells: list[Any] = []
         self._columns: dict[str, Any] = {}
 
@@ -324,7 +325,7 @@ class Trace(Tabular):
     # Filling
 
     def append(self, event: Event) -> None:
-        """Add an event as the next row; a broker's observer may be this.  See :func:`encode_detail`."""
+        """Add an event as the next row; ``broker.observe(trace.append)`` records a broker."""
         self._cells += (*event[:DETAIL], encode_detail(event.detail) or None, ())
         self.seq.append(len(self.seq))
 
@@ -333,18 +334,18 @@ class Trace(Tabular):
         self.put(events.cells)
 
     def append_row(self, row: Row) -> None:
-        """Add a row, its ``seq`` included."""
+        """Add a row with the ``seq`` that it has."""
         self._cells += (*row[2:-1], row.detail or None, ())
         self.seq.append(row.seq)
 
     def put(self, cells: list[Any]) -> None:
-        """Add rows in the form of an event table, or as :meth:`cut` returned them."""
+        """Add rows, given as the cells of an event table or as the cells that :meth:`cut` returned."""
         self._cells += cells
         self.seq.extend(range(len(self.seq), len(self)))
 
     def cut(self, count: int) -> list[Any]:
         """Remove the first rows, and return their cells as plain values: numbers, text and None."""
-        # Not without effect: reading the details turns their names and values into text, in the cells.
+        # This expression has an effect: reading a detail replaces its names and values in the cells by text.
         self.detail[:count]
         cells = self._cells[: count * WIDTH]
         del self.seq[:count], self._cells[: count * WIDTH]
@@ -355,15 +356,15 @@ class Trace(Tabular):
 
     @property
     def detail(self) -> Details:
-        """The rows' further values, as canonical JSON text, or empty."""
+        """The values of each row that have no column of their own, as canonical JSON text; empty for none."""
         return Details(self._cells)
 
     def __len__(self) -> int:
         return len(self._cells) // WIDTH
 
     def row(self, index: int) -> Row:
-        """Return a row by its index."""
-        # The range takes negative numbers, and refuses those that are too large, as a list does.
+        """Return the row at an index, which may be negative as for a list."""
+        # The range handles negative indices, and refuses those that are too large.
         start = range(len(self))[index] * WIDTH
         fields = self._cells[start : start + DETAIL]
         return Row._make((self.run, self.seq[index], *fields, self.detail[index]))
@@ -399,7 +400,7 @@ class Trace(Tabular):
         last = self.time[-1] if self.time else 0
         return f"Trace({self.run!r}, {len(self)} rows, {last} us)"
 
-    # What travels in front of the rows
+    # The header, which a file has before its rows
 
     def empty(self) -> Trace:
         """Return an empty trace with the same run, options and workload."""
@@ -417,7 +418,7 @@ class Trace(Tabular):
 
     @classmethod
     def from_header(cls, header: object) -> Trace:
-        """Return an empty trace from a file's header, or raise a TraceError."""
+        """Return an empty trace from the header of a file, or raise a TraceError if the header is invalid."""
         if not isinstance(header, Mapping) or header.get("format") != FORMAT:
             got = header.get("format") if isinstance(header, Mapping) else header
             raise TraceError(f"a trace begins with a header of format {FORMAT!r}, got {got!r}")

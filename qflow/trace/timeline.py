@@ -1,17 +1,20 @@
-"""The time machine: any instant of a trace, forwards and backwards, as a broker to look at.
+"""Timelines: move through a trace in both directions, and show the broker's state at any of its rows.
 
-A trace's commands, given to a fresh engine, return its own rows.  So the state at any row is that of an
-engine to which the commands up to that row were given, and going back is going forward from an earlier state.
-Three things make that quick and useful:
+A trace's commands, performed by a fresh engine, cause the trace's own rows again.  So the state at a row is
+the state of an engine that has performed all commands up to that row.  No command can be undone: moving
+backwards means restoring an earlier state and replaying the commands from there.
 
-- :class:`Timeline` has a cursor on one row, moves it, and leads a broker to it: from where that broker is, or
-  from the nearest checkpoint, whichever takes fewer commands.
-- :class:`Checkpoint` keeps a state.  A snapshot (:meth:`qflow.broker.Broker.snapshot`) is JSON, for files
-  and other machines; checkpoints exist only as long as their timeline, and are restored hundreds of times.
-  So most of a state is not created again at all: a deep queue's thousands of messages are the same objects
-  at the next instant, and a checkpoint holds only the values of their fields, packed by pickle, column by
-  column.  Both keep the same fields; the tests compare their state hashes.
-- :class:`RowIndex` has the rows by what they are about: "the last time that ..." is found at once.
+- :class:`Timeline` has a cursor on one row of a trace, and the broker in the state of that row.  After a
+  move it replays commands on the broker that it has, or restores the nearest earlier checkpoint first,
+  whichever is estimated to be quicker.
+- :class:`Checkpoint` is the state of a broker between two commands.  Unlike a snapshot
+  (:meth:`qflow.broker.Broker.snapshot`), which is JSON for files and other machines, it exists only as long
+  as its timeline and may be restored hundreds of times.  Therefore restoring does not create objects: a deep
+  queue's thousands of messages are the same objects at the next instant, and a checkpoint holds only the
+  values of their fields, pickled column by column.  Checkpoints and snapshots keep the same fields; the tests
+  compare their state hashes.
+- :class:`RowIndex` finds rows by kind and by queue, session, link or message, such as the last row in which
+  a queue was stopped.
 """
 
 from __future__ import annotations
@@ -41,16 +44,19 @@ from qflow.workload.stage import pause_collector
 _Key = TypeVar("_Key")
 
 _SPACING = 250
-"""Rows between two checkpoints, at least: giving their commands again takes about a millisecond."""
+"""The smallest number of rows between two checkpoints; replaying their commands takes about a millisecond."""
 
 _PARTS_A_ROW = 20
-"""Parts of a checkpoint for each row up to the next one.  The deeper the queues, the longer it takes to go
-back to a checkpoint, and the more rows may be given after that; so a long trace does not fill the memory."""
+"""A checkpoint's number of objects, divided by this, is a lower bound of the rows before the next checkpoint.
+
+The deeper the queues, the longer it takes to restore a checkpoint, and the more rows may be replayed after
+that; so the checkpoints of a long trace with deep queues do not fill the memory."""
 
 _PARTS_A_COMMAND = 25
-"""Parts that are set back in the time that one command takes."""
+"""The number of objects that are restored in the time in which one command is replayed."""
 
 _LONG = 10_000
+"""Rows of a trace from which on the garbage is collected after the first replay."""
 
 
 class Timeline:
@@ -60,12 +66,13 @@ class Timeline:
     in the state after the whole command that the cursor's row belongs to.
 
     Parameters:
-        trace: A whole one, from its broker's start, or one whose end is cut off.
-        spacing: Rows between two checkpoints.
-        progress: Called now and then with the number of rows prepared.
+        trace: A trace from its broker's start; its end may be cut off.
+        spacing: The smallest number of rows between two checkpoints.
+        progress: A function that is called now and then with the number of rows replayed.
 
     Raises:
-        TraceError: If the engine differs from the trace; the text names the first differing row.
+        TraceError: If the trace has no rows, or if replaying it gives other rows; the text names the first
+            row that differs.
 
     >>> from qflow.broker import Message
     >>> from qflow.trace import record
@@ -97,10 +104,10 @@ class Timeline:
         self._checkpoint_at = array("q")
         self._prepare(spacing, progress)
         if len(trace) > _LONG:
-            # What the replay leaves behind is large, and the first seek should not have to clear it away.
+            # The replay leaves much garbage, which would be collected during the reader's first seek.
             gc.collect()
         self.index = RowIndex(trace)
-        """The rows by subject."""
+        """The index of the trace's rows by queue, session, link and message."""
         self._live: Broker | None = None
         self._given = -1
 
@@ -117,8 +124,8 @@ class Timeline:
                 due = step.row + max(spacing, checkpoint.count // _PARTS_A_ROW)
             self._steps.append(step.row)
 
-        # The whole trace is replayed once even if the reader wants one instant only. Without that we would
-        # not know that the engine does what the trace says, and every state shown would be a guess.
+        # The whole trace is replayed once, even if the reader wants a single instant: without that it would
+        # be unknown whether the engine does what the trace says, and every state shown would be a guess.
         replay.run(before, progress)
         difference = replay.difference()
         if difference is not None:
@@ -130,7 +137,7 @@ class Timeline:
             self._checkpoints.append(Checkpoint(replay.broker, parts))
             self._checkpoint_at.append(0)
 
-    # Looking
+    # Reading
 
     @property
     def row(self) -> Row:
@@ -139,15 +146,16 @@ class Timeline:
 
     @property
     def broker(self) -> Broker:
-        """The broker after the command at the cursor; read it only.
+        """The broker in the state after the command at the cursor; do not give it commands.
 
-        A command given to it would change what the next step shows; :meth:`restore` returns one of its own.
+        A command given to it would change the states that the timeline shows later; :meth:`restore` returns
+        an independent broker.
         """
         target = bisect_right(self._steps, self.cursor)
         nearest = bisect_right(self._checkpoint_at, target) - 1
         with pause_collector():
             live, given = self._live, self._given
-            # If this is interrupted, a broker in the middle of a step is not used as the state of an instant.
+            # If this is interrupted, the broker is in the middle of a step, and must not be used again.
             self._live, self._given = None, -1
             if live is None or not self._is_near(nearest, given, target):
                 live, given = self._checkpoints[nearest].restore(), self._checkpoint_at[nearest]
@@ -157,39 +165,39 @@ class Timeline:
         return live
 
     def _is_near(self, nearest: int, given: int, target: int) -> bool:
-        """Return whether replaying the commands since here is cheaper than a checkpoint."""
-        # Commands are counted on both sides, and a checkpoint as the commands that take as long as it does to
-        # restore. The walk goes forwards only, as no command can be undone.
+        """Return whether replaying from the broker's present state is quicker than from a checkpoint."""
+        # Both costs are numbers of commands; restoring counts as the commands that take as long. A target
+        # before the present state always needs a checkpoint, as no command can be undone.
         from_here, restoring = target - given, self._checkpoints[nearest].count / _PARTS_A_COMMAND
         return 0 <= from_here <= restoring + target - self._checkpoint_at[nearest]
 
     def restore(self) -> Broker:
-        """Return a new broker in the state of the cursor."""
+        """Return a new, independent broker in the state at the cursor."""
         return Checkpoint(self.broker).restore()
 
     # Moving
 
     def seek(self, seq: int) -> Row:
-        """Move to the row of `seq`, or to the last one before it.
+        """Move to the row with a ``seq``, or to the last row before it, and return the row.
 
         Parameters:
-            seq: As in the trace's column; one after its end is taken for the end.
+            seq: A number of the trace's ``seq`` column; a number after the trace's end means its last row.
 
         Raises:
-            TraceError: If the trace begins later.
+            TraceError: If the trace begins with a later ``seq``.
         """
-        # A search, as `seq` need not be the place: a file whose bad rows were quarantined has gaps in it.
+        # A search, because seq may differ from the index: a file with quarantined rows has gaps in seq.
         place = bisect_right(self.trace.seq, seq) - 1
         if place < 0:
             raise TraceError(f"this trace has seq {self.trace.seq[0]} to {self.trace.seq[-1]}, got {seq}")
         return self._go(place)
 
     def seek_time(self, time: int) -> Row:
-        """Move to the last row at or before a time in microseconds, else to the first row."""
+        """Move to the last row at or before a time in microseconds, or to the first row if there is none."""
         return self._go(max(0, bisect_right(self.trace.time, time) - 1))
 
     def step(self, count: int = 1) -> Row:
-        """Move forward by rows, at most to the last; a negative count moves back."""
+        """Move forward by a number of rows, or backward if it is negative, within the trace."""
         return self._go(min(max(0, self.cursor + count), len(self.trace) - 1))
 
     def _go(self, place: int) -> Row:
@@ -197,13 +205,14 @@ class Timeline:
         return self.row
 
     def fork(self, commands: Iterable[Event] = ()) -> Trace:
-        """Return a trace that continues differently from the cursor on.
+        """Return a trace that equals this one up to the cursor, and continues with additional commands.
 
         Parameters:
-            commands: Additional commands; one whose time has passed is given at once.
+            commands: The additional commands; a command whose time is before the cursor's is performed at
+                once.
 
         Raises:
-            TraceError: If an event is no command, or the engine cannot do it.
+            TraceError: If an event is not a command, or the engine cannot perform it.
         """
         return fork(self.trace, self.cursor, commands, self.restore())
 
@@ -232,26 +241,26 @@ class RowIndex:
         self._messages: Mapping[str, Sequence[int]] = _group_rows(trace.message, trace.message)
         pairs = zip(trace.queue, trace.group, strict=True)
         self.groups = list(dict.fromkeys(pair for pair in pairs if pair[0] and pair[1]))
-        """Queue and group of every group there ever is, in order of appearance."""
+        """The pair of queue and group name of every message group in the trace, in order of appearance."""
 
     def rows(self, kind: str, column: str, name: str) -> Sequence[int]:
-        """Return the indices of all rows of a kind with a name in a column, ascending."""
+        """Return the indices of all rows of a kind that have a name in a column, ascending."""
         return self._by[column].get((kind, name), _NONE)
 
     def last(self, kind: str, column: str, name: str, until: int) -> int | None:
-        """Return the index of the last such row up to `until`, or None."""
+        """Return the index of the last such row (see :meth:`rows`) up to the row `until`, or None."""
         rows = self.rows(kind, column, name)
         place = bisect_right(rows, until)
         return rows[place - 1] if place else None
 
     def next(self, kind: str, column: str, name: str, after: int) -> int | None:
-        """Return the index of the next such row after `after`, or None."""
+        """Return the index of the first such row (see :meth:`rows`) after the row `after`, or None."""
         rows = self.rows(kind, column, name)
         place = bisect_right(rows, after)
         return rows[place] if place < len(rows) else None
 
     def count(self, kind: str, column: str, name: str, until: int) -> int:
-        """Return the number of such rows up to `until`."""
+        """Return the number of such rows (see :meth:`rows`) up to the row `until`."""
         return bisect_right(self.rows(kind, column, name), until)
 
     def of_message(self, label: str) -> Sequence[int]:
@@ -259,7 +268,7 @@ class RowIndex:
         return self._messages.get(label, _NONE)
 
     def names(self, column: str, kinds: Iterable[str]) -> list[str]:
-        """Return the names that rows of some kinds have in a column, in order of appearance."""
+        """Return the distinct names in a column of the rows of given kinds, in order of appearance."""
         wanted = set(kinds)
         first: dict[str, int] = {}
         for (kind, name), rows in self._by[column].items():
@@ -274,8 +283,8 @@ class RowIndex:
 
 
 def _group_rows(keys: Iterable[_Key], names: Iterable[str]) -> dict[_Key, array[int]]:
-    """Return the rows' indices by key, without rows that have no name."""
-    # Arrays of 64-bit numbers: a list would keep each row's number as an object of its own.
+    """Return the indices of the rows with each key; a row whose name is empty is left out."""
+    # Arrays of 64-bit numbers: a list would hold a Python object for each row.
     groups: defaultdict[_Key, array[int]] = defaultdict(lambda: array("q"))
     for row, (key, name) in enumerate(zip(keys, names, strict=True)):
         if name:
@@ -286,24 +295,24 @@ def _group_rows(keys: Iterable[_Key], names: Iterable[str]) -> dict[_Key, array[
 # States
 
 _UNCHANGING: tuple[type[Any], ...] = (Frozen, Selector)
-"""What never changes is shared by all states and all brokers restored from them."""
+"""The classes of unchanging objects, which all checkpoints and all restored brokers share."""
 
 _NUMBERED: tuple[type[Any], ...] = (Restorable, Selector)
-"""The objects that a packed state refers to by number."""
+"""The classes of the objects that a pickled state refers to by number."""
 
 FIXED: dict[type[Any], tuple[str, ...]] = {
     QueuedMessage: ("transfer", "position", "group"),
     Transfer: ("number", "message", "size", "_label", "expiration", "origin", "connection", "serial"),
     DeliveryRecord: ("message", "queue", "id", "tag", "redelivered", "is_windowing"),
 }
-"""Fields that no command changes, of parts that a deep queue has thousands of."""
+"""Fields that no command changes, by class; a deep queue has thousands of objects of these classes."""
 
 _LEADING = ("transfer", "message", "queue")
-"""Fixed fields that lead to other parts, whose own fields may change."""
+"""Fields in :data:`FIXED` that refer to other objects, whose own fields may change."""
 
 
 class Parts:
-    """The objects of one broker over time, each with a number."""
+    """A numbered list of all objects that a broker has had so far."""
 
     __slots__ = ("objects", "_numbers")
 
@@ -312,9 +321,9 @@ class Parts:
         self._numbers: dict[int, int] = {}
 
     def number(self, part: object) -> int:
-        """Return the part's index in the list."""
-        # By identity, as equal parts may differ later; the list keeps each alive, so that no id is given
-        # twice.
+        """Return an object's index in the list, after adding it if it is new."""
+        # By identity, as equal objects may differ later; the list keeps each object alive, so that no id is
+        # used twice.
         number = self._numbers.get(id(part))
         if number is None:
             number = self._numbers[id(part)] = len(self.objects)
@@ -323,14 +332,14 @@ class Parts:
 
 
 class Checkpoint:
-    """A broker's state between two commands; with `parts` it shares the objects of other checkpoints."""
+    """A broker's state between two commands; checkpoints with the same `parts` share their objects."""
 
     __slots__ = ("_packed", "_parts", "_is_for_one", "count")
 
     def __init__(self, broker: Broker, parts: Parts | None = None) -> None:
         self._is_for_one = parts is not None
         self._parts = Parts() if parts is None else parts
-        # Both are of those who look at the broker, not of its state.
+        # Observer and agent belong to the broker's users and are not part of its state.
         observer, agent = broker.observer, broker.agent
         broker.observe(None)
         broker.agent = None
@@ -341,14 +350,13 @@ class Checkpoint:
             broker.observe(observer)
             broker.agent = agent
         self.count = packer.count
-        """How many parts have fields to set."""
+        """The number of objects whose fields a restore sets."""
 
     def restore(self) -> Broker:
-        """Return a broker in this state, without an observer; a new one, unless the parts are shared."""
+        """Return a broker in this state, without an observer; if the objects are shared, it replaces them."""
         with pause_collector():
-            # Shared parts are filled in place. The broker that the timeline showed before *becomes* this
-            # one, so only one instant of a timeline is alive at a time; whoever wants to keep one takes a
-            # copy (Timeline.restore).
+            # Shared objects are filled in place: the broker that the timeline showed before becomes this one,
+            # so a timeline has one broker only. Timeline.restore makes an independent copy.
             parts = self._parts.objects
             if not self._is_for_one:
                 parts = [
@@ -358,25 +366,25 @@ class Checkpoint:
 
 
 class _Packer(pickle.Pickler):
-    """A packer of the broker's fields, then of the parts that they refer to, class by class."""
+    """A pickler of a broker's fields, and then of the objects that they refer to, class by class."""
 
     def __init__(self, parts: Parts, fixed: dict[type[Any], tuple[str, ...]]) -> None:
         self._file = io.BytesIO()
         super().__init__(self._file, pickle.HIGHEST_PROTOCOL)
         self._number_of = parts.number
         self._fixed = fixed
-        # By class: number to part, of those that were met since the last round.
+        # Class to number to object: the objects that were found in the fields pickled since the last round.
         self._met: dict[type, dict[int, object]] = {}
         self._seen: set[int] = set()
         self.count = 0
 
     def persistent_id(self, item: Any) -> int | None:
-        """Return a part's number, for pickle."""
+        """Return the number that pickle writes instead of an object, or None to pickle the object itself."""
         return self._meet(item) if isinstance(item, _NUMBERED) else None
 
     def reducer_override(self, item: Any) -> Any:
         if is_dataclass(item) and not isinstance(item, type):
-            # A frozen one that is compiled has fields that only its constructor can set.
+            # Only the constructor can set the fields of a compiled frozen dataclass.
             return type(item), tuple(getattr(item, field.name) for field in fields(item))
         return NotImplemented
 
@@ -399,7 +407,7 @@ class _Packer(pickle.Pickler):
     def _pack(self, kind: type, parts: dict[int, object]) -> None:
         fixed = self._fixed.get(kind, ())
         for name in fixed:
-            # Its own fields are packed once and for all, but the parts behind them still change.
+            # The field itself never changes and is not pickled, but the object in it may change.
             if name in _LEADING:
                 for part in parts.values():
                     self._meet(getattr(part, name))
@@ -410,14 +418,14 @@ class _Packer(pickle.Pickler):
 
 
 def _shorten(column: list[Any]) -> list[Any]:
-    """Return a column whose rows are all equal as a single row."""
+    """Return the column, reduced to one item if all its items are the same object."""
     first = column[0]
-    # By identity: with equality a column of 1 and True would lose one of them.
+    # By identity: with equality, a column of 1 and True would become a column of one of them.
     return column[:1] if all(item is first for item in column) else column
 
 
 class _Unpacker(pickle.Unpickler):
-    """An unpacker that fills the fields of the parts."""
+    """An unpickler that sets the fields of existing objects."""
 
     def __init__(self, packed: bytes, parts: list[Any]) -> None:
         self._file = io.BytesIO(packed)
@@ -426,19 +434,18 @@ class _Unpacker(pickle.Unpickler):
         self._end = len(packed)
 
     def persistent_load(self, number: int) -> Any:
-        """Return the part with a number, for pickle."""
+        """Return the object that pickle wrote as a number."""
         return self._parts[number]
 
     def unpack(self) -> Broker:
         broker: Broker = self.load()
         while self._file.tell() < self._end:
-            # One dump for each class and round, in the order of packing; their number is not kept, so the
-            # end of the bytes is the end of the loop.
+            # One dump for each class and round, in the order of pickling, up to the end of the bytes.
             kind, names, numbers, columns = self.load()
             parts = [self._parts[number] for number in numbers]
             for name, column in zip(names, columns, strict=True):
                 values: Iterable[Any] = column if len(column) == len(parts) else repeat(column[0])
-                # The fastest way to call something for its effect many times.
+                # The fastest way to call a function many times for its effect.
                 deque(map(getattr(kind, name).__set__, parts, values), maxlen=0)
         return broker
 

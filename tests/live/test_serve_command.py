@@ -145,7 +145,7 @@ REFUSED = [
     (["--port", "70000"], "a port is a number from 0 to 65535"),
     (["--queue", "q; {nonsense"], "no address"),
     (["--queue", "q --flow-stop-count=1 --flow-resume-count=5"], "must be less or equal"),
-    (["--trace", "no/such/folder/x.jsonl"], "there is no folder no/such/folder to write a trace to"),
+    (["--trace", "no/such/folder/x.jsonl"], "must be written to an existing folder; got no/such/folder"),
     (["--trace", "x.txt"], "a trace is a .parquet, .jsonl or .jsonl.gz file"),
     (["--workload", "none.json"], "none.json"),
     (["--host", "no.such.host.invalid"], "qflow"),

@@ -36,11 +36,11 @@ def test_the_chain_as_json(file, capsys):
 @pytest.mark.parametrize(
     ("instant", "subject", "sentence"),
     [
-        ("soon", "C1", "an instant is a row's seq, such as 1200, or a time, such as 2.5s; got 'soon'"),
-        ("-1s", "C1", "an instant is a row's seq"),
-        ("1e999999999s", "C1", "an instant is a row's seq"),
-        ("9" * 5000, "C1", "an instant is a row's seq"),
-        ("٣s", "C1", "an instant is a row's seq"),
+        ("soon", "C1", "an instant must be a row's seq (such as 1200) or a time (such as 2.5s); got 'soon'"),
+        ("-1s", "C1", "an instant must be a row's seq"),
+        ("1e999999999s", "C1", "an instant must be a row's seq"),
+        ("9" * 5000, "C1", "an instant must be a row's seq"),
+        ("٣s", "C1", "an instant must be a row's seq"),
         ("2.5s", "C9", "nothing in this trace is called 'C9'; it has producers C1, C2, queues q"),
     ],
 )

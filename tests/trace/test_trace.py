@@ -309,7 +309,7 @@ def damaged(trace, tmp_path, **changes):
         ({"queue": None}, "row 10, column queue: must be text, got None"),
         ({"run": "x"}, "row 10, column run: must be 'small' as before, got 'x'; a file holds one run"),
         ({"group": ...}, "row 10, column group: is missing"),
-        ({"colour": 1}, "row 10, column colour: is no column of a trace; they are run, seq, time"),
+        ({"colour": 1}, "row 10, column colour: must be one of a trace's columns: run, seq, time"),
         ({"detail": "{"}, "row 10, column detail: must be a JSON object as qflow writes it: "),
         ({"detail": '{"x":{"$y":1}}'}, "row 10, column detail: must be a JSON object as qflow writes it: "),
         (

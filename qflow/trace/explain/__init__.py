@@ -1,4 +1,4 @@
-"""Why? The causal chain behind a producer, transfer, queue, message, group or consumer."""
+"""Explanations: why a producer, transfer, queue, message, group or consumer is in its state."""
 
 from qflow.rooms import open_room
 

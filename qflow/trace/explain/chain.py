@@ -1,11 +1,12 @@
-"""Explanation: an answer with its reasons, link by link, down to causes outside the broker.
+"""Explanations: an answer with its reasons, link by link, down to causes outside the broker.
 
-A chain is a tree of reasons.  Each is one true sentence with the rules that make it so, the row of the trace
-that brought it about, and what it is about, which can be asked about in turn.  The last reason of each branch
-is a root cause: a client's own decision, a setting, or that something has not happened.
+An explanation is a tree of reasons.  Each reason is one true sentence, with the broker's rules that it
+follows from, the row of the trace that caused it, and the subject that it describes; one can ask about that
+subject next.  The last reason of each branch is a root cause: a client's own decision, a setting, or an event
+that has not happened.
 
-A rule's section is that of the original document, if one states the rule; otherwise the rule book's part on
-its area.
+Each link also cites a section: the section of the original document that states its rule or, if none does,
+the rule book's part on the rule's area.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _RULES = "The rules of the broker"
 
 
 class Section(NamedTuple):
-    """A place in a document.
+    """A section of a document that states a rule.
 
     >>> str(Section("Producer Flow Control", "1.1.1 Example"))
     'Producer Flow Control, 1.1.1 Example'
@@ -34,7 +35,7 @@ class Section(NamedTuple):
         return f"{self.document}, {self.title}"
 
 
-# Rules that an original document states, by its sections. All others are only in the rule book.
+# The rules that each section of the original documents states. All other rules are only in the rule book.
 _STATED = (
     (FLOW, "1.1 Overview", "FC-05"),
     (FLOW, "1.1.1 Example", "FC-13 FC-14 FC-16 FC-26"),
@@ -72,7 +73,7 @@ AREAS: dict[str, str] = {
 
 
 def section_of(rule: str) -> Section:
-    """Return the place that states a rule: in an original document, else in the rule book."""
+    """Return the section of an original document that states a rule, or else the rule book's part on it."""
     if rule in _DOCUMENTED:
         return _DOCUMENTED[rule]
     area = rule.partition("-")[0]
@@ -95,11 +96,11 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One true sentence and the reasons for it, before rows are turned into seqs and times."""
+    """One true sentence and the reasons for it; rows are given by their index in the trace."""
 
     text: str
     rules: tuple[str, ...]
-    row: int | None  # That brought it about; None for the instant itself.
+    row: int | None  # The row that caused it; None for the row of the instant.
     subject: Subject
     because: tuple[Reason, ...] = field(default=())
 
@@ -112,15 +113,15 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link of the chain.
+    """One link of an explanation: a sentence, its rules, and the row that caused it.
 
     Parameters:
         text: One plain sentence.
-        rules: Ids of the rule book; ``qflow rules FC-14`` prints a rule.
-        section: Where the first of them is documented.
-        seq, time: The row that brought it about, and its time in microseconds.
-        subject: The thing it describes, itself a possible subject of a question.
-        level: 0 for the answer; each link rests on those of the next level that follow it.
+        rules: The ids of its rules; ``qflow rules FC-14`` prints a rule.
+        section: The section of a document that states the first rule.
+        seq, time: The ``seq`` of the row that caused it, and its time in microseconds.
+        subject: The subject that the sentence describes; :func:`explain` takes it as a question.
+        level: The depth in the tree: 0 for the answer, 1 for its reasons, 2 for theirs.
     """
 
     text: str
@@ -147,12 +148,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of a state at one instant, as a chain of reasons.
+    """The explanation of a state at one instant: an answer and the tree of its reasons.
 
     Parameters:
         subject: The subject of the question.
         seq, time: The instant: a row's ``seq``, and its time in microseconds.
-        links: The answer, then its reasons, depth first.
+        links: The links of the tree, depth first: the answer, then its first reason with all reasons below.
 
     >>> from qflow.trace.explain.chain import section_of
     >>> link = Link("q is OFF.", ("FC-13",), section_of("FC-13"), 3, 1_500_000, Subject("queue", "q"), 0)
@@ -167,11 +168,11 @@ class Explanation:
 
     @property
     def answer(self) -> str:
-        """The first link's sentence."""
+        """The answer itself: the sentence of the first link."""
         return self.links[0].text
 
     def text(self, with_sources: bool = True) -> str:
-        """Return the chain as plain text, one link a line; ``with_sources`` adds row, time and rules."""
+        """Return the links as plain text, one per line; ``with_sources`` adds seq, time and rules."""
         return "\n".join(self._line(link, with_sources) for link in self.links)
 
     def _line(self, link: Link, with_sources: bool) -> str:

@@ -1,13 +1,14 @@
-"""Consumers: why one gets nothing, or nothing more, at an instant; and who owns a group.
+"""Explanations of consumers: why a consumer gets no message, or no more, and who owns a message group.
 
-Most chains end here, in what a consumer is working on, as no broker decides when it settles
-(:meth:`Subscriber.explain_work`).  Otherwise a subscription gets no message for one of these reasons, asked
-in the broker's own order (RF-07):
+Most explanations end here, with the messages that a consumer is processing, because the consumer and not the
+broker decides when it settles them (:meth:`Subscriber.explain_work`).  Otherwise a subscription gets no
+message for one of these reasons, checked in the broker's own order (RF-07):
 
 - it has no credit, in messages or bytes (:meth:`Subscriber.explain_no_credit`);
-- there is no message available, or none that it may have (:meth:`Subscriber.explain_refusal`): expired,
-  refused by its selector, passed by its cursor, too large, or of a group that another consumer owns;
-- there is one that it could have at once, but nothing has woken it since (MG-13).
+- no message is available, or the subscription may have none of those (:meth:`Subscriber.explain_refusal`),
+  because each is expired, refused by the selector, behind the cursor, larger than the credit, or in a group
+  that another consumer owns;
+- it could have a message at once, but nothing has woken it since (MG-13).
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ _SIGNIFICANT = 3
 
 
 def explain_consumer(instant: Instant, name: str) -> Reason:
-    """Explain a consumer's work, and the reason it gets no more."""
+    """Explain which messages a consumer is processing, and why it gets no more."""
     pairs = (Subscriber(instant, *pair) for pair in instant.subscriptions())
     reader = next((reader for reader in pairs if reader.name == name), None)
     return _explain_absent_consumer(instant, name) if reader is None else reader.explain()
 
 
 class Subscriber:
-    """A subscription at an instant: its deliveries, and the reason it gets no more."""
+    """A subscription at an instant, which explains its deliveries and why it gets no more."""
 
     def __init__(self, instant: Instant, session: Session, subscription: Subscription) -> None:
         self.instant, self.session, self.subscription = instant, session, subscription
@@ -56,11 +57,11 @@ class Subscriber:
         return Reason(text, rules, row, Subject("consumer", self.name), because)
 
     def _last(self, kind: str) -> int | None:
-        """Return the subscription's last row of a kind, by its name as an owner."""
+        """Return the index of the last row of a kind that names this subscription as owner, or None."""
         return self.instant.last(kind, "link", self.subscription.owner)
 
     def explain(self) -> Reason:
-        """Explain the consumer's state, busy or idle, and the reason for it."""
+        """Explain why the consumer is busy or idle."""
         reason = self._explain_nothing_more()
         count = len(self._list_unsettled())
         if not count:
@@ -70,19 +71,19 @@ class Subscriber:
             )
         text = f"{self.name} is busy: it holds {format_count(count, 'message')} of {self.queue.name}."
         (held,) = self.explain_work()
-        # The sentence about its work is in the text above, and is not repeated as a reason.
+        # The text above states the messages it holds, so that is not repeated as a reason.
         kept = [item for item in reason.because if item.rules != ("CN-10",) or item.subject != reason.subject]
         return self._say(text, ("CN-10",), held.row, *held.because, replace(reason, because=tuple(kept)))
 
     def explain_more(self) -> Reason:
-        """Explain the reason it takes no more, and its current work."""
+        """Explain why the consumer takes no more messages, and which ones it is processing."""
         reason, held = self._explain_nothing_more(), self.explain_work()
         if held and not any(item.rules == ("CN-10",) for item in reason.because):
             return replace(reason, because=(*reason.because, *held))
         return reason
 
     def _explain_nothing_more(self) -> Reason:
-        """Explain the lack of a next message: credit, empty queue, groups, or a missed wake-up."""
+        """Explain why there is no next message: no credit, an empty queue, refusals, or a missed wake-up."""
         reason = self.explain_no_credit()
         if reason is not None:
             return reason
@@ -95,7 +96,7 @@ class Subscriber:
             if refusal is None:
                 return self.explain_missed_wake_up()
             refusals.append(refusal)
-        # Messages beyond those few are not explained one by one: the broker's own choice is tried on a copy.
+        # Further messages are not explained one by one: a copy of the engine shows whether it would get one.
         if len(available) > len(refusals) and self._find_next() is not None:
             return self.explain_missed_wake_up()
         many = len(available) > 1
@@ -123,18 +124,18 @@ class Subscriber:
         text = f"{text}: its {count} {'is' if queue.message_depth == 1 else 'are'} acquired already."
         return self._say(text, ("CN-10", "CN-19"), row, *because)
 
-    # What it is working on
+    # Messages in process
 
     def _list_unsettled(self) -> list[DeliveryRecord]:
-        """Return its unsettled deliveries, oldest first."""
+        """Return the consumer's unsettled deliveries, oldest first."""
         records = self.session.consuming.records.values()
         given = [record for record in records if record.tag == self.subscription.name]
-        # Records stay until a command names them (RF-03). Among them are ended ones, and those of messages
-        # that a ring, a purge or a deletion has taken away meanwhile.
+        # Delivery records stay until a command names them (RF-03). Some of them are of ended deliveries, or
+        # of messages that a ring, a purge or a deletion has removed since.
         return [r for r in given if r.is_acquired and not r.is_ended and r.message.state == ACQUIRED]
 
     def explain_work(self) -> tuple[Reason, ...]:
-        """Describe the messages it holds and the end of the oldest one's service; empty without any."""
+        """Name the messages it holds, and when the oldest is settled; return () if it holds none."""
         labels = [record.label for record in self._list_unsettled()]
         if not labels:
             return ()
@@ -147,14 +148,14 @@ class Subscriber:
     # Credit
 
     def explain_no_credit(self) -> Reason | None:
-        """Explain exhausted credit, and its use; None if messages and bytes are left (CN-05)."""
+        """Explain why the credit is used up, or return None if credit is left in both units (CN-05)."""
         credit = self.subscription.credit
         if credit.exists():
             return None
         return self._explain_missing(BYTE_UNIT if credit.balance(MESSAGE_UNIT).allows(1) else MESSAGE_UNIT)
 
     def _count_credit(self) -> str:
-        """Describe the remaining credit (RF-09); bytes only if they are limited."""
+        """Return the remaining credit in words (RF-09); a unit without limit is left out."""
         balances = [(self.subscription.credit.balance(unit), noun) for unit, noun in _UNITS.items()]
         left = [format_count(b.granted - b.used, noun) for b, noun in balances if b.granted != INFINITE]
         return f"credit for {' and '.join(left)}" if left else "unlimited credit"
@@ -185,12 +186,12 @@ class Subscriber:
         return self._say(text, ("CN-04", "CN-05"), row)
 
     def _describe_window(self, unit: int) -> str:
-        """List the messages that fill the window: held, and settled but not completed."""
+        """Return in words what fills the window: held messages, and settled but not completed ones."""
         balance, noun = self.subscription.credit.balance(unit), _UNITS[unit]
         records = [record for record in self._list_unsettled() if not record.is_completed]
         held = len(records) if unit == MESSAGE_UNIT else sum(record.size for record in records)
-        # Settled, and not yet completed: the window moves on with the completion only, which clients tend to
-        # forget.
+        # Settled but not yet completed messages: only the completion, which clients tend to forget, moves the
+        # window.
         more = balance.used - held
         rest = "delivered and not completed"
         if more <= 0 or not self.subscription.acquires:
@@ -199,28 +200,28 @@ class Subscriber:
         return f"it holds {held} of {balance.granted} {noun}s of its window, and {more} more {are} {rest}"
 
     def _explain_completion(self) -> Reason:
-        """Explain that a settlement is no completion, and when the client completes."""
+        """Explain that only a completion moves the window, and when the client sends it."""
         row = self.instant.next("session.completed", "session", self.session.name)
         later = self.instant.when(row, "it sends that at {}") or "it sends none in the rest of the trace"
         text = f"{self.name} has nothing left to settle, but only session.completed moves its window on"
         return self._say(f"{text}; {later}.", ("CN-06", "RF-04"), row)
 
-    # What it may have
+    # Refused messages
 
     def explain_refusal(self, message: QueuedMessage) -> Reason | None:
-        """Explain the refusal of an AVAILABLE message despite credit; None if it may have it (RF-07)."""
+        """Explain why it may not have an AVAILABLE message, or return None if it may (RF-07)."""
         instant, queue, subscription = self.instant, self.queue, self.subscription
         transfer, label, selector = message.transfer, message.transfer.label, subscription.selector
         if transfer.is_expired(instant.broker.now):
             return explain_expiry(label)
-        # In the engine's own order (RF-07), because the first obstacle is the one that decides: a message of
-        # a foreign group that is too large for the credit stops the consumer, though it could never have had
-        # it.
+        # Checked in the engine's own order (RF-07), because the first obstacle decides: a message that is
+        # larger than the credit stops the consumer, even if another consumer owns the message's group.
         start = queue.context.start_time
         if selector is not None and not selector.matches(transfer, message.delivery_count, start):
             text = f"The selector of {self.name}, {selector.expression}, refuses {label}."
             return self._say(text, ("CN-21",), instant.last("subscribe", "link", subscription.name))
-        # A cursor passes a message for good (RF-10); what is of a group only its owner may have (MG-07).
+        # A cursor does not return to a message it has passed (RF-10); only a group's owner may have the
+        # group's messages (MG-07).
         is_passed = queue.store.has_passed(subscription.cursor, message)
         is_anothers = subscription.acquires and not queue.distributor.may_acquire(subscription.owner, message)
         if is_passed and not is_anothers:
@@ -252,19 +253,20 @@ class Subscriber:
         return self._say(text, ("MG-17", "RF-10"), shown)
 
     def _find_next(self) -> str | None:
-        """Return the message that a wake-up would bring now, found with a copy of the engine."""
+        """Return the label of the message that it would get if it were woken now, or None."""
+        # Tried on a copy of the broker.
         twin = self.instant.twin().sessions[self.session.name].consuming.subscriptions[self.subscription.name]
         message = get_next_message(twin.queue, twin)
         return None if message is None else message.transfer.label
 
     def explain_missed_wake_up(self) -> Reason:
-        """Explain a missed wake-up: a message was ready, but nothing woke the consumer (MG-13)."""
+        """Explain that a message is ready for the consumer, but nothing has woken it (MG-13)."""
         instant, label, idle = self.instant, self._find_next(), self._last("idle")
         if label is None:
             text = f"{self.name} has {self._count_credit()}, but finds nothing that it may have."
             return self._say(text, ("CN-21",), idle)
-        # We ask the engine itself, on a copy, instead of judging by our own rules: where both disagree, the
-        # sentence above says no more than is certain.
+        # The message was found by a copy of the engine and not by our own rules. If the copy finds none, the
+        # sentence above states only what is certain.
         message = instant.find_queued(self.queue, label)
         why = self._explain_waiting(message.group if message is not None else "", idle)
         row = instant.next("delivered", "session", self.session.name, link=self.subscription.name)
@@ -277,7 +279,7 @@ class Subscriber:
     def _explain_waiting(self, group: str, idle: int | None) -> Reason:
         instant, queue, subscription = self.instant, self.queue, self.subscription
         row = instant.last("group_freed", "queue", queue.name, group=group)
-        # Freed after it looked. That is the trap of MG-13: a free group is no event, so nobody looks again.
+        # The group was freed after the consumer looked: freeing a group wakes no consumer (MG-13).
         if row is not None and row > (idle or -1):
             freed = f"Group {group} became free at {instant.moment(row)}"
             text = f"{freed}: that resets cursors, but wakes no consumer."
@@ -294,7 +296,7 @@ class Subscriber:
 
 
 def explain_expiry(label: str) -> Reason:
-    """Explain a message that has expired, but stays until a consumer looks at it."""
+    """Explain that a message has expired, and is removed when a consumer next reaches it."""
     text = f"The time to live of {label} is over; the next look at it removes it."
     return Reason(text, ("QT-07", "MG-21"), None, Subject("message", label))
 
@@ -304,7 +306,7 @@ _SETTLED_BY = {"dequeued": ("CN-13",), "requeued": ("CN-14",)}
 
 
 def explain_settlement(instant: Instant, queue: Queue, label: str, name: str, session: str) -> Reason:
-    """Describe the settlement of an acquired message, or its absence from the trace."""
+    """Explain when an acquired message is settled, or that the trace does not show its settlement."""
     subject = Subject("message", label)
     later = ((instant.later_about(label, kind, queue.name), kind) for kind in _SETTLED_BY)
     found = sorted((row, kind) for row, kind in later if row is not None)
@@ -315,8 +317,8 @@ def explain_settlement(instant: Instant, queue: Queue, label: str, name: str, se
     row, kind = found[0]
     command = instant.command_of(row)
     act = instant.trace.kind[command]
-    # The chain ends at a client's own decision. A ring, a purge or a deletion by others is no decision of
-    # its own, and is named instead.
+    # If the consumer's own session settled the message, that decision is the root cause. A ring, a purge or
+    # another's deletion is named instead.
     if act in _OWN_ACTS and instant.trace.session[command] == session:
         _, does, rest = ACTS[act]
         when = f"{instant.when(row)}, when it {does}{rest.format(settled='it')}"
@@ -346,7 +348,7 @@ def _explain_absent_consumer(instant: Instant, name: str) -> Reason:
 
 
 def readers_of(instant: Instant, queue: Queue) -> list[Subscriber]:
-    """Return the subscriptions that acquire from a queue; browsers take nothing off it."""
+    """Return the subscriptions that acquire messages of a queue; browsers are left out."""
     return [reader for reader in _subscribers(instant, queue) if reader.subscription.acquires]
 
 
@@ -355,7 +357,7 @@ def _subscribers(instant: Instant, queue: Queue) -> list[Subscriber]:
 
 
 def explain_readers(instant: Instant, queue: Queue) -> Iterator[Reason]:
-    """Explain for each consumer of a queue the reason it takes no more."""
+    """Yield for each consumer of a queue the reason why it takes no more messages."""
     readers = readers_of(instant, queue)
     if not readers:
         yield explain_no_reader(instant, queue)
@@ -367,7 +369,7 @@ def explain_readers(instant: Instant, queue: Queue) -> Iterator[Reason]:
 
 
 def explain_no_reader(instant: Instant, queue: Queue) -> Reason:
-    """Explain that a queue has no consumer, and name the time of the next one."""
+    """Explain that a queue has no consumer, and when the next one subscribes."""
     later = instant.next("subscribe", "queue", queue.name)
     if later is not None:
         name = name_consumer(instant.trace.session[later], instant.trace.link[later])
@@ -386,7 +388,7 @@ def explain_no_reader(instant: Instant, queue: Queue) -> Reason:
 
 
 def _explain_owner(instant: Instant, queue: Queue, state: GroupState) -> Reason:
-    """Explain a group's owner, and the settlements that would free it."""
+    """Explain who owns a group, and which settlements would free it."""
     subject = _group_subject(instant, queue.name, state.name)
     owner = instant.show(state.owner)
     row = instant.last("group_owned", "queue", queue.name, group=state.name)
@@ -405,7 +407,7 @@ def _group_subject(instant: Instant, queue: str, group: str) -> Subject:
 
 
 def _explain_holding(instant: Instant, queue: Queue, state: GroupState) -> Reason:
-    """List the acquired messages that keep a group owned, and the last settlement."""
+    """List the acquired messages that keep a group owned, and when the last of them is settled."""
     labels = [m.transfer.label for m in state.members.values() if m.state == ACQUIRED]
     owner = instant.show(state.owner)
     held = f"{owner} holds {format_names(labels)} of it, and owns it until none is left acquired"
@@ -422,7 +424,7 @@ def _explain_holding(instant: Instant, queue: Queue, state: GroupState) -> Reaso
 
 
 def _explain_departure(instant: Instant, queue: Queue, state: GroupState) -> tuple[Reason, ...]:
-    """Explain an owner whose subscription has ended, so that only its name owns the group (MG-15)."""
+    """Explain that the owner's subscription has ended (MG-15), or return () if it still exists."""
     session, separator, tag = state.owner.partition("::")
     if not separator:
         text = f"The owner {state.owner!r} is a bare tag: the message was browsed, then acquired by name."
@@ -438,14 +440,14 @@ def _explain_departure(instant: Instant, queue: Queue, state: GroupState) -> tup
 
 
 def _explain_freeing(instant: Instant, queue: Queue, group: str) -> tuple[Reason, ...]:
-    """Explain the last event that freed a group; empty if it never had an owner."""
+    """Explain what last freed a group, or return () if the group was never freed."""
     row = instant.last("group_freed", "queue", queue.name, group=group)
     if row is None:
         return ()
     owner = instant.show(instant.trace.link[row])
     subject = _group_subject(instant, queue.name, group)
     text = f"Group {group} was {owner}'s until {instant.moment(row)}."
-    # The last one before the group became free is what freed it: both are rows of one step.
+    # The last dequeued row before the group became free is the cause: both rows are effects of one command.
     dropped = instant.last("dequeued", "queue", queue.name, until=row)
     if dropped is not None and instant.detail(dropped)["reason"] == "ring":
         label = instant.label(dropped)
@@ -456,7 +458,7 @@ def _explain_freeing(instant: Instant, queue: Queue, group: str) -> tuple[Reason
 
 
 def explain_group(instant: Instant, queue_name: str, group: str) -> Reason:
-    """Explain the owner of a group, or its lack of one."""
+    """Explain who owns a group, or why it has no owner."""
     subject = _group_subject(instant, queue_name, group)
     queue = instant.queue(queue_name)
     state = queue.groups.groups.get(group) if queue is not None and queue.groups is not None else None

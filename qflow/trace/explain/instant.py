@@ -1,8 +1,8 @@
-"""Instant: a broker at one row of a trace, with the rows before and after it, and words for them.
+"""Instants: the broker at one row of a trace, and access to the rows before and after that row.
 
-All explanations ask their questions here.  "Now" is the end of the command that the row belongs to, as the
-engine runs each command to quiescence.  Sentences about earlier rows are in the past tense, those about later
-rows in the present.
+All explanations read the trace and the broker through an :class:`Instant`.  "Now" is the end of the command
+that the row belongs to, as the engine runs each command to quiescence.  Sentences about earlier rows are in
+the past tense, and sentences about later rows in the present tense.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ ACTS = {
     "tx.commit": ("committed", "commits", " its transaction"),
     "tx.rollback": ("rolled back", "rolls back", " its transaction"),
 }
-"""The predicate of a session's command, in past and present tense: the end of a sentence."""
+"""By kind of command: the verb in the past and in the present tense, and the rest of the sentence."""
 
 
 def name_consumer(session: str, tag: str) -> str:
-    """Return a subscription's name: the session's, unless the tag says more."""
+    """Return a subscription's name: the session's name, followed by ``/`` and the tag if the tag differs."""
     return session if session == tag else f"{session}/{tag}"
 
 
 class Instant:
-    """One instant of a trace."""
+    """One instant of a trace: the broker in its state, and the trace's rows around it."""
 
     def __init__(self, trace: Trace, index: RowIndex, broker: Broker, row: int) -> None:
         self.trace, self.index, self.broker, self.row = trace, index, broker, row
@@ -66,23 +66,23 @@ class Instant:
     # Rows
 
     def last(self, kind: str, column: str, name: str, until: int | None = None, **also: str) -> int | None:
-        """Return the index of the last row of a kind with given names in columns, until now; or None."""
+        """Return the index of the last row of a kind with the given names in columns up to now, or None."""
         until = self.end if until is None else until
         if not also:
             return self.index.last(kind, column, name, until)
-        # The index knows one column, so further ones are looked up row by row, from now backwards.
+        # The index covers a single column; further columns are checked row by row, backwards from now.
         rows = reversed(self.index.rows(kind, column, name))
         return next((row for row in rows if row <= until and self._holds(row, also)), None)
 
     def next(self, kind: str, column: str, name: str, **also: str) -> int | None:
-        """Return the index of the next such row, or None."""
+        """Return the index of the first such row after now (see :meth:`last`), or None."""
         if not also:
             return self.index.next(kind, column, name, self.end)
         rows = self.index.rows(kind, column, name)
         return next((row for row in rows if row > self.end and self._holds(row, also)), None)
 
     def began(self, kind: str, ending: str, column: str, name: str, until: int | None = None) -> int | None:
-        """Return the index of the last row of a kind without a later row that ends it, or None."""
+        """Return the index of the last row of a kind, or None if a row of the kind `ending` followed it."""
         begun, ended = self.last(kind, column, name, until), self.last(ending, column, name, until)
         return begun if begun is not None and (ended is None or ended < begun) else None
 
@@ -90,12 +90,12 @@ class Instant:
         return all(getattr(self.trace, column)[row] == name for column, name in columns.items())
 
     def about(self, label: str, kind: str, queue: str = "", after: int = -1) -> list[int]:
-        """Return the indices of the rows of a kind on a message, after a row and until now."""
+        """Return the indices of a message's rows of a kind, after a row and up to now."""
         rows = self.index.of_message(label)
         return [row for row in rows if after < row <= self.end and self._is(row, kind, queue)]
 
     def later_about(self, label: str, kind: str, queue: str = "") -> int | None:
-        """Return the index of the next such row on a message, or None."""
+        """Return the index of a message's first row of a kind after now, or None."""
         rows = self.index.of_message(label)
         return next((row for row in rows if row > self.end and self._is(row, kind, queue)), None)
 
@@ -103,12 +103,12 @@ class Instant:
         return self.trace.kind[row] == kind and queue in ("", self.trace.queue[row])
 
     def detail(self, row: int) -> dict[str, Any]:
-        """Return a row's detail, decoded."""
+        """Return the decoded detail of a row."""
         text = self.trace.detail[row]
         return decode_detail(text) if text else {}
 
     def when(self, row: int | None, words: str = "{}") -> str:
-        """Return the time of a row as a phrase; "" without a row."""
+        """Return a row's time inserted into a phrase, or "" if the row is None."""
         return "" if row is None else words.format(seconds(self.trace.time[row]))
 
     @property
@@ -117,29 +117,29 @@ class Instant:
         return self.when(len(self.trace) - 1)
 
     def begins(self, row: int) -> bool:
-        """Return whether a row is a command or another act of a client."""
+        """Return whether a row is a command or a client event, and not an effect."""
         kind = self.trace.kind[row]
         return kind in COMMANDS or kind in CLIENT_EVENTS
 
     def end_of(self, row: int) -> int:
-        """Return the index of the last row before the next act."""
-        # Rows of a command have no mark of it: what follows a command, up to the next one, is its effect, as
-        # the engine runs each command to quiescence before it takes another.
+        """Return the index of the last row before the next command or client event."""
+        # Effects do not name their command. All rows up to the next command are effects of the one before, as
+        # the engine runs each command to quiescence before it performs another.
         while row + 1 < len(self.trace) and not self.begins(row + 1):
             row += 1
         return row
 
     def command_of(self, row: int) -> int:
-        """Return the index of the row of the command that caused a row."""
+        """Return the index of the command that caused a row."""
         while row and self.trace.kind[row] not in COMMANDS:
             row -= 1
         return row
 
     def cause(self, row: int) -> str:
-        """Return the act that caused a row, as text; later acts in the present tense."""
+        """Return in words the command that caused a row, in the present tense if it comes after now."""
         command, is_past = self.command_of(row), row <= self.end
         for place in range(row, command, -1):
-            # The nearer cause: a command may end a session, whose end has effects of its own (LP-06).
+            # The nearest cause is named: a command may end a session, and that end has effects too (LP-06).
             if self.trace.kind[place] == "exception" and place != row:
                 return f"the session of {self.trace.session[place]} {'died' if is_past else 'dies'}"
         kind, session = self.trace.kind[command], self.trace.session[command]
@@ -156,7 +156,7 @@ class Instant:
         return f"{session} {past if is_past else present}{words}"
 
     def moment(self, row: int) -> str:
-        """Return a row's time and the act that caused it, as text."""
+        """Return in words a row's time and the command that caused it."""
         return f"{self.when(row)}, when {self.cause(row)}"
 
     def label(self, row: int) -> str:
@@ -164,9 +164,9 @@ class Instant:
         return self.trace.message[row]
 
     def _name_settled(self, command: int) -> str:
-        """Return the messages that a command settled, as text."""
-        # The effects, not the arguments: a command names numbers of deliveries, and some of them may be of
-        # messages that a ring or a purge had taken already.
+        """Return the labels of the messages that a command settled, as text."""
+        # From the effects and not from the arguments: some of the delivery numbers in the arguments may be of
+        # messages that a ring or a purge had removed already.
         rows = range(command + 1, self.end_of(command) + 1)
         kinds = ("dequeued", "requeued")
         return format_names([self.trace.message[r] for r in rows if self.trace.kind[r] in kinds]) or "nothing"
@@ -174,42 +174,42 @@ class Instant:
     # The broker
 
     def queue(self, name: str) -> Queue | None:
-        """Return a queue, if it exists now."""
+        """Return the queue with a name, or None if it does not exist now."""
         return self.broker.queues.queues.get(name)
 
     def session(self, name: str) -> Session | None:
-        """Return a session, attached or not; None if it has never been attached."""
+        """Return the session with a name, attached or ended, or None if it has not been attached yet."""
         return self.broker.sessions.get(name)
 
     def subscriptions(self) -> Iterator[tuple[Session, Subscription]]:
-        """Yield all present subscriptions, with their sessions."""
+        """Yield all subscriptions that exist now, each after its session."""
         for session in self.broker.sessions.values():
             for subscription in session.consuming.subscriptions.values():
                 yield session, subscription
 
     def is_subscribed(self, owner: str) -> bool:
-        """Return whether a subscription exists that owns groups under a name (MG-15)."""
-        # Owners are names. A new subscription of the same session and tag owns its predecessor's groups
-        # (MG-15).
+        """Return whether a subscription with an owner's name ``session::tag`` exists now (MG-15)."""
+        # Groups are owned by a name: a new subscription with the same session and tag owns its predecessor's
+        # groups (MG-15).
         return any(subscription.owner == owner for _, subscription in self.subscriptions())
 
     def show(self, owner: str) -> str:
-        """Return a subscription's name, ``session::tag``, in its short form."""
+        """Return the short form of an owner's name ``session::tag``; see :func:`name_consumer`."""
         session, found, tag = owner.partition("::")
         return name_consumer(session, tag if found else session)
 
     @property
     def producers(self) -> Sequence[Producer]:
-        """The producers of the trace's workload, if it has one."""
+        """The producers of the trace's workload; empty if the trace has no workload."""
         return self.trace.workload.producers if self.trace.workload is not None else ()
 
     @cached_property
     def senders(self) -> Senders:
-        """The sessions and messages of those producers."""
+        """The sessions and messages of the workload's producers."""
         return Senders(self.producers)
 
     def sender(self, session: str, label: str) -> str:
-        """Return the producer of a session's message; without a workload, the session."""
+        """Return the name of the producer that sent a message, or the session's name if it is unknown."""
         return self.senders.of(session, label) or session
 
     @cached_property
@@ -221,9 +221,8 @@ class Instant:
         return self._checkpoint.restore()
 
     def find_queued(self, queue: Queue, label: str) -> QueuedMessage | None:
-        """Return a queued message by its label; the newest, if several have it."""
-        # A queue may have been given the same label twice, and a position may belong to another message by
-        # now.
+        """Return the newest message on a queue with a label, or None."""
+        # A queue may have two messages with one label, and a position may belong to another message by now.
         for row in reversed(self.about(label, "enqueued", queue.name)):
             message = queue.store.find(self.detail(row)["position"])
             if message is not None and message.transfer.label == label:
@@ -243,4 +242,4 @@ REASONS: dict[str, tuple[tuple[str, ...], str]] = {
     "reroute": (("QT-23",), ""),
     "queue-deleted": (("QT-24", "FC-21"), "it goes with its queue"),
 }
-"""Why a message leaves a queue, by the reason in its ``dequeued`` row: rules and the end of a sentence."""
+"""By the reason in a ``dequeued`` row: the rules by which the message left, and the end of a sentence."""

@@ -1,8 +1,9 @@
-"""Explanations of blocked producers, incomplete transfers and the places of messages.
+"""Explanations of producers, of transfers, and of messages.
 
-A *transfer* is the sender's command: it is complete or not, and what withholds its completion is a queue that
-is ON, the message store, or the order of completions.  A *message* is what the transfer put on queues: it is
-available, acquired or gone on each of them, or on none.
+A *producer* is blocked or free to send.  A *transfer* is the sender's command: it is complete or not, and its
+completion is withheld by a queue that is ON, by the message store, or by the order of completions.  A
+*message* is the content that a transfer puts on queues: on each of its queues it is available, acquired or
+removed, and it may be on no queue at all.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from qflow.workload.model import Producer, is_unseen
 
 
 def explain_producer(instant: Instant, name: str) -> Reason:
-    """Explain whether a producer is blocked, and the reason."""
+    """Explain why a producer is blocked or free to send."""
     model = next((producer for producer in instant.producers if producer.name == name), None)
     session_name = (model.session or name) if model is not None else name
     session = instant.session(session_name)
@@ -49,18 +50,18 @@ def explain_producer(instant: Instant, name: str) -> Reason:
 
 
 class _Publisher:
-    """A producer at an instant, with its model from the workload."""
+    """A producer at an instant, with its description in the workload and its session."""
 
     def __init__(self, instant: Instant, name: str, model: Producer | None, session: Session) -> None:
         self.instant, self.name, self.model, self.session = instant, name, model, session
-        # Its own transfers that are withheld.
+        # The held transfers of this producer, which may share its session with others.
         self.own = [item for item in session.held if instant.sender(session.name, item.label) == name]
 
     def _say(self, text: str, rules: tuple[str, ...], row: int | None, *because: Reason) -> Reason:
         return Reason(text, rules, row, Subject("producer", self.name), because)
 
     def explain(self) -> Reason:
-        """Describe its state: ended, told to stop by the broker, waiting for its window, or free to send."""
+        """Explain its state: ended, told to stop by the broker, waiting for its window, or free to send."""
         instant, session = self.instant, self.session
         if not session.is_attached:
             return self._explain_end()
@@ -90,11 +91,11 @@ class _Publisher:
         instant, model, due = self.instant, self.model, self.instant.detail(row).get("due")
         count = self._count()
         if not isinstance(due, int):
-            # A log's client counts by itself; the engine may be a transfer ahead of it.
+            # A client in an imported log counts its window itself; the engine may be a transfer ahead of it.
             text = f"{self.name} has been blocked since {instant.when(row)}, as it reports."
             return self._say(text, ("CAP-01",), row, self._explain_window())
         since = f"a message has been due since {seconds(due)}"
-        # A completion has made room, and the producer has not had its turn since.
+        # A completion has made room in the window, and the producer has not acted since.
         if model is not None and count is not None and has_room(count, model.capacity):
             outstanding, rules = self._describe_outstanding()
             text = f"{self.name} waits no longer: {since}, and its window has room again."
@@ -103,9 +104,9 @@ class _Publisher:
         return self._say(text, ("CAP-01",), row, self._explain_window())
 
     def _explain_window(self) -> Reason:
-        """List the held transfers that fill the window, the oldest with its chain."""
+        """List the held transfers that fill the window, and explain why the oldest is held."""
         instant, model = self.instant, self.model
-        # The qpid-cpp sender syncs, and so waits for whatever is held on its session (CAP-02, CAP-09).
+        # The qpid-cpp sender syncs its session, and so waits for every held transfer on it (CAP-02, CAP-09).
         waiting = self.session.held if model is not None and model.window == "qpid-cpp" else self.own
         outstanding, rules = self._describe_outstanding()
         labels = [transfer.label for transfer in waiting]
@@ -142,14 +143,14 @@ class _Publisher:
         """Return the number of transfers that fill an ideal window; None for other kinds of window."""
         instant, model, completions = self.instant, self.model, self.session.completions
         if model is not None and model.network is not None:
-            # With a network the client knows less than the broker, so its own rows count, and not the
-            # session's.
+            # With a network the client learns of completions later than the broker's session, so the client's
+            # own rows are counted.
             count = instant.index.count("client.transfer", "session", self.name, instant.end)
             return count - instant.index.count("client.complete", "session", self.name, instant.end)
         if model is None or model.window != "ideal":
             return None
-        # On a shared session the command numbers are of all its producers, so only the held transfers are
-        # this one's for certain.
+        # On a shared session, command numbers belong to all its producers; only held transfers are known to
+        # belong to this one.
         return len(self.own) if model.session else completions.next_number - len(completions.reported)
 
     # Not blocked
@@ -167,7 +168,7 @@ class _Publisher:
             text = f"{self.name} is not blocked, as it has nothing to send now: {outstanding}."
             return self._say(text, rules, row, self._explain_next(is_full=True))
         text = f"{self.name} is not blocked{instant.when(row, ' since {}')}: {outstanding}."
-        # What is held is no reason why it may send: that its window has room is.
+        # Held transfers are no reason why it may send; the reason is that its window has room.
         because = [] if row is None else [self._explain_unblocked(row)]
         return self._say(text, rules, row, *because, self._explain_next())
 
@@ -223,7 +224,7 @@ class _Publisher:
 
 
 def explain_transfer(instant: Instant, label: str) -> Reason:
-    """Explain whether a transfer is complete, and the reason."""
+    """Explain why a transfer is complete or incomplete."""
     sent = instant.about(label, "message.transfer")
     if not sent:
         return _explain_unsent(instant, label, "transfer")
@@ -240,7 +241,7 @@ def explain_transfer(instant: Instant, label: str) -> Reason:
 
 
 def _explain_unsent(instant: Instant, label: str, kind: str) -> Reason:
-    """Explain that a message has not been sent yet, and when it is."""
+    """Explain that a message has not been sent yet, and give the time at which it is."""
     subject = Subject(kind, label)
     rows = [instant.later_about(label, name) for name in ("client.transfer", "message.transfer")]
     later = min((row for row in rows if row is not None), default=None)
@@ -251,16 +252,15 @@ def _explain_unsent(instant: Instant, label: str, kind: str) -> Reason:
     return Reason(text, ("CAP-01",), later, subject)
 
 
-# Withheld
+# Held transfers
 
 
 def _explain_hold(instant: Instant, transfer: Transfer) -> Reason:
-    """List the holders of a transfer's completion, each with its own chain (CM-03)."""
+    """List the holders of a transfer's completion, and explain each (CM-03)."""
     subject, label = Subject("transfer", transfer.label), transfer.label
     holders = list(transfer.held_by)
     row = max(instant.about(label, "held"), default=None)
-    # The watermark design (ALT-07) holds under one name, whichever queue it is; the row of the hold has the
-    # queue.
+    # The watermark design (ALT-07) uses one holder name for all queues; the held row names the queue.
     if holders == [WATERMARK]:
         holders = [instant.trace.queue[row]] if row is not None else []
     names = ["the " + name if name in (STORE, OVERFLOW) else name for name in holders]
@@ -301,7 +301,7 @@ def _explain_overflow(instant: Instant, transfer: Transfer) -> Reason:
     return Reason(text, ("ALT-06",), row, subject, because)
 
 
-# Complete
+# Complete transfers
 
 
 def _explain_completion(instant: Instant, label: str, sent: int, session: Session) -> Reason:
@@ -321,7 +321,7 @@ def _explain_completion(instant: Instant, label: str, sent: int, session: Sessio
 
 
 def _explain_other_hold(instant: Instant, label: str, row: int, session: Session) -> Reason:
-    """Explain a completion that no queue withheld: the list of ALT-06, the store, or the order."""
+    """Explain a completion that was delayed by the overflow list (ALT-06), the store, or the order."""
     rules: tuple[str, ...] = ("CM-12",)
     words = "until then the message store was not done"
     if session.overflow is not None:
@@ -335,8 +335,7 @@ def _explain_other_hold(instant: Instant, label: str, row: int, session: Session
 def _explain_never_held(instant: Instant, label: str, sent: int) -> Reason:
     rows = instant.about(label, "enqueued", after=sent)
     subject = Subject("message", label)
-    # In a transaction it is the commit that puts the message on its queue: another command, so `own` is
-    # empty.
+    # In a transaction the commit, which is another command, enqueues the message; then `own` is empty.
     own = [row for row in rows if instant.command_of(row) == sent]
     if own:
         return _explain_no_hold(instant, label, own)
@@ -368,7 +367,7 @@ def _explain_no_hold(instant: Instant, label: str, enqueued: list[int]) -> Reaso
     names = list(dict.fromkeys(instant.trace.queue[row] for row in enqueued))
     subject, row = Subject("message", label), enqueued[-1]
     until = instant.end_of(row)
-    # ON, and yet nothing was held: of all the designs only the Java broker's does that.
+    # Only the Java broker's design holds nothing while a queue is ON.
     if any(instant.began("flow_stopped", "flow_resumed", "queue", name, until) is not None for name in names):
         places = format_names(names)
         text = f"{label} went to {places}; as the Java broker does, it tells senders to stop instead."
@@ -392,8 +391,8 @@ def _explain_release(instant: Instant, label: str, row: int) -> Reason:
     queue = instant.trace.queue[row]
     command = instant.command_of(row)
     resumed = instant.last("flow_resumed", "queue", queue, until=row)
-    # A release has two causes: the queue turned OFF and released all, or this message itself was taken off a
-    # queue that stays ON. The turn to OFF is the cause if it happened within the same command.
+    # A held transfer is released when its queue turns OFF, or when its own message leaves a queue that stays
+    # ON. The queue's turning OFF is the cause if it happened within the same command.
     if resumed is not None and resumed >= command:
         rows = range(resumed, instant.end_of(resumed) + 1)
         kinds = [instant.trace.kind[place] for place in rows if instant.trace.queue[place] == queue]
@@ -405,14 +404,14 @@ def _explain_release(instant: Instant, label: str, row: int) -> Reason:
     return Reason(text, ("FC-17",), row, Subject("message", label))
 
 
-# Neither
+# Refused and lost transfers
 
 
 def _explain_loss(instant: Instant, label: str, sent: int, session: Session) -> Reason:
     subject = Subject("transfer", label)
     error = instant.last("exception", "session", session.name)
-    # A refused transfer is neither complete nor incomplete. Only the row of its session's death tells, if it
-    # died of this very command.
+    # A refused transfer is neither complete nor incomplete. Only the exception row of its session shows the
+    # refusal, if this command caused it.
     if error is not None and instant.command_of(error) == sent:
         text = f"Transfer {label} was refused and will never be complete."
         return Reason(text, ("LP-05",), error, subject, (explain_death(instant, error),))
@@ -430,7 +429,7 @@ _MOST = 3
 
 
 def explain_message(instant: Instant, label: str) -> Reason:
-    """Describe the place of a message on each queue that it was routed to."""
+    """Explain where a message is, on each queue that it was routed to."""
     rows = instant.about(label, "enqueued")
     queues = list(dict.fromkeys(instant.trace.queue[row] for row in rows))
     if not queues:
@@ -454,7 +453,7 @@ def _locate(instant: Instant, label: str, name: str) -> Reason:
     return (_explain_place if is_available else _explain_acquisition)(instant, queue, message)
 
 
-# Acquired
+# Acquired messages
 
 
 def _explain_acquisition(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason:
@@ -475,7 +474,7 @@ def _explain_acquisition(instant: Instant, queue: Queue, message: QueuedMessage)
 
 
 def _explain_return(instant: Instant, queue: Queue, label: str) -> list[Reason]:
-    """Mention an earlier release of a message, if there was one."""
+    """Return a reason about the latest earlier release of a message, or [] if it was never released."""
     rows = instant.about(label, "requeued", queue.name)
     if not rows:
         return []
@@ -493,11 +492,11 @@ def _explain_return(instant: Instant, queue: Queue, label: str) -> list[Reason]:
 
 
 def _find_browser_that_left(instant: Instant, queue: Queue, label: str, row: int) -> str:
-    """Return the browsing link whose end made a message available, or "" (RF-51)."""
+    """Return the name of the browsing link whose end made a message available, or "" (RF-51)."""
     trace = instant.trace
     acquired = [one for one in instant.about(label, "acquired", queue.name) if one < row]
-    # The rows of a link's end follow one another, its own first. The row before the run of requeued ones is
-    # therefore their cause.
+    # When a link ends, its unsubscribe row comes first and its requeued rows follow directly. So the row
+    # before consecutive requeued rows is their cause.
     while row > 0 and trace.kind[row] == "requeued":
         row -= 1
     ended = f"{trace.session[row]}::{trace.link[row]}"
@@ -505,15 +504,15 @@ def _find_browser_that_left(instant: Instant, queue: Queue, label: str, row: int
     return instant.show(ended) if is_other and len(instant.about(label, "acquired", queue.name)) > 1 else ""
 
 
-# Available
+# Available messages
 
 
 def _explain_place(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason:
     label = message.transfer.label
     subject = Subject("message", label)
     rows = instant.about(label, "enqueued", queue.name)
-    # By position, also on a priority queue, where the answer is about its age and not about its turn: which
-    # one is next depends on the reader's cursor.
+    # By position, also on a priority queue, where it shows the message's age and not its order of delivery:
+    # which message is next depends on the consumer's cursor.
     before = sum(1 for m in queue.store if m.position < message.position and m.state == AVAILABLE)
     place = f"behind {format_count(before, 'other')}" if before else "and first in line"
     text = f"{label} is on {queue.name}, available {place}."
@@ -530,7 +529,7 @@ def _explain_place(instant: Instant, queue: Queue, message: QueuedMessage) -> Re
     return Reason(text, ("CN-19", "MG-10"), rows[-1], subject, tuple(distinct.values()))
 
 
-# On no queue
+# Messages on no queue
 
 
 def _explain_absence(instant: Instant, label: str) -> Reason:

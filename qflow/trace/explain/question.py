@@ -1,9 +1,9 @@
-"""The question: which instant, and which producer, transfer, queue, message, group or consumer.
+"""Questions: :func:`explain` answers why a subject is in its state at an instant of a trace.
 
-A question has two parts.  The instant is a row of the trace, or a time.  The subject is a name, such as
-``queue:orders``; where only one thing in the trace has a name, the kind may be left out.  The answer is
-given by the module of the subject's kind, which looks at the broker at that instant and at the trace's rows
-before and after it.
+A question has two parts.  The instant is a row of the trace, or a time.  The subject is a producer, transfer,
+queue, message, group or consumer, written as kind and name, such as ``queue:orders``; the kind may be left
+out if only one subject in the trace has the name.  The module for the subject's kind makes the answer from
+the broker at that instant, and from the trace's rows before and after it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import RowIndex, Timeline
 
 KINDS = ("producer", "queue", "consumer", "group", "message", "transfer")
-"""What can be asked about. A message's label is its transfer's too; alone it means the message."""
+"""The kinds of subjects.  A message and its transfer share a label, which alone means the message."""
 
 _SHOWN = 8
 
 
 class _Subjects:
-    """The index of all subjects in a trace."""
+    """The names of all subjects in a trace, by kind."""
 
     def __init__(self, trace: Trace, index: RowIndex) -> None:
         self.trace, self.index = trace, index
@@ -41,7 +41,7 @@ class _Subjects:
         return self._names[kind]
 
     def find(self, text: str) -> Subject:
-        """Return the subject of a text such as ``queue:orders`` or ``C1``."""
+        """Return the subject that a text such as ``queue:orders`` or ``C1`` names, or raise a TraceError."""
         kind, separator, name = text.partition(":")
         if separator and kind in KINDS:
             return self._find_one(kind, name)
@@ -54,7 +54,7 @@ class _Subjects:
         raise TraceError(f"nothing in this trace is called {text!r}; {self._hint()}")
 
     def _match(self, kind: str, name: str) -> list[str]:
-        """Return the full names that a short name may mean."""
+        """Return the full names of the subjects of a kind that a short name may mean."""
         names = self.names(kind)
         if name in names:
             return [name]
@@ -72,8 +72,7 @@ class _Subjects:
             choices = " or ".join(f"{kind}:{full}" for full in matching[:_SHOWN])
             raise TraceError(f"there are several {kind}s {name!r} in this trace; ask for {choices}")
         has = _some(self.names(kind))
-        # Letter by letter, which takes long for a million labels; a mistyped queue or client is among the
-        # first.
+        # Only among the first names, as comparing a million labels letter by letter takes long.
         close = get_close_matches(name, list(islice(self.names(kind), 10_000)), 1)
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise TraceError(f"there is no {kind} {name!r} in this trace; {meant}its {kind}s are {has}")
@@ -107,7 +106,7 @@ def _consumers(subjects: _Subjects) -> list[str]:
 
 
 def _groups(subjects: _Subjects) -> list[str]:
-    """Groups by name; ``queue/group`` for a name on several queues."""
+    """Return the names of all groups, as ``queue/group`` if several queues have a group of the name."""
     times = Counter(group for _, group in subjects.index.groups)
     return [group if times[group] == 1 else f"{queue}/{group}" for queue, group in subjects.index.groups]
 
@@ -125,24 +124,25 @@ _LISTERS: dict[str, Callable[[_Subjects], Collection[str]]] = {
 def explain(
     where: Timeline | Trace, instant: int | None = None, subject: str = "", *, time: int | None = None
 ) -> Explanation:
-    """Return why something is as it is at an instant, down to the root causes.
+    """Return the explanation of a subject's state at an instant, down to the root causes.
 
-    The facts are those of the engine at that instant and of the trace's rows before it; the rows after it
-    show when a client finishes what it is working on.
+    The explanation uses the engine's state at that instant, the trace's rows before it, and the rows after
+    it, which show for example when a consumer settles a message.
 
     Parameters:
-        where: A trace is made a timeline first, which takes as long as replaying it; to ask more than once,
-            give a timeline.
-        instant: A row's ``seq``; None for the timeline's cursor, or for ``time``.
+        where: A timeline or a trace.  A trace is made a timeline first, which takes as long as replaying it;
+            to ask more than once, make the timeline once.
+        instant: A row's ``seq``; None for the timeline's cursor, or if ``time`` is given.
         subject: ``producer:C1``, ``queue:q``, ``transfer:C1-57``, ``consumer:late``, ``message:A-1`` or
-            ``group:A``; the kind may be left out where only one thing has that name.
-        time: Instead of ``instant``: a time in microseconds; the last row at or before it counts.
+            ``group:A``; the kind may be left out if only one subject has the name.
+        time: Instead of ``instant``, a time in microseconds: the instant is the last row at or before it.
 
     Returns:
-        Its first link is the answer.
+        The explanation, whose first link is the answer.
 
     Raises:
-        TraceError: If there is no such instant or subject; the text lists the existing ones.
+        TraceError: If the trace has no such instant or subject (the text lists the existing ones), or both
+            ``instant`` and ``time`` are given.
 
     >>> from qflow.trace.replaying import trace_of
     >>> from qflow.workload import Producer, Workload, simulate
@@ -164,7 +164,7 @@ def explain(
             ← q has no consumer, and gets none before the trace ends at 0.16 s.
     """
     timeline = where if isinstance(where, Timeline) else Timeline(where)
-    # A question leaves the timeline where its reader had put it.
+    # The timeline's cursor is the same before and after a question.
     before = timeline.cursor
     try:
         return _explain_subject(timeline, instant, time, subject)
@@ -202,7 +202,7 @@ def _go(timeline: Timeline, instant: int | None, time: int | None, subject: str)
 
 
 def _explain_named_group(instant: Instant, name: str) -> Reason:
-    """Explain a group; its name includes the queue if several queues have the group."""
+    """Explain the group with a name, which includes the queue if several queues have such a group."""
     groups = instant.index.groups
     return explain_group(instant, *next(pair for pair in groups if name in ("/".join(pair), pair[1])))
 

@@ -1,8 +1,9 @@
-"""Explanations of queues: ON or OFF, a depth that does not sink, refused and discarded messages.
+"""Explanations of queues: why a queue is ON or OFF, why it stays deep, and which messages it has lost.
 
-A chain about a queue ends at the origin of its thresholds, down to the declared argument
-(:func:`_explain_origin`), and at the work of its consumers.  A lost message has its own reason: it
-was refused with its sender's session, dropped, evicted, replaced, expired or purged.
+The root causes of a queue's state are the origin of its thresholds, down to the declared argument
+(:func:`_explain_origin`), and the messages that its consumers are processing.  Each lost message is explained
+separately: the broker refused it and ended its sender's session, or it was dropped, evicted, replaced,
+expired or purged.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ UNITS = {"count": "message", "size": "byte"}
 
 
 def _are(number: int, unit: str) -> str:
-    """Return the subject and verb for a number of messages or bytes."""
+    """Return a number of messages or bytes with its verb, such as "3 messages are"."""
     return f"{format_count(number, UNITS[unit])} {'is' if number == 1 else 'are'}"
 
 
 def explain_queue(instant: Instant, name: str) -> Reason:
-    """Explain a queue's flow state, then its latest refused or discarded message."""
+    """Explain a queue's flow control state, then the messages that it last refused, dropped or discarded."""
     queue = instant.queue(name)
     if queue is None:
         return _explain_absent_queue(instant, name)
@@ -41,7 +42,7 @@ def explain_queue(instant: Instant, name: str) -> Reason:
         rest = explain_readers(instant, queue) if queue.message_depth else ()
         return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
     reason = explain_on(instant, queue) if queue.flow_limit.stopped else _explain_off(instant, queue)
-    # A queue may be ON because of the very consumer that lost a message; one row is one link of the chain.
+    # The same loss may be among the reasons why the queue is ON; it is not explained twice.
     said = {(item.row, item.subject) for item in reason.because}
     lost = tuple(item for item in lost if (item.row, item.subject) not in said)
     return replace(reason, because=(*reason.because, *lost))
@@ -53,7 +54,7 @@ _ALTERNATIVES = {"watermark": "ALT-07", "java": "ALT-12"}
 
 
 def explain_on(instant: Instant, queue: Queue) -> Reason:
-    """Explain why a queue is ON: the event that turned it ON, and the reason that it has not turned OFF."""
+    """Explain why a queue is ON: which message turned it ON, and why it has not turned OFF since."""
     row = instant.last("flow_stopped", "queue", queue.name)
     subject = Subject("queue", queue.name)
     assert row is not None, "a queue that is ON has turned ON"
@@ -62,10 +63,10 @@ def explain_on(instant: Instant, queue: Queue) -> Reason:
         return Reason(text, ("FC-02",), row, subject, (explain_unknown(instant, queue),))
     limit, detail = queue.flow_limit, instant.detail(row)
     assert limit is not None, "only a queue with flow control is ON"
-    # The queue is asked at each message that comes, so the one enqueued last before the turn has made it.
+    # The queue checks its thresholds at each enqueue, so the last message enqueued turned it ON.
     found = instant.last("enqueued", "queue", queue.name, until=row)
     label = instant.label(found) if found is not None else "a message"
-    # The broker tries the count first (FC-14).
+    # The broker checks the count first (FC-14).
     unit = "count" if limit.exceeds_stop(detail["count"], 0) else "size"
     level = getattr(_thresholds_of(queue), f"stop_{unit}")
     rule = _rule_of(instant, queue) or "FC-14"
@@ -86,15 +87,15 @@ def _kind(instant: Instant, queue: Queue) -> str:
 
 
 def _rule_of(instant: Instant, queue: Queue) -> str | None:
-    """Return the rule of a queue's flow control if it is a historical alternative, else None."""
+    """Return the rule of a queue's alternative kind of flow control, or None if it uses the ordinary kind."""
     return _ALTERNATIVES.get(_kind(instant, queue))
 
 
 def _explain_still_on(instant: Instant, queue: Queue) -> Reason:
-    """Explain the resume threshold that keeps a queue ON, and a depth that does not sink below it."""
+    """Explain why a queue stays ON: its resume thresholds, and why its depth does not fall below them."""
     limit, resumes, alternative = queue.flow_limit, _thresholds_of(queue), _rule_of(instant, queue)
     assert limit is not None, "only a queue with flow control is ON"
-    # The Java broker resumes at the level, all others below it.
+    # The Java broker resumes at its resume threshold, all others only below it.
     than = "more than" if alternative == "ALT-12" else "not fewer than"
     parts, names = [], []
     for unit, count, size in (("count", limit.count, 0), ("size", 0, limit.size)):
@@ -135,7 +136,7 @@ def _explain_off(instant: Instant, queue: Queue) -> Reason:
 
 
 def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
-    """Explain the end of an interval ON, at a ``flow_resumed`` row."""
+    """Explain why a queue turned OFF at a ``flow_resumed`` row."""
     detail = instant.detail(row)
     found = instant.last("dequeued", "queue", queue, until=row)
     left = f"{format_count(detail['count'], 'message')} and {format_count(detail['size'], 'byte')} were left"
@@ -153,7 +154,7 @@ def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
     return Reason(text, (rule, "FC-20"), found, Subject("message", label))
 
 
-# No such queue now
+# Queues that do not exist
 
 
 def _explain_absent_queue(instant: Instant, name: str) -> Reason:
@@ -189,7 +190,7 @@ def _explain_refused_declaration(instant: Instant, name: str, row: int) -> Reaso
 
 
 def _thresholds_of(queue: Queue) -> FlowThresholds:
-    """Return the thresholds in force, whatever kind of flow control the queue has."""
+    """Return a queue's thresholds, whichever kind of flow control it has; all 0 if it has none."""
     limit = queue.flow_limit
     if isinstance(limit, JavaCapacity):
         return FlowThresholds(0, 0, limit.capacity, limit.resume_capacity)
@@ -198,7 +199,7 @@ def _thresholds_of(queue: Queue) -> FlowThresholds:
 
 
 def _explain_origin(instant: Instant, queue: Queue, name: str) -> Reason:
-    """Return the origin of one level, such as ``stop_count``; chains about settings end with it."""
+    """Explain where the value of a threshold, such as ``stop_count``, comes from."""
     levels = FlowLevels.propose(queue.settings, instant.broker.options)
     level: Level = getattr(levels, name)
     if level.value or name.startswith("resume"):
@@ -267,7 +268,7 @@ def explain_no_flow_control(instant: Instant, queue: Queue) -> Reason:
     return Reason(text, ("FC-08",), row, subject, stops)
 
 
-# What it lost
+# Lost messages
 
 _LOST = ("ring", "lvq", "ttl", "purge")
 _FULL = ("Maximum depth exceeded on ", "Message larger than configured maximum depth on ")
@@ -292,7 +293,7 @@ def explain_departure(instant: Instant, row: int) -> Reason:
 
 
 def _explain_move(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
-    """Describe the destination of a moved or rerouted message, or its loss (QT-23)."""
+    """Explain to which queue a message was moved or rerouted, or that it was lost (QT-23)."""
     command = instant.command_of(row)
     subject = Subject("message", label)
     later = instant.about(label, "enqueued", after=row)
@@ -305,7 +306,7 @@ def _explain_move(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
 
 
 def _explain_losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
-    """Describe the messages a queue last refused, dropped and discarded; empty without any."""
+    """Explain the messages that a queue last refused, dropped and discarded; () if it lost none."""
     dropped = instant.last("dropped", "queue", queue)
     drop = None if dropped is None else explain_drop(instant, dropped)
     found = (_explain_last_refusal(instant, queue), drop, _explain_discard(instant, queue))
@@ -313,18 +314,18 @@ def _explain_losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
 
 
 def _explain_last_refusal(instant: Instant, queue: str) -> Reason | None:
-    """Describe the message that a full queue last refused (LP-05), or None."""
+    """Explain the last message that a queue refused because it was full (LP-05), or return None."""
     index, full = instant.index, tuple(f"{start}{queue}:" for start in _FULL)
     sessions = index.names("session", ("exception",))
     rows = [row for name in sessions for row in index.rows("exception", "session", name)]
-    # By the words of the error: the row of an exception has the session, and no queue.
+    # Found by the error's text, because an exception row names the session and not the queue.
     past = [row for row in rows if row <= instant.end]
     found = [row for row in past if str(instant.detail(row).get("text", "")).startswith(full)]
     return explain_death(instant, max(found)) if found else None
 
 
 def explain_death(instant: Instant, row: int) -> Reason:
-    """Explain the death of a session, at an ``exception`` row."""
+    """Explain why the broker ended a session, at an ``exception`` row."""
     detail, session = instant.detail(row), instant.trace.session[row]
     command = instant.command_of(row)
     is_send = instant.trace.kind[command] == "message.transfer"
@@ -341,7 +342,7 @@ def explain_death(instant: Instant, row: int) -> Reason:
 
 
 def _find_sender(instant: Instant, session: str, command: int) -> Subject:
-    """Return the producer that a session belongs to; if it sends nothing, the queue of its command."""
+    """Return a session's producer as a subject, or its command's queue if the session sends no messages."""
     for name in instant.senders.on(session):
         return Subject("producer", name)
     queue = instant.trace.queue[command]
@@ -371,10 +372,10 @@ def _explain_refusal(instant: Instant, queue: Queue, row: int) -> tuple[Reason, 
 
 
 def _explain_failed_commit(instant: Instant, row: int, subject: Subject) -> tuple[Reason, ...]:
-    """List the queues that refused messages; a commit does not name the one that it failed on."""
+    """Explain that a commit failed because a queue was full, with the limits of all queues that may be it."""
     queues = instant.broker.queues.queues.values()
-    # The error of a commit names no queue. All that ever refused one are listed, which may be too many; the
-    # engine keeps nothing that would tell.
+    # The error of a commit names no queue, and the engine does not record which one it was. All queues that
+    # ever refused a message are listed, which may be too many.
     refusing = [queue for queue in queues if queue.counters.discardsOverflow]
     text = "A queue had no room for all messages of the transaction, so the broker enqueued none."
     limits = tuple(explain_limit(instant, queue) for queue in refusing)
@@ -385,7 +386,7 @@ def explain_drop(instant: Instant, row: int) -> Reason:
     """Explain why a routed message is not on a queue, at a ``dropped`` row."""
     label, name = instant.label(row), instant.trace.queue[row]
     subject, when = Subject("message", label), instant.when(row)
-    # A queue that destroyed itself is gone by now, so that its policy cannot be asked.
+    # A queue that destroyed itself no longer exists, so its policy cannot be read.
     if any(instant.trace.kind[place] == "queueDelete" for place in range(instant.command_of(row), row)):
         text = f"{label} did not fit on {name} at {when}, which destroyed itself; {label} is lost."
         return Reason(text, ("LP-15",), row, subject)
@@ -402,8 +403,8 @@ def explain_drop(instant: Instant, row: int) -> Reason:
 
 
 def _explain_discard(instant: Instant, queue: str) -> Reason | None:
-    """Describe the message that was last evicted, replaced, expired or purged."""
-    # The text is searched, not decoded: a queue may have tens of thousands of rows that are none of these.
+    """Explain the message that was last evicted, replaced, expired or purged, or return None."""
+    # The encoded text is searched without decoding: a queue may have tens of thousands of other rows.
     marks = tuple(f'"reason":"{reason}"' for reason in _LOST)
     for row in reversed(instant.index.rows("dequeued", "queue", queue)):
         detail = instant.trace.detail[row]
