@@ -1,15 +1,14 @@
-"""The client API people know from ``qpid.messaging``, on brokers that live in this process.
+"""The client API of ``qpid.messaging``, on brokers that run in this process.
 
-Code written for the real client runs with only its import changed::
+Code written for the real client runs after only its import is changed::
 
     from qflow.messaging import *
 
-What differs: there is no network, and time is virtual.  A time-out passes at once, once nothing else
-can happen; :func:`sleep` takes the place of ``time.sleep``.  While another thread uses the broker a call
-blocks, as on a network; one that could never return raises a :class:`WouldBlockForever`.  :func:`refuse`
-makes a URL one that nothing listens at.
-:data:`brokers` gets at the broker behind a URL, for its management, its statistics and its events;
-:mod:`qflow.messaging.console` shows them under the names QMF consoles have for them.
+There are two differences: there is no network, and time is virtual.  When nothing else can happen, a time-out
+expires at once; :func:`sleep` replaces ``time.sleep``.  A call blocks only while another thread uses the
+broker, and a call that could never return raises a :class:`WouldBlockForever`.  :func:`refuse` makes a URL
+refuse connections.  ``brokers.get(url)`` returns the broker behind a URL, with its management, its statistics
+and its events (:data:`brokers`); :mod:`qflow.messaging.console` shows these as a QMF console does.
 
 >>> from qflow.messaging import *
 >>> session = Connection.establish("localhost").session()

@@ -3,7 +3,7 @@
 Grammar::
 
     address = name [ "/" subject ] [ ";" map ]
-    name    = one or more tokens other than "/" and ";"     (quote or escape to have those in it)
+    name    = one or more tokens other than "/" and ";"     (these can be quoted or escaped)
     subject = tokens other than ";"
     map     = "{" [ pair { "," pair } [ "," ] ] "}"
     pair    = value ":" value
@@ -12,12 +12,12 @@ Grammar::
 
 White space between tokens has no meaning, not even inside a name.
 
-A string is cut into tokens, :func:`parse` reads them by the grammar, and :func:`find_error` returns which
-option is unknown or has a value that is not allowed.
+:func:`parse` splits a string into tokens and parses them by the grammar; :func:`find_error` then returns the
+options that are unknown or have a value that is not allowed.
 
-That is the grammar of the Python client.  The C++ client has another one (:func:`parse_cpp`): a bare word
-ends at white space or at one of ``'"{}[],:/``, so that a key with dots needs no quotes; there are no escapes;
-and ``True`` is a text, which the broker takes for a boolean where one belongs.
+This is the grammar of the Python client.  The C++ client has another one (:func:`parse_cpp`): an unquoted
+word ends at white space or at one of ``'"{}[],:/``, so a key with dots needs no quotes; there are no escapes;
+and ``True`` is a text, which the broker converts where it expects a boolean.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ _LEXER = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PATT
 
 
 class LexError(QflowError):
-    """A character that starts no token."""
+    """An address has a character with which no token can begin, or is not valid for the C++ client."""
 
 
 class _AddressToken(NamedTuple):
-    """One word of an address, and its place."""
+    """A token of an address: its type and value, with the whole text and the token's position in it."""
 
     type: str
     value: str
@@ -69,7 +69,7 @@ class _AddressToken(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Line, column, and the line itself, as error messages show them."""
+        """The token's line number, column and line, as error messages show them."""
         line, column, text = _locate(self.text, self.position)
         return f"line:{line},{column}:{text}"
 
@@ -82,7 +82,7 @@ def _locate(text: str, position: int) -> tuple[int, int, str]:
 
 
 def _lex(text: str) -> Iterator[_AddressToken]:
-    """Split an address into tokens, white space included, with an end token; or raise a LexError."""
+    """Yield the tokens of an address, white space included, and an EOF token; or raise a LexError."""
     position = 0
     while position < len(text):
         match = _LEXER.match(text, position)
@@ -100,33 +100,33 @@ _VALUE = (NUMBER, STRING, ID, LBRACE, LBRACK)
 
 
 class Address(NamedTuple):
-    """The parts of an address; absent ones are None."""
+    """The parts of an address; a subject or options that are absent are None."""
 
     name: str
     subject: str | None
     options: Options | None
 
     def option(self, key: str) -> Any:
-        """Return an option, or None."""
+        """Return the value of an option, or None if it is absent."""
         return (self.options or {}).get(key)
 
     @property
     def node(self) -> dict[str, Any]:
-        """The options of the node."""
+        """The options of the node; {} if there are none."""
         return self.option("node") or {}
 
     @property
     def link(self) -> dict[str, Any]:
-        """The options of the link."""
+        """The options of the link; {} if there are none."""
         return self.option("link") or {}
 
     def wants(self, policy: str, role: str) -> bool:
-        """Return whether a sender or a receiver should do ``create``, ``assert`` or ``delete``."""
+        """Return whether a policy (create, assert or delete) applies to a role (sender or receiver)."""
         return self.option(policy) in ("always", role)
 
 
 class ParseError(QflowError):
-    """A token at a place where the grammar does not allow it: the token, and the allowed types."""
+    """An address has a token where the grammar does not allow it; the text lists the allowed types."""
 
     def __init__(self, token: _AddressToken, *expected: str) -> None:
         self.token = token
@@ -140,7 +140,7 @@ class ParseError(QflowError):
 
 
 class _Parser:
-    """A parser of one address, token by token."""
+    """A parser of one address by the Python client's grammar, token by token."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [token for token in _lex(text) if token.type != WSPACE]
@@ -200,7 +200,7 @@ class _Parser:
         return result
 
     def _items(self, start: str, end: str) -> Iterator[_AddressToken]:
-        """Yield the first token of each item of a map or list; the caller reads the item."""
+        """Yield the first token of each item of a map or list; the caller must parse the item."""
         self._eat(start)
         while self._next.type != end:
             yield self._next
@@ -210,7 +210,7 @@ class _Parser:
 
 
 def parse(text: str) -> Address:
-    """Parse an address; a LexError or ParseError names the fault and its place.
+    """Parse an address, or raise a LexError or ParseError that names the fault and its position.
 
     >>> parse("orders/new.#; {create: always, node: {durable: True}}")
     Address(name='orders', subject='new.#', options={'create': 'always', 'node': {'durable': True}})
@@ -224,7 +224,7 @@ _CPP_NAME, _CPP_SUBJECT = re.compile(r"[^\s/;]+"), re.compile(r"[^\s;]+")
 
 
 class _CppParser:
-    """A parser of one address as in qpid-cpp, character by character."""
+    """A parser of one address by the C++ client's grammar, character by character."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -317,7 +317,7 @@ def _as_number(word: str) -> object:
 
 
 def parse_cpp(text: str) -> Address:
-    """Parse an address as the C++ client does; a LexError names the fault and its place.
+    """Parse an address as the C++ client does, or raise a LexError that names the fault and its position.
 
     >>> parse_cpp("ring; {node: {x-declare: {arguments: {qpid.policy_type: ring, on: True}}}}").node
     {'x-declare': {'arguments': {'qpid.policy_type': 'ring', 'on': 'True'}}}
@@ -326,7 +326,7 @@ def parse_cpp(text: str) -> Address:
 
 
 def hint_at_cpp(text: str) -> str:
-    """Return a hint for an address that only the C++ client can read; "" otherwise."""
+    """Return a hint for an address that only the C++ client can parse, or ""."""
     try:
         options = parse_cpp(text).options or {}
     except LexError:
@@ -340,7 +340,7 @@ def _unquote(token: _AddressToken) -> str:
     try:
         return str(ast.literal_eval(token.value))
     except (SyntaxError, ValueError):
-        # An escape that is cut off, such as "\\x1".
+        # An incomplete escape, such as "\\x1".
         raise ParseError(token) from None
 
 
@@ -384,21 +384,21 @@ _SENDER: dict[str, Any] = {
     },
 }
 _RECEIVER = {**_SENDER, "mode": ("browse", "consume")}
-"""Allowed options: one of some words, a value of a type, a list of such items, or a map of such entries.
+"""The allowed options: a tuple of words, a type, a list with the form of its items, or a map of entries.
 
-A text marks a key that is not allowed, and names the place where its purpose is declared instead.
+A text marks an option that is not allowed, and names the option that has its purpose here.
 """
 
 
 def _allow_cpp(allowed: Any) -> Any:
-    """Return the options of qpid-cpp: a text may mean a boolean, and links have two more options."""
+    """Return the options that qpid-cpp allows: any value for a boolean, and two more options of links."""
     if isinstance(allowed, dict):
         return {key: _allow_cpp(entry) for key, entry in allowed.items()}
     return object if allowed is bool or isinstance(allowed, str) else allowed
 
 
 def find_error(options: Options, role: str, *, is_cpp: bool = False) -> str | None:
-    """Return the faults in the options of an address, or None; ``is_cpp`` for the C++ client."""
+    """Return the faults in the options of an address for a role, or None; ``is_cpp`` for the C++ client."""
     allowed = _RECEIVER if role == "receiver" else _SENDER
     return _find_error(options, _allow_cpp(allowed) if is_cpp else allowed)
 

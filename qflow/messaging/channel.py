@@ -1,14 +1,15 @@
-"""Channel: a session's attachment to the broker, with the completions that its client knows of.
+"""Channels: a session's attachment to the broker, with the completions that its client knows of.
 
-A command runs to its end within the call.  What may come later is its *completion*: a queue whose flow
-control is ON withholds that of a transfer (FC-15, FC-16), and the broker reports completions only when it is
-asked to: by the sync flag of a command, or by ``execution.sync`` (CM-05, CM-06).
+The broker performs a command within the call.  Only the command's *completion* may come later: a queue whose
+flow control is ON withholds the completion of a transfer (FC-15, FC-16), and the broker reports completions
+only on request, by the sync flag of a command or by ``execution.sync`` (CM-05, CM-06).
 
-The client credits completions as an unbroken row from the session's first command on (CM-14).  So one held
-transfer hides the completion of everything behind it: the answer to a query, the end of a drain, an
-acknowledgement.  What follows a command is therefore an *action* that is kept here by the command's number,
-and called when the row has reached it.  Where nothing can end a wait for that, the exceptions made here name
-who withholds the completion, and at which depth it would come.
+The client regards a command as complete only if all earlier commands of the session are complete, too
+(CM-14).  So one held transfer hides the completion of every later command: the answer to a query, the end of
+a drain, an acknowledgement.  Therefore the client's continuation after a command is an *action*, which the
+channel keeps by the command's number and calls when all commands up to it are known to be complete.  If
+nothing can end a wait for that, the exceptions made here name the queues that withhold completions, and the
+depths below which they release them.
 """
 
 from __future__ import annotations
@@ -33,24 +34,24 @@ Action = Callable[[], None]
 
 
 def do_nothing() -> None:
-    """Do nothing: the action for a command that is only to be reported."""
+    """Do nothing: the action for a command whose completion is reported without a continuation."""
 
 
 class Client(Protocol):
-    """A receiver of a channel's messages and refusals: a session of the API."""
+    """The owner of a channel, a session of the API, which gets the channel's messages and refusals."""
 
     def deliver(self, record: DeliveryRecord) -> None:
-        """Take a message, possibly in the middle of any client's command."""
+        """Take a delivered message, possibly in the middle of another client's command."""
 
     def dispatch(self) -> None:
-        """Give the commands that are due after a send."""
+        """Send the commands that are due."""
 
     def fail(self, error: AmqpException) -> None:
-        """Take the refusal of a command."""
+        """Take the broker's refusal of a command."""
 
 
 class Holds(NamedTuple):
-    """The held transfers of a session, their holding queues (or the store), and a description of both."""
+    """The labels of a session's held transfers, the queues (or store) that hold them, and a description."""
 
     labels: tuple[str, ...]
     holders: tuple[str, ...]
@@ -58,19 +59,19 @@ class Holds(NamedTuple):
 
 
 class Channel:
-    """A channel to one session of the engine, which acts on the reported completions."""
+    """A channel to one session of the engine, which runs actions when completions are reported."""
 
     def __init__(self, host: Host, name: str, connection: str, client: Client) -> None:
         self.host = host
         self.engine = host.broker.session(name, connection)
         self.engine.completions.on_report = self._on_report
         self.engine.consuming.on_delivery = self._on_delivery
-        # Commands of which the client was sent that they are complete.
+        # The commands that the broker has reported as complete.
         self.reported = RangeSet()
-        # Whether the last command did not ask to be reported.
+        # Whether the last command requested no report of its completion.
         self.needs_sync = False
         self._client = client
-        # All commands before this one are known to be complete; what to do when that comes to the others.
+        # All commands before this number are known to be complete; the actions are those of later commands.
         self._front = 0
         self._actions: dict[int, Action] = {}
         self._synced_at = -1
@@ -85,7 +86,7 @@ class Channel:
         self.host.announce(self)
 
     def read(self) -> None:
-        """Run the action of each command up to the first incomplete one, then dispatch the client."""
+        """Run the actions of all commands before the first incomplete one, then call ``client.dispatch``."""
         while self._front < self.reported.front:
             action = self._actions.pop(self._front, None)
             self._front += 1
@@ -99,7 +100,7 @@ class Channel:
         if self._open_write is not None:
             yield
             return
-        # It begins with the first command, so that a write of nothing is none.
+        # The engine's pipeline begins with the first command, so a block without commands writes nothing.
         with ExitStack() as self._open_write:
             try:
                 yield
@@ -114,23 +115,23 @@ class Channel:
     def give(
         self, command: Callable[..., Result], *arguments: Any, then: Action | None = None, **named: Any
     ) -> Result | None:
-        """Give a command, and return the broker's answer; None for a refusal, which goes to the client."""
+        """Send a command and return the broker's answer, or pass a refusal to the client and return None."""
         number = self.next_number
         if then is not None:
-            # Called when all up to the command are known complete (CM-14); only such a command carries the
-            # sync flag, others are not reported for themselves (CM-05).
+            # The action runs when all commands up to this one are known to be complete (CM-14). Only a
+            # command with an action carries the sync flag; no report is requested for others (CM-05).
             self._actions[number] = then
             self.engine.completions.report_when_complete(number)
         self.needs_sync = then is None
         try:
             return self.give_control(command, *arguments, **named)
         except Exception:
-            # It did not happen, and its number is the next one's.
+            # The command was not sent, and the next command gets its number.
             self._actions.pop(number, None)
             raise
 
     def give_all(self, commands: Iterable[Callable[[], object]], then: Action) -> None:
-        """Send commands; run ``then`` once the last one is reported complete, or at once without commands."""
+        """Send commands, and run `then` when the last one is reported complete (at once if there is none)."""
         given = list(commands)
         for command in given[:-1]:
             self.give(command)
@@ -147,7 +148,7 @@ class Channel:
     def control(
         self, method: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """Run an action of the broker between two commands, or a command; raise its refusal."""
+        """Call a method of the broker as a command or between commands, and raise its refusal."""
         self.host.begin()
         if self._open_write is not None and not self.engine.is_pipelining:
             self._open_write.enter_context(self.engine.pipeline())
@@ -157,7 +158,7 @@ class Channel:
             self.host.publish_events()
 
     def give_control(self, method: Callable[..., Result], *arguments: Any, **named: Any) -> Result | None:
-        """Give a control, or run a command; a refusal goes to the client."""
+        """Call a method of the broker as :meth:`control` does, but pass a refusal to the client."""
         try:
             return self.control(method, *arguments, **named)
         except AmqpException as error:
@@ -165,12 +166,12 @@ class Channel:
             return None
 
     def sync(self, then: Action = do_nothing) -> None:
-        """Give an ``execution.sync``: it is complete when all commands before it are (CM-06)."""
+        """Send an ``execution.sync``, which is complete when all commands before it are complete (CM-06)."""
         self._synced_at = self.next_number
         self.give(self.engine.execution_sync, then=then)
 
     def sync_all(self) -> None:
-        """Request a report of each command, unless the last one is a sync already."""
+        """Request a report of all commands so far, unless the last command is a sync already."""
         if self.next_number - 1 > self._synced_at:
             self.sync()
 
@@ -180,13 +181,13 @@ class Channel:
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
         """Wait until a condition holds or the session is gone; return whether it holds."""
-        # Only a wait for completions says what waits for them.
+        # Only a wait for completions passes `what`, and only without a time-out can it block for ever.
         warn = partial(self._describe_wait, what) if what and timeout is None else None
         self.host.wait(lambda: is_done() or not self.engine.is_attached, timeout, warn)
         return is_done()
 
     def _describe_wait(self, what: str) -> str | None:
-        """Return the sentence for a wait without end, or None if the broker will report completions."""
+        """Return the warning that a wait has no end, or None if a report has been requested."""
         return f"{what} waits for ever: {self.holds().text}" if self._is_unasked() else None
 
     def _is_unasked(self) -> bool:
@@ -194,7 +195,7 @@ class Channel:
         return not any(completions.is_awaited(number) for number in completions.incomplete)
 
     def holds(self) -> Holds:
-        """Return the withheld transfers, and their holders."""
+        """Return the session's held transfers, and the queues or the store that hold them."""
         held = self.engine.held
         labels = tuple(transfer.label for transfer in held)
         holders = tuple(dict.fromkeys(holder for transfer in held for holder in transfer.held_by))
@@ -212,7 +213,7 @@ def _describe_holder(broker: Broker, holder: str) -> str:
     queue = broker.queues.queues.get(holder)
     if queue is None:
         return f"the {holder}"
-    # Historic variants of flow control have levels of other kinds (ALT-05, ALT-07).
+    # Alternative designs of flow control have other kinds of thresholds (ALT-05, ALT-07).
     resume: FlowThresholds | None = getattr(queue.flow_limit, "thresholds", None)
     if resume is None:
         return f"queue {holder!r}"
@@ -230,7 +231,7 @@ def _shorten(labels: tuple[str, ...]) -> str:
     return format_names(labels) + count
 
 
-# The exceptions that replace waits without end
+# The exceptions in place of waits without end
 
 
 def _describe_others(host: Host) -> str:
@@ -242,20 +243,20 @@ def _describe_others(host: Host) -> str:
 
 
 def fetch_blocks(host: Host, queues: Iterable[str]) -> FetchWouldBlock:
-    """Return the exception for a wait for a message that cannot come from any of the queues."""
+    """Return the exception for an endless wait for a message from any of the queues."""
     seen = "; ".join(_describe_queue(host.broker, queue) for queue in queues) or "no receiver has a capacity"
     return FetchWouldBlock(f"would wait for ever for a message: {seen}; {_describe_others(host)}")
 
 
 def send_blocks(capacity: int | None, channel: Channel) -> SendWouldBlock:
-    """Return the exception for a wait for room in a full window."""
+    """Return the exception for an endless wait for room in a full window."""
     holds = channel.holds()
     text = f"capacity = {capacity}: the window is full, and {holds.text}; {_describe_others(channel.host)}"
     return SendWouldBlock(text, holds.labels, holds.holders)
 
 
 def sync_blocks(what: str, channel: Channel) -> SyncWouldBlock:
-    """Return the exception for a wait for completions."""
+    """Return the exception for an endless wait for completions."""
     holds = channel.holds()
     text = f"{what} would wait for ever: {holds.text}, so nothing after that is known complete"
     return SyncWouldBlock(f"{text}; {_describe_others(channel.host)}", holds.labels, holds.holders)

@@ -1,6 +1,6 @@
-"""A console as programs know it from ``qmf.console``: objects with statistics and methods, and events.
+"""A console with the interface of ``qmf.console``: managed objects with statistics and methods, and events.
 
-A :class:`Session` finds the objects of the brokers that were added to it, and calls their methods:
+A :class:`Session` queries the objects of the brokers that were added to it, and calls their methods:
 
 >>> from qflow.messaging import Connection
 >>> sender = Connection.establish("doc-console").session().sender("orders; {create: always}")
@@ -13,8 +13,8 @@ A :class:`Session` finds the objects of the brokers that were added to it, and c
 >>> queue.update(); queue.msgDepth
 0
 
-A :class:`Console` is called when something happens.  The calls come between two commands, of any client of
-this process.  Every ten seconds of the broker's time it gets the objects that are new, changed or gone.
+A :class:`Console` has methods that are called for events, between two commands of any clients in this
+process.  Every ten seconds of the broker's time they are also called for new, changed and deleted objects.
 
 >>> class Listening(Console):
 ...     def event(self, broker, event):
@@ -26,8 +26,8 @@ queueDeclare more
 bind more
 >>> listening.delBroker(broker)
 
-What differs from the real one: there is no network, so that no thread is needed, nothing is retried, and only
-a broker that :func:`qflow.messaging.refuse` was given fails to connect; and of QMFv1 there is nothing.
+The differences from the real console: there is no network, so it has no threads and retries nothing, and only
+a connection to a URL of :func:`qflow.messaging.refuse` fails; and QMFv1 is left out.
 """
 
 # ruff: noqa: N802, N803, N815  (the names are the real console's)
@@ -62,31 +62,31 @@ _BROKER_AGENT = "0"
 
 
 class Console:
-    """A console's callbacks; subclass it, and override the methods that you need."""
+    """The callbacks of a console, which do nothing; a subclass overrides those that it needs."""
 
     def brokerConnected(self, broker: Broker) -> None:
-        """Handle the addition of a broker."""
+        """Handle a broker that was added to the session and is connected."""
 
     def brokerConnectionFailed(self, broker: Broker) -> None:
         """Handle a broker that refuses connections, in a session with ``manageConnections``."""
 
     def brokerDisconnected(self, broker: Broker) -> None:
-        """Handle the removal of a broker."""
+        """Handle a broker that was removed from the session."""
 
     def brokerInfo(self, broker: Broker) -> None:
-        """Handle the news of the broker's identity."""
+        """Handle a broker whose identity (``broker.getBrokerId()``) is known now."""
 
     def newPackage(self, name: str) -> None:
         """Handle a new package of classes."""
 
     def newClass(self, kind: int, classKey: ClassKey) -> None:
-        """Handle a new class; ``kind`` is one of :class:`SchemaClass`'s."""
+        """Handle a new class; ``kind`` is ``SchemaClass.CLASS_KIND_TABLE`` or ``CLASS_KIND_EVENT``."""
 
     def newAgent(self, agent: Agent) -> None:
         """Handle a new agent."""
 
     def delAgent(self, agent: Agent) -> None:
-        """Handle the end of an agent."""
+        """Handle an agent whose broker was removed."""
 
     def objectProps(self, broker: Broker, record: Object) -> None:
         """Handle an object with new or changed properties, or a deleted one (``record.isDeleted()``)."""
@@ -98,22 +98,22 @@ class Console:
         """Handle an event."""
 
     def heartbeat(self, agent: Agent, timestamp: int) -> None:
-        """Handle an agent's heartbeat, at a time in nanoseconds."""
+        """Handle an agent's heartbeat; ``timestamp`` is in nanoseconds of the broker's clock."""
 
     def methodResponse(self, broker: Broker, seq: int, response: MethodResult) -> None:
-        """Handle the response to a method called with ``_async=True``; a subclass overrides it."""
+        """Handle the response to a method that was called with ``_async=True`` and returned ``seq``."""
 
 
 @dataclass(eq=False, repr=False)
 class MethodResult:
-    """The answer to a method call: status (0, or one of CF-08), text, and output arguments."""
+    """The result of a method call: the status (0, or an error of CF-08), its text, and the outputs."""
 
     status: int
     text: str
     outArgs: dict[str, Any]
 
     def __getattr__(self, name: str) -> Any:
-        # Not self.outArgs: a copy asks before the attribute exists, and would come here again without end.
+        # Not self.outArgs: copy.copy reads attributes before outArgs exists, which would recurse without end.
         if name in self.__dict__.get("outArgs", {}):
             return self.outArgs[name]
         raise AttributeError(name)
@@ -123,7 +123,7 @@ class MethodResult:
 
 
 class ObjectId:
-    """The identity of an object; equal for equal objects."""
+    """The identity of a managed object: the names of its agent and of the object itself."""
 
     isV2 = True
 
@@ -134,7 +134,7 @@ class ObjectId:
 
     @classmethod
     def create(cls, agent_name: str, object_name: str, epoch: int = 0) -> ObjectId:
-        """Return an agent's identity for a name."""
+        """Return the identity of the object with a name at an agent."""
         return cls({"_agent_name": agent_name, "_object_name": object_name, "_agent_epoch": epoch})
 
     def getObject(self) -> str:
@@ -150,11 +150,11 @@ class ObjectId:
         return 1
 
     def getSequence(self) -> int:
-        """Return the number of starts of the agent."""
+        """Return the agent's epoch, which counts its starts."""
         return self.agentEpoch
 
     def getFlags(self) -> int:
-        """Return 0."""
+        """Return the flags, which are always 0."""
         return 0
 
     def isDurable(self) -> bool:
@@ -166,7 +166,7 @@ class ObjectId:
         return repr(self)
 
     def asMap(self) -> dict[str, Any]:
-        """Return the identity as in a message."""
+        """Return the identity as the map that a QMF message contains."""
         epoch = {"_agent_epoch": self.agentEpoch} if self.agentEpoch else {}
         return {"_agent_name": self.agentName, "_object_name": self.objectName, **epoch}
 
@@ -181,7 +181,7 @@ class ObjectId:
 
 
 class _Record:
-    """An agent's record of an object or event."""
+    """The base class of objects and events: a record that an agent sent, with its class."""
 
     def __init__(self, broker: Broker, content: dict[str, Any]) -> None:
         self._broker = broker
@@ -189,34 +189,34 @@ class _Record:
         self._schema = schemas()[content["_schema_id"]["_class_name"]]
 
     def getBroker(self) -> Broker:
-        """Return the record's broker."""
+        """Return the broker that the record came from."""
         return self._broker
 
     def getAgent(self) -> Agent:
-        """Return the record's agent."""
+        """Return the agent that sent the record."""
         return self._broker.getBrokerAgent()
 
     def getClassKey(self) -> ClassKey:
-        """Return the name of the class."""
+        """Return the key of the class of the object or event."""
         return self._schema.getKey()
 
     def getSchema(self) -> SchemaClass:
-        """Return the class."""
+        """Return the class of the object or event."""
         return self._schema
 
 
 class Object(_Record):
-    """A managed object: its values (as of the last :meth:`update`) and methods are attributes.
+    """A managed object, whose values (as of the last :meth:`update`) and methods are attributes.
 
-    A value that refers to an object is an :class:`ObjectId`; its name between underscores is the object
-    itself: ``binding._queueRef_.name``.  A method takes its arguments in order or by name, and returns a
-    :class:`MethodResult`; with ``_async=True`` it returns a number, and the answer goes to
-    :meth:`Console.methodResponse`.
+    A value that refers to another object is an :class:`ObjectId`; the same name between underscores is that
+    object itself: ``binding._queueRef_.name``.  A method takes its arguments by position or by name, and
+    returns a :class:`MethodResult`; with ``_async=True`` it returns a number, and
+    :meth:`Console.methodResponse` is called with that number and the result.
     """
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_broker", "_content", "_schema"):
-            # copy.copy asks for them before they exist.
+            # copy.copy reads these attributes before they exist.
             raise AttributeError(name)
         if find_method(self._schema.classKey.name, name) is not None:
             return self._method(name)
@@ -240,7 +240,7 @@ class Object(_Record):
         return ObjectId(self._content["_object_id"])
 
     def getIndex(self) -> str:
-        """Return the name in the identity."""
+        """Return the name in the object's identity: package, class and index."""
         return self.getObjectId().getObject()
 
     def getMethods(self) -> list[SchemaMethod]:
@@ -258,26 +258,26 @@ class Object(_Record):
         return [(one, values[one.name]) for one in self._schema.statistics if one.name in values]
 
     def getTimestamps(self) -> tuple[int, int, int]:
-        """Return the times of update, creation (0: not kept) and deletion (or 0), in nanoseconds."""
+        """Return the times of update, of creation (always 0) and of deletion (or 0), in nanoseconds."""
         content = self._content
         return content["_update_ts"], content["_create_ts"], content["_delete_ts"]
 
     def isDeleted(self) -> bool:
-        """Return whether the object was deleted, as far as this record knows."""
+        """Return whether this record says that the object was deleted."""
         return bool(self._content["_delete_ts"])
 
     def isManaged(self) -> bool:
-        """Return True: the object is one of a broker's."""
+        """Return True, as every object here belongs to a broker."""
         return True
 
     def mergeUpdate(self, newer: Object) -> None:
-        """Take the values from another record of the object."""
+        """Replace the values by those of another record of the same object."""
         if newer.getObjectId() != self.getObjectId():
-            raise ValueError(f"a record of {self.getIndex()} is updated by one of it; got {newer.getIndex()}")
+            raise ValueError(f"newer must be a record of {self.getIndex()}; got {newer.getIndex()}")
         self._content = newer._content
 
     def update(self) -> None:
-        """Fetch the present values; raise a LookupError for a deleted object."""
+        """Fetch the present values, or raise a LookupError if the object no longer exists."""
         found = self._broker.find(self.getIndex())
         if found is None:
             raise LookupError(f"{self.getIndex()} is gone")
@@ -302,7 +302,7 @@ def _plain(value: Any) -> Any:
 
 
 class Event(_Record):
-    """An event, as :meth:`Console.event` gets it."""
+    """An event of a broker, which :meth:`Console.event` is called with."""
 
     SEVERITIES = ("emerg", "alert", "crit", "error", "warn", "notice", "inform", "debug")
 
@@ -326,7 +326,7 @@ class Event(_Record):
 
 
 class Agent:
-    """The agent of a broker; it has all the broker's objects."""
+    """The agent of a broker, which manages all the broker's objects."""
 
     isV2 = True
     epoch = 0
@@ -341,15 +341,15 @@ class Agent:
         return 1
 
     def getAgentBank(self) -> str:
-        """Return the agent's name at the broker."""
+        """Return the agent's bank, which is always "0"."""
         return _BROKER_AGENT
 
     def getV2RoutingKey(self) -> str:
-        """Return the key of requests to the agent."""
+        """Return the routing key of requests to the agent."""
         return "broker"
 
     def getObjects(self, **wanted: Any) -> list[Object]:
-        """Return objects as :meth:`Session.getObjects` does."""
+        """Return the agent's objects that match; see :meth:`Session.getObjects`."""
         return self.session.getObjects(_broker=self.broker, **wanted)
 
     def __repr__(self) -> str:
@@ -357,7 +357,7 @@ class Agent:
 
 
 class Broker:
-    """A broker that was added to a session; made by :meth:`Session.addBroker`."""
+    """A broker that was added to a session by :meth:`Session.addBroker`."""
 
     def __init__(self, session: Session, url: object, host: Host) -> None:
         self.session = session
@@ -373,7 +373,7 @@ class Broker:
         self._sequence = 0
 
     def isConnected(self) -> bool:
-        """Return whether the session still has the broker."""
+        """Return whether the broker is connected: it accepted the connection and was not removed."""
         return self._is_connected
 
     def getError(self) -> str | None:
@@ -381,7 +381,7 @@ class Broker:
         return self._error
 
     def getBrokerId(self) -> UUID:
-        """Return an identity, the same in every run."""
+        """Return the broker's identity, which is the same in every run."""
         return uuid5(NAMESPACE_URL, self.getUrl())
 
     def getBrokerBank(self) -> int:
@@ -393,15 +393,15 @@ class Broker:
         return self._agent
 
     def getAgents(self) -> list[Agent]:
-        """Return the agents: the broker's own."""
+        """Return the list of the broker's agents, which is its own agent only."""
         return [self._agent]
 
     def getAgent(self, brokerBank: int, agentBank: object) -> Agent | None:
-        """Return an agent by its numbers."""
+        """Return the agent with a bank number, or None."""
         return self._agent if str(agentBank) == _BROKER_AGENT else None
 
     def getAmqpSession(self) -> EngineSession:
-        """Return the console's own session at the broker, attached when it is first asked for."""
+        """Return the console's own session at the broker, attached at the first call."""
         if self._engine_session is None:
             with self.host:
                 self._engine_session = self.host.broker.session(self.host.unique_name("console"))
@@ -412,12 +412,12 @@ class Broker:
         return self.getAmqpSession().name
 
     def getUrl(self) -> str:
-        """Return host and port."""
+        """Return the broker's host and port, as ``host:port``."""
         host, port, *_ = parse_url(self._url)
         return f"{host}:{port}"
 
     def getFullUrl(self, noAuthIfGuestDefault: bool = True) -> str:
-        """Return the URL with its scheme, without a user: here all are alike."""
+        """Return the broker's URL, as ``amqp://host:port``, without a user."""
         return f"amqp://{self.getUrl()}"
 
     def __repr__(self) -> str:
@@ -443,7 +443,7 @@ class Broker:
         names = [] if method is None else method.names("I")
         if len(given) > len(names):
             raise TypeError(f"{name} takes {', '.join(names)}; got {len(given)} arguments")
-        # The broker names a missing argument itself, by its own error (CF-08).
+        # For a missing argument the broker returns its own error (CF-08).
         arguments = dict(zip(names, given, strict=False)) | kwargs
         with self.host:
             try:
@@ -453,17 +453,17 @@ class Broker:
                 return MethodResult(error.status, error.text, {})
 
     def invoke_later(self, identity: ObjectId, name: str, args: Iterable[Any], kwargs: dict[str, Any]) -> int:
-        """Call a method; return the number of its answer, which comes between commands."""
+        """Call a method and return the number of its response, which the console gets between commands."""
         self._sequence += 1
-        # Called now, in the caller's order; only the answer is late, as it is over a network.
+        # Called now, in the caller's order; only the response comes later, as over a network.
         sequence, answer = self._sequence, self.invoke(identity, name, args, kwargs)
         self._call("methodResponse", self, sequence, answer)
         return sequence
 
-    # Calls of the console, as a listener of the agent
+    # Calls of the console's methods; this object is a listener of the agent
 
     def connect(self) -> None:
-        """Report the broker, its agent and classes to the console, and from now on each event."""
+        """Report the broker, its agent and its classes to the console, and then each event."""
         if self.session.console is None:
             return
         if self._error is not None:
@@ -480,7 +480,7 @@ class Broker:
         self._call("brokerConnected", self)
 
     def disconnect(self) -> None:
-        """Report to the console that the broker is gone; its session ends."""
+        """Report to the console that the broker was removed, and end the console's session there."""
         self._is_connected = False
         if self in self.host.agent.listeners:
             self.host.agent.listeners.remove(self)
@@ -491,13 +491,13 @@ class Broker:
             self._engine_session.close()
 
     def receive(self, content: dict[str, Any]) -> None:
-        """Take an event."""
+        """Report an event to the console, if it wants events of the class."""
         event = Event(self, content)
         if self.session.rcvEvents and self.session.wants(event.getClassKey()):
             self._call("event", self, event)
 
     def look(self) -> None:
-        """Look for objects that are new, changed or gone."""
+        """Report new, changed and deleted objects to the console, and the heartbeat."""
         if self.session.rcvObjects:
             found = {
                 content["_object_id"]["_object_name"]: content
@@ -509,7 +509,7 @@ class Broker:
                 self._compare(Object(self, content), self._seen.get(name))
             for name, content in self._seen.items():
                 if name not in found:
-                    # Nobody reports a deletion: an object is gone when a look no longer finds it.
+                    # Deletions are not reported otherwise: an object that is no longer found was deleted.
                     gone = content | {"_delete_ts": self.host.broker.now * 1000}
                     self._call("objectProps", self, Object(self, gone))
             self._seen = found
@@ -528,8 +528,8 @@ class Broker:
         self._calls.append((what, arguments))
 
     def settle(self) -> None:
-        """Deliver the pending calls to the console, then the calls that these cause."""
-        # A console that calls the API from a callback would otherwise be called again inside it.
+        """Make the pending calls of the console's methods, and the calls that these cause."""
+        # Without the flag, a callback that uses the API would be called again inside itself.
         if self._is_settling:
             return
         self._is_settling = True
@@ -543,17 +543,18 @@ class Broker:
 
 @dataclass(eq=False, repr=False)
 class Session:
-    """Finds the objects of the brokers that were added to it.
+    """A console's session with the brokers that were added to it, which queries their objects.
 
     Parameters:
-        console: Is called when something happens; None for a session that only asks.
-        rcvObjects, rcvEvents, rcvHeartbeats: Which of these the console is called with.
-        manageConnections: False: the console was called with a broker when :meth:`addBroker` returns.  True:
-            it is called later, with the next command of any client.
-        userBindings: Whether it is called only for the classes that :meth:`bindClass` and its like name.
+        console: The object whose methods are called for events and objects; None only to query objects.
+        rcvObjects, rcvEvents, rcvHeartbeats: Whether the console is called for objects, events, heartbeats.
+        manageConnections: If False, the console has been told of a broker when :meth:`addBroker` returns.  If
+            True, it is told with the next command of any client.
+        userBindings: Whether the console is called only for the classes named by :meth:`bindClass`,
+            :meth:`bindEvent` and the other bind methods.
 
     Raises:
-        ValueError: ``userBindings`` without a console.
+        ValueError: If ``userBindings`` is True without a console.
     """
 
     console: Console | None = None
@@ -582,16 +583,21 @@ class Session:
         sessTimeout: float | None = None,
         **connectArgs: object,
     ) -> Broker:
-        """Add the broker behind a URL; other arguments concern a network; return a handle of it.
+        """Add the broker behind a URL, and return it.
+
+        Parameters:
+            target: The URL.
+            timeout, mechanisms, sessTimeout, **connectArgs: Options for a network, which are ignored.
 
         Raises:
-            ConnectError: The broker refuses every connection (:func:`qflow.messaging.refuse`).  With
-                ``manageConnections`` the console is called instead, and the broker has no objects.
+            ConnectError: If the broker refuses every connection (:func:`qflow.messaging.refuse`).  With
+                ``manageConnections``, ``brokerConnectionFailed`` of the console is called instead, and the
+                broker has no objects.
         """
         host = brokers.host(target)
         if host.refusal is not None and not self.manageConnections:
             raise ConnectError(text=host.refusal)
-        # Two URLs may lead to one broker: a second handle would report each of its events twice.
+        # Two URLs may lead to one broker: adding it twice would report each of its events twice.
         known = next((broker for broker in self.brokers if broker.host is host), None)
         if known is not None:
             return known
@@ -603,7 +609,7 @@ class Session:
         return broker
 
     def delBroker(self, broker: Broker) -> None:
-        """Remove a broker, by its handle."""
+        """Remove a broker that :meth:`addBroker` returned."""
         self.brokers.remove(broker)
         broker.disconnect()
 
@@ -613,7 +619,7 @@ class Session:
             self.delBroker(broker)
 
     def getAgents(self, broker: Broker | None = None) -> list[Agent]:
-        """Return the agents of all brokers, or of one."""
+        """Return the agents of all connected brokers, or of one broker."""
         return [agent for one in self._choose(broker) for agent in one.getAgents()]
 
     def _choose(self, broker: Broker | None) -> list[Broker]:
@@ -626,12 +632,12 @@ class Session:
         return [PACKAGE] if self.brokers else []
 
     def getClasses(self, packageName: str) -> list[ClassKey]:
-        """Return the keys of a package's classes, those of events too."""
+        """Return the keys of all classes of a package, classes of events included."""
         keys = [schema.classKey for schema in schemas().values()]
         return [key for key in keys if self.brokers and key.getPackageName() == packageName]
 
     def getSchema(self, classKey: ClassKey) -> SchemaClass | None:
-        """Return a class by its key, or None."""
+        """Return the class with a key, or None."""
         schema = schemas().get(classKey.getClassName())
         return schema if schema is not None and schema.classKey == classKey else None
 
@@ -641,10 +647,12 @@ class Session:
         """Return the objects of a class with the given values, or the object with an identity.
 
         Parameters:
-            _class, _package, _key, _schema: The class, by its name, its key or itself.
-            _objectId, _broker, _agent: Only this object, or only those of this broker or agent.
-            _timeout: Ignored: the answer is there at once.
-            **wanted: Values by their names, such as ``name="orders"``.
+            _class, _package: The class, by its name and, if need be, its package.
+            _key, _schema: The class, by its :class:`ClassKey` or as a :class:`SchemaClass`.
+            _objectId: The identity of a single object, instead of a class.
+            _broker, _agent: Only objects of this broker or agent.
+            _timeout: Ignored, as the answer is available at once.
+            **wanted: Values that the objects must have, by name, such as ``name="orders"``.
         """
         meta = {key: wanted.pop(key) for key in list(wanted) if key.startswith("_")}
         agent = meta.get("_agent")
@@ -655,15 +663,15 @@ class Session:
     def _sendMethodRequest(
         self, broker: Broker, schemaKey: ClassKey, objectId: ObjectId, name: str, argList: Iterable[Any]
     ) -> int:
-        """Call a method without waiting, as ``qpid-tool`` does; the answer goes to the console."""
+        """Call a method without waiting, for ``qpid-tool``; the console gets the response."""
         sequence = broker.invoke_later(objectId, name, argList, {})
         broker.settle()
         return sequence
 
-    # For which classes the console is called
+    # The classes for which the console is called
 
     def wants(self, key: ClassKey) -> bool:
-        """Return whether the console gets objects or events of a class."""
+        """Return whether the console is called for objects or events of a class."""
         if not self.userBindings:
             return True
         asked = (key.getPackageName(), key.getClassName().lower(), key.getType())
@@ -673,29 +681,29 @@ class Session:
         )
 
     def bindPackage(self, packageName: str) -> None:
-        """Subscribe to all classes of a package; ValueError without ``userBindings``, here and below."""
+        """Subscribe to all classes of a package; like all bind methods, this needs ``userBindings``."""
         self._bind(packageName, None, None)
 
     def bindClass(self, pname: str, cname: str | None = None) -> None:
-        """Subscribe to the objects of a class, or of a package."""
+        """Subscribe to the objects of a class, or of all classes of a package."""
         self._bind(pname, cname, "_data")
 
     def bindClassKey(self, classKey: ClassKey) -> None:
-        """Subscribe to the objects of a class."""
+        """Subscribe to the objects of a class, given by its key."""
         self.bindClass(classKey.getPackageName(), classKey.getClassName())
 
     def bindEvent(self, pname: str, ename: str | None = None) -> None:
-        """Subscribe to the events of a class, or of a package."""
+        """Subscribe to the events of a class, or of all classes of a package."""
         self._bind(pname, ename, "_event")
 
     def bindEventKey(self, eventKey: ClassKey) -> None:
-        """Subscribe to the events of a class."""
+        """Subscribe to the events of a class, given by its key."""
         self.bindEvent(eventKey.getPackageName(), eventKey.getClassName())
 
     def bindAgent(
         self, vendor: object = None, product: object = None, instance: object = None, label: object = None
     ) -> None:
-        """Subscribe to some agents only: the console always gets the broker's own, the only one."""
+        """Subscribe to an agent; without effect, as the broker's own agent, the only one, is always bound."""
         self._require_bindings()
 
     def _bind(self, package: str, name: str | None, kind: str | None) -> None:
@@ -704,7 +712,7 @@ class Session:
 
     def _require_bindings(self) -> None:
         if not self.userBindings:
-            raise ValueError("classes are bound in a session with userBindings=True; got False")
+            raise ValueError("userBindings must be True to bind classes; got False")
 
 
 def _make_query(meta: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The constants of the client API, under the module name that ``qpid.messaging`` has for them.
+"""The constants of the client API, in a module named as in ``qpid.messaging``.
 
 >>> from qflow.messaging.constants import UNLIMITED
 >>> UNLIMITED

@@ -1,4 +1,4 @@
-"""The endpoints of the client API, under the module name that ``qpid.messaging`` has for them.
+"""The endpoints of the client API, in a module named as in ``qpid.messaging``.
 
 >>> from qflow.messaging.endpoints import Connection
 >>> Connection.establish("localhost").opened()

@@ -1,8 +1,8 @@
-"""The exceptions of ``qpid.messaging``, with the names and ancestors that programs catch.
+"""The exceptions of ``qpid.messaging``, with the names and base classes that programs catch.
 
-One family is new.  Where no other thread uses the broker, a call that waits without end has nothing to wait
-for, so it raises a :class:`WouldBlockForever`, which says what it waits for.  Each of its kinds is also the
-exception that the same call raises after a time-out.
+One family is new.  If no other thread uses the broker, a call that the real client would let wait for ever
+raises a :class:`WouldBlockForever`, whose text names what the call waits for.  Each of its subclasses is also
+a subclass of the exception that the same call raises after a time-out.
 """
 
 # ruff: noqa: N818  (the names are the real client's)
@@ -23,8 +23,9 @@ class MessagingError(QflowError):
     """The base class of the API's errors, except for :class:`Timeout`.
 
     Parameters:
-        code: The broker's code, if the broker refused something (rules.md#error-codes).
-        **info: Shown behind the text.
+        code: The broker's error code if the broker refused a command (rules.md#error-codes), or None.
+        text: The reason.
+        **info: Further values, which are shown after the text.
 
     >>> print(MessagingError(542, "invalid-argument: no"))
     invalid-argument: no(542)
@@ -45,7 +46,7 @@ class InternalError(MessagingError):
 
 
 class ConnectionError(MessagingError):
-    """The connection has failed with all its sessions, or cannot be made."""
+    """The connection has failed with all its sessions, or cannot be established."""
 
 
 class ConnectError(ConnectionError):
@@ -65,7 +66,7 @@ class ConnectionClosed(ConnectionError):
 
 
 class HeartbeatTimeout(ConnectionError):
-    """The peer fell silent."""
+    """The peer has sent nothing for longer than the heartbeat interval allows."""
 
 
 class SessionError(MessagingError):
@@ -77,7 +78,7 @@ class Detached(SessionError):
 
 
 class NontransactionalSession(SessionError):
-    """Commit or rollback on a session that is not transactional."""
+    """A commit or rollback was called on a session that is not transactional."""
 
 
 class TransactionError(SessionError):
@@ -93,11 +94,11 @@ class TransactionUnknown(TransactionError):
 
 
 class UnauthorizedAccess(SessionError):
-    """403: the broker forbids it."""
+    """The broker forbids the command (error code 403)."""
 
 
 class ServerError(SessionError):
-    """541: the broker failed."""
+    """The broker failed to perform the command (error code 541)."""
 
 
 class SessionClosed(SessionError):
@@ -105,11 +106,11 @@ class SessionClosed(SessionError):
 
 
 class LinkError(MessagingError):
-    """A sender or receiver cannot be made or used; its session lives on."""
+    """A sender or receiver cannot be created or used; its session remains usable."""
 
 
 class InsufficientCapacity(LinkError):
-    """The window of a sender stayed full until the time-out, or has no room at all (CAP-07)."""
+    """The window of a sender stayed full until the time-out, or has a capacity of 0 (CAP-07)."""
 
 
 class AddressError(LinkError):
@@ -121,15 +122,15 @@ class MalformedAddress(AddressError):
 
 
 class InvalidOption(AddressError):
-    """The address has an option that is unknown, or a value that is not allowed (CF-14)."""
+    """The address has an unknown option, or an option with a value that is not allowed (CF-14)."""
 
 
 class ResolutionError(AddressError):
-    """The address names a missing node, or one that differs from its description."""
+    """The node of the address does not exist, or differs from what the address asserts."""
 
 
 class AssertionFailed(ResolutionError):
-    """The node differs from the address; qpid-python compares its type only, which is NotFound (CF-15)."""
+    """The node differs from what the address asserts (never raised: a wrong type raises NotFound, CF-15)."""
 
 
 class NotFound(ResolutionError):
@@ -149,11 +150,11 @@ class SendError(SenderError):
 
 
 class TargetCapacityExceeded(SendError):
-    """506: the queue is full (LP-05); the session has ended."""
+    """The queue is full, and the broker has ended the session (error code 506, LP-05)."""
 
 
 class ReceiverError(LinkError):
-    """405: another client has exclusive use of the queue (CN-02)."""
+    """A receiver failed, such as on a queue in another client's exclusive use (error code 405, CN-02)."""
 
 
 class FetchError(ReceiverError):
@@ -165,7 +166,7 @@ class Empty(FetchError):
 
 
 class ContentError(MessagingError):
-    """The content does not fit its type; the call fails, everything else continues."""
+    """The content does not match its content type; only the call fails, and the session remains usable."""
 
 
 class EncodeError(ContentError):
@@ -177,7 +178,7 @@ class DecodeError(ContentError):
 
 
 class WouldBlockForever(MessagingError):
-    """An endless wait of the real client: no thread and no timer can fulfil its condition.
+    """A call that would wait for ever on the real client: no thread and no timer can end the wait.
 
     Attributes:
         held (tuple of str): Labels of the transfers whose completion is withheld, in the order sent.
@@ -191,19 +192,20 @@ class WouldBlockForever(MessagingError):
 
 
 class SendWouldBlock(WouldBlockForever, InsufficientCapacity):
-    """``send`` without a time-out waits for room in a window whose messages are held."""
+    """A ``send`` without a time-out would wait for ever for room in a window whose transfers are held."""
 
 
 class SyncWouldBlock(WouldBlockForever, Timeout):
-    """A call waits without a time-out for completions that a held transfer hides.
+    """A call without a time-out would wait for ever for completions behind a held transfer.
 
     ``sync``, ``send(sync=True)``, ``acknowledge``, ``close``, ``session.sender``, ``session.receiver``, and a
-    ``fetch`` that has to take its credit back, all wait for an unbroken row of completions (CM-14, CAP-12).
+    ``fetch`` that withdraws its credit, all wait until every earlier command of the session is complete, too
+    (CM-14, CAP-12).
     """
 
 
 class FetchWouldBlock(WouldBlockForever, Empty):
-    """``fetch`` without a time-out waits for a message that no thread can send."""
+    """A ``fetch`` without a time-out would wait for ever for a message, as no thread can send one."""
 
 
 _BY_CODE: dict[int, type[MessagingError]] = {
@@ -216,7 +218,7 @@ _BY_CODE: dict[int, type[MessagingError]] = {
 
 
 def from_broker(error: AmqpException) -> MessagingError:
-    """Return the API's exception for a refusal of the broker."""
+    """Return the exception of this API for an error that the broker raised."""
     if isinstance(error, SessionDetached):
         return Detached(text=error.text)
     if not isinstance(error, SessionException):

@@ -1,35 +1,34 @@
-"""The brokers of this process by URL, how time passes in them, and how threads wait for one another.
+"""The brokers of this process by URL, the passing of virtual time, and threads that wait for each other.
 
-A :class:`Host` is one broker with what its clients share: names that never repeat, the consoles that its
-management events are published to, and one lock.
+A :class:`Host` is one broker together with what its clients share: a generator of unique names, the
+management agent that publishes events to consoles, and one lock.
 
-**Time.**  The engine has no clock: its time is *virtual*, and passes only when a caller says so.  Here the
-calls that wait are those callers.  A wait runs the broker's own timers in their order (auto-delete
-time-outs, the expiry cleaner), looks after each of them whether what it waits for has come, and at last lets
-the rest of its time-out pass, at once.  A wait without a time-out ends when the broker has nothing more to
-do by itself.
+**Time.**  The engine has no clock: its time is *virtual*, and passes only when a caller advances it.  Here,
+the calls that wait advance it.  A wait fires the broker's timers in order (auto-delete time-outs, the expiry
+cleaner), checks its condition after each, and finally advances time to the end of its time-out, all at once.
+A wait without a time-out ends when no timer is left that could change anything.
 
-**Threads.**  Every call of the API holds the host's lock, so that one thread at a time works on the engine.
-A call that waits gives the lock away.  What happens meanwhile depends on the other threads that *use this
-broker*, which are those that have called its API and are alive:
+**Threads.**  Every call of the API holds the host's lock, so one thread at a time uses the engine.  A call
+that waits releases the lock.  What happens then depends on the other threads that *use this broker*, that is,
+those that have called its API and are alive:
 
-* One of them can act, as it does not wait here itself: the call blocks, as on a network, until its condition
-  holds or its time-out is over, in seconds of real time.
-* All of them wait here, too (or wait in ``join`` for one that does): nothing can come from them.  Virtual
-  time passes up to the next timer, or to the end of the first time-out of any of them.  If there is neither,
-  this is a deadlock, and the call that notices it first raises; the others go on waiting, as that thread may
-  act now.
-* There are none: the same, with one thread.
+* If one of them does not wait at this broker itself, it can act.  The call blocks, as on a network, until its
+  condition holds or its time-out has passed in real time.
+* If all of them wait at this broker, too (or in ``join`` for a thread that does), none can act.  Virtual time
+  passes to the next timer or to the earliest end of a time-out.  If there is neither, this is a deadlock: the
+  call that notices it first raises, and the others continue to wait, as that thread may act now.
+* If there are none, the second case applies to the single thread.
 
-A thread that waits at *another* broker can act here later: if its time-out, or that of any thread that waits
-there, is over sooner than anything happens here; or if another thread can act there.
+A thread that waits at *another* broker can act here later in two cases: if its time-out, or the time-out of
+any thread that waits there, ends sooner than anything happens here; or if another thread can act there.
 
-A thread that has not called the API yet counts as one that can act for :data:`_STARTING` seconds after it was
-first seen: it may be about to.  A call that blocks although no other thread can help it, as the broker was
-never asked to report what it waits for (CM-05), says so after :data:`PATIENCE` seconds, as a warning.
+A thread that has not called the API yet is regarded as able to act for :data:`_STARTING` seconds after it was
+first seen, as it may be about to call it.  A call may block although no other thread can help, because the
+client never requested a report of the completion that it waits for (CM-05); after :data:`PATIENCE` seconds it
+issues a warning.
 
-**What a client is sent** (deliveries, reports of completions) reaches it in the middle of a command of
-another client.  It is only noted then; :meth:`Host.settle` has each client act on it after the command.
+**Deliveries and reports of completions** reach a client in the middle of a command of another client.  They
+are only recorded then; after the command, :meth:`Host.settle` lets each client act on them.
 """
 
 from __future__ import annotations
@@ -55,16 +54,16 @@ from qflow.messaging.qmf import Agent
 
 _MICROSECONDS = 1_000_000
 _MOST_STEPS = 10_000
-"""The most timers that fire during a wait without a time-out: one may set itself again for ever."""
+"""The largest number of timers that fire in a wait without a time-out, as a timer may set itself again."""
 
 POLL = 0.05
-"""Seconds after which a blocked thread looks by itself: whether another one has ended, or time has passed."""
+"""Seconds of real time after which a blocked thread checks again for ended threads and its time-out."""
 
 _STARTING = 2.0
-"""Seconds for which a thread that has not used the broker yet is taken to be about to."""
+"""Seconds for which a thread that has not used the broker yet is assumed to be about to use it."""
 
 PATIENCE = 1.0
-"""Seconds after which a blocking call warns that its event cannot come."""
+"""Seconds after which a blocked call warns that its condition cannot come true."""
 
 DEFAULT_URL = "localhost"
 REFUSED = "[Errno 111] Connection refused"
@@ -74,17 +73,17 @@ _URL = re.compile(
 )
 
 _Warn = Callable[[], str | None]
-"""Returns why a wait cannot end, or None if it can."""
+"""A function that returns the reason why a wait cannot end, or None if it can."""
 
 _TimeLeft = Callable[[], float]
-"""Returns the microseconds until something happens at the broker that is waited for."""
+"""A function that returns the microseconds until the next timer or end of a time-out at a broker."""
 
 
-# Threads that may be about to use a broker, by when they were first seen: not the daemons that are there
-# already, which are a kernel's own.
+# The times at which threads were first seen that may be about to use a broker. Daemon threads that exist
+# already are a Jupyter kernel's own, and count as seen long ago.
 _first_seen = WeakKeyDictionary({t: -inf for t in threading.enumerate() if t.daemon})
 
-# The thread that a thread waits for in ``join`` without a time-out.
+# For each thread that waits in ``join`` without a time-out, the thread that it waits for.
 _joined: dict[threading.Thread, threading.Thread] = {}
 
 
@@ -102,12 +101,13 @@ def _note_join(thread: threading.Thread, timeout: float | None = None) -> None:
         _joined.pop(me, None)
 
 
-# There is no other safe way to know it: reading the frames of a running thread can crash Python.
+# There is no other safe way to know which thread is joined: reading a running thread's frames can crash
+# Python.
 threading.Thread.join = _note_join  # type: ignore[assignment, method-assign]
 
 
 class SessionReader(Protocol):
-    """The reader of one session of the engine: a channel."""
+    """The client's side of one session of the engine: a channel."""
 
     engine: Session
 
@@ -115,12 +115,12 @@ class SessionReader(Protocol):
         """Send the commands of a block in one write."""
 
     def read(self) -> None:
-        """Act on the completions known now."""
+        """Act on the completions that have been reported."""
 
 
 @dataclass(slots=True)
 class _Wait:
-    """A thread's wait: its place, its condition, and its end in virtual time (None: without end)."""
+    """A thread's wait: the host, the condition, and the end in virtual time (None without a time-out)."""
 
     host: Host
     is_done: Callable[[], bool]
@@ -135,24 +135,24 @@ _waits: dict[threading.Thread, _Wait] = {}
 
 
 class Host:
-    """A broker with the state that its clients share; a client works on it within ``with host:``."""
+    """A broker with the state that its clients share; a client uses it in a block ``with host:``."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.agent = Agent.of(broker)
-        # Held by every call of the API, and by a thread that works on the broker while others use it.
+        # Held by every call of the API, and by a thread that uses the broker directly while others do, too.
         self.lock = threading.RLock()
-        # Why connections are refused, if they are.
+        # The reason why connections are refused, or None.
         self.refusal: str | None = None
         self._names = 0
-        # Clients that were sent something, in that order.
+        # The clients with deliveries or reports that they have not acted on, in the order of arrival.
         self._news: dict[SessionReader, None] = {}
         self._is_settling = False
-        # The threads that have used the broker, in that order.
+        # The threads that have used the broker, in the order of their first use.
         self._users: dict[threading.Thread, None] = {}
 
     def __enter__(self) -> Host:
-        """Work on the broker, one thread at a time."""
+        """Acquire the broker's lock, and let clients act on what they were sent meanwhile."""
         self.lock.acquire()
         try:
             me = threading.current_thread()
@@ -167,7 +167,7 @@ class Host:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Let other clients act on the events of this block, and release the broker to other threads."""
+        """Publish the events of the block, let other clients act on what they were sent, release the lock."""
         try:
             self.publish_events()
             self.settle()
@@ -175,13 +175,13 @@ class Host:
             self.lock.release()
 
     def announce(self, reader: SessionReader) -> None:
-        """Mark a client as having news to act on."""
+        """Record that a client was sent a delivery or report, which it has to act on."""
         self._news[reader] = None
 
     def settle(self) -> None:
-        """Let each client act on its news until none is left, and wake the threads whose wait is over."""
+        """Let each client act on its deliveries and reports, and wake the threads whose wait is over."""
         if self.broker.reporters:
-            # A store finished something between two commands (CM-12); its report is on the way.
+            # A store finished messages between two commands (CM-12), and their completion is not sent yet.
             self.broker.scheduler.quiesce()
         if self._is_settling or not self._news:
             return
@@ -190,7 +190,7 @@ class Host:
             while self._news:
                 connection = next(iter(self._news)).engine.connection
                 readers = [one for one in self._news if one.engine.connection is connection]
-                # The driver of a connection answers all that it has read in one write (RF-08).
+                # The driver of a connection reads all data first, and then answers it in one write (RF-08).
                 with ExitStack() as writes:
                     for reader in readers:
                         del self._news[reader]
@@ -215,18 +215,18 @@ class Host:
         return (wait.deadline is not None and self.broker.now >= wait.deadline) or wait.is_done()
 
     def begin(self) -> None:
-        """Observe events if a console needs them; called before each command."""
+        """Observe the broker's events if a console needs them; to be called before each command."""
         agent = self.agent
         if agent.bindings or agent.listeners or self.broker.observer is agent.own_observer:
             agent.watch()
 
     def publish_events(self) -> None:
-        """Publish the management events since the last command; called after each command."""
+        """Publish the management events since the last command; to be called after each command."""
         if self.agent.pending or self.agent.listeners:
             self.agent.publish_events()
 
     def unique_name(self, kind: str) -> str:
-        """Return a session name that the broker does not have; deterministic, unlike the real client's."""
+        """Return a session name that is not in use at the broker; it is deterministic, and not random."""
         while True:
             self._names += 1
             name = f"{kind}-{self._names}"
@@ -234,11 +234,11 @@ class Host:
                 return name
 
     def unique_id(self) -> str:
-        """Return a UUID for the name of a temporary node; deterministic."""
+        """Return a deterministic UUID for the name of a temporary node."""
         return str(uuid5(NAMESPACE_URL, self.unique_name("node")))
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None, warn: _Warn | None = None) -> bool:
-        """Wait for a condition, up to a time-out in seconds or while anything can happen; return it."""
+        """Wait up to a time-out in seconds until a condition holds or never can; return whether it holds."""
         with self.lock:
             if self._look(is_done):
                 return True
@@ -274,7 +274,7 @@ class Host:
         return True
 
     def _sleep(self, wait: _Wait, ends: float | None) -> None:
-        """Let other threads act for a moment; an expired time-out in real time is expired in virtual time."""
+        """Let other threads act for a moment, or expire a time-out that has passed in real time."""
         left = POLL if ends is None else min(POLL, ends - time.monotonic())
         if left > 0:
             wait.is_asleep = True
@@ -294,7 +294,7 @@ class Host:
             warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def _next_moment(self) -> int | None:
-        """Return the time of the next timer or time-out, while all threads wait."""
+        """Return the virtual time of the next timer or end of a time-out, or None if there is neither."""
         deadlines = self._deadlines()
         if not deadlines:
             return _next_event(self.broker)
@@ -322,8 +322,8 @@ class Host:
         return any(self._can_act(thread, stuck, self._time_left) for thread in {*self._users, *starting})
 
     def _can_act(self, thread: threading.Thread, stuck: set[threading.Thread], left: _TimeLeft) -> bool:
-        """Return whether a thread may act here: now, or after its wait at another broker."""
-        # Other brokers are looked at without their locks: nothing is asked of them that they change.
+        """Return whether a thread may act at this broker, now or after its wait at another broker."""
+        # Other hosts are read without their locks; nothing that is read here changes while threads wait.
         wait = _waits.get(thread)
         if thread in stuck:
             return False
@@ -350,7 +350,7 @@ class Host:
 
 
 def _next_event(broker: Broker) -> int | None:
-    """Return the time of the broker's next timer; runs of the cleaner that find nothing are left out."""
+    """Return the time of the broker's next timer, or None; cleaner runs that remove nothing are skipped."""
     candidates: list[int] = []
     expirations = [
         message.transfer.expiration
@@ -369,9 +369,9 @@ def _next_event(broker: Broker) -> int | None:
 
 
 class Brokers:
-    """Brokers by URL; a new URL gets a broker with default options.
+    """A registry of brokers by URL, which creates a broker with default options for each new URL.
 
-    Scheme, user and a port of 5672 make no difference.
+    The scheme, the user and the default port of 5672 are ignored: URLs that differ only in them are one.
 
     >>> registry = Brokers()
     >>> registry.get("localhost") is registry.get("amqp://guest:guest@localhost:5672")
@@ -384,15 +384,15 @@ class Brokers:
         self._hosts: dict[str, Host] = {}
 
     def get(self, url: object = DEFAULT_URL) -> Broker:
-        """Return the broker behind a URL, with its statistics, management and events."""
+        """Return the broker behind a URL, created if the URL is new."""
         return self.host(url).broker
 
     def install(self, url: object = DEFAULT_URL, broker: Broker | BrokerOptions | None = None) -> Broker:
         """Install a broker behind a URL in place of the present one, and return it.
 
         Parameters:
-            url: Anything whose ``str()`` is a URL.
-            broker: An existing broker, or the options of a new one; None for the defaults.
+            url: The URL, or an object whose ``str()`` is a URL.
+            broker: An existing broker, or the options of a new one; None for the default options.
         """
         made = broker if isinstance(broker, Broker) else Broker(broker)
         known = next((host for host in self._hosts.values() if host.broker is made), None)
@@ -404,27 +404,27 @@ class Brokers:
         """Refuse every connection to a URL from now on, until a broker is installed there.
 
         Parameters:
-            url: Anything whose ``str()`` is a URL; connections that are open stay open.
-            text: The reason, in the words of the operating system.
+            url: The URL, or an object whose ``str()`` is a URL; open connections stay open.
+            text: The reason, as an operating system words it.
         """
         self.host(url).refusal = text
 
     def host(self, url: object) -> Host:
-        """Return the host behind a URL, created if it is missing."""
+        """Return the host behind a URL, created if the URL is new."""
         key = _key(url)
-        # Two threads may ask at once: the first one's is kept.
+        # If two threads call this at once, the first one's host is kept.
         return self._hosts.get(key) or self._hosts.setdefault(key, Host(Broker()))
 
     def reset(self) -> None:
-        """Forget all brokers; open connections keep theirs."""
+        """Forget all brokers; open connections keep their brokers."""
         self._hosts.clear()
 
     def sleep(self, seconds: float, url: object | None = None) -> None:
         """Advance virtual time at once, in place of ``time.sleep`` in code for a real broker.
 
         Parameters:
-            seconds: The time to pass; time-to-live, auto-delete time-outs and the expiry cleaner see it.
-            url: One broker only; None for all of this process.
+            seconds: The time to pass; messages expire, and auto-delete time-outs and the expiry cleaner run.
+            url: The URL of a single broker; None for all brokers of this process.
         """
         hosts = list(self._hosts.values()) if url is None else [self.host(url)]
         for host in {id(host): host for host in hosts}.values():
@@ -433,12 +433,12 @@ class Brokers:
 
 
 brokers = Brokers()
-"""The registry that :class:`~qflow.messaging.Connection` uses."""
+"""The registry of brokers that :class:`~qflow.messaging.Connection` uses."""
 refuse, sleep = brokers.refuse, brokers.sleep
 
 
 def parse_url(url: object) -> tuple[str, int, str | None, str | None]:
-    """Return host, port, user and password of a URL; any other text is a host's name.
+    """Return the host, port, user and password of a URL; a text that is not a URL is a host's name.
 
     >>> parse_url("guest/secret@example:10000")
     ('example', 10000, 'guest', 'secret')

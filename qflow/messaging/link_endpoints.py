@@ -1,6 +1,6 @@
-"""Senders and receivers: the ends of links to the nodes that addresses name, and how a session serves them.
+"""Senders and receivers, which are attached to the nodes of addresses, and the base class of their sessions.
 
-Which commands they give, and what each call waits for: :mod:`qflow.messaging.sessions`.
+:mod:`qflow.messaging.sessions` lists the commands that each call sends, and the answers it waits for.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _UNRELIABLE = ("unreliable", "at-most-once")
 
 
 def synchronized(method: _Method) -> _Method:
-    """Let one thread at a time run a method, of all endpoints of a broker."""
+    """Decorate a method of an endpoint so that it holds the broker's lock while it runs."""
 
     @wraps(method)
     def run(self: Endpoint, *args: Any, **kwargs: Any) -> Any:
@@ -52,7 +52,7 @@ def synchronized(method: _Method) -> _Method:
 
 
 class Endpoint:
-    """An endpoint that keeps the error that ended it, and raises it at every later call."""
+    """The base class of connections, sessions, senders and receivers: it raises a past error at each call."""
 
     broker_host: Host
 
@@ -72,22 +72,22 @@ class Endpoint:
             self._on_error(self, error)
 
     def set_async_exception_notify_handler(self, handler: _ErrorHandler | None) -> None:
-        """Set a function that gets endpoint and error when an error is noticed; it must not use the API."""
+        """Set a function that is called with the endpoint and its error; it must not use the API."""
         self._on_error = handler
 
     def get_error(self) -> Exception | None:
-        """Return the error of this endpoint or of one above it, or None."""
+        """Return the error of this endpoint or of its session or connection, or None."""
         return self._error
 
     def check_error(self) -> None:
-        """Raise the error of this endpoint or of one above it."""
+        """Raise the error of this endpoint or of its session or connection, if there is one."""
         error = self.get_error()
         if error is not None:
             raise error
 
 
 class SessionEndpoint(Endpoint):
-    """The base of Session: sends due commands, keeps deliveries, and waits for its links."""
+    """The base class of Session, which sends due commands, keeps delivered messages, and waits."""
 
     def __init__(self, connection: Any, name: str) -> None:
         super().__init__()
@@ -106,11 +106,11 @@ class SessionEndpoint(Endpoint):
         self._on_received: ReceivedHandler | None = None
 
     def links(self) -> list[Sender | Receiver]:
-        """Return the senders and receivers that are open."""
+        """Return the open senders and receivers."""
         return [*self.senders, *self.receivers]
 
     def forget(self, link: LinkEndpoint) -> None:
-        """Remove a closed sender or receiver."""
+        """Remove a closed sender or receiver from the session."""
         links: list[Any] = self.senders if isinstance(link, Sender) else self.receivers
         if link in links:
             links.remove(link)
@@ -121,7 +121,7 @@ class SessionEndpoint(Endpoint):
         return self.channel
 
     def deliver(self, record: DeliveryRecord) -> None:
-        """Keep a message from the broker, possibly in the middle of any client's command."""
+        """Keep a delivered message, possibly in the middle of another client's command."""
         receiver = next((one for one in self.receivers if one.tag == record.tag), None)
         if self.channel is None or receiver is None:
             return
@@ -133,7 +133,7 @@ class SessionEndpoint(Endpoint):
             self._on_received(self)
 
     def take(self, receiver: Receiver) -> Message | None:
-        """Return the receiver's first message, now unacknowledged; None without one."""
+        """Fetch the receiver's oldest delivered message, which is unacknowledged then, or return None."""
         message = next((one for one in self.incoming if one._receiver is receiver), None)
         if message is not None:
             self.incoming.remove(message)
@@ -142,14 +142,14 @@ class SessionEndpoint(Endpoint):
         return message
 
     def forget_prefetched(self, receiver: Receiver) -> list[int]:
-        """Drop the messages that a receiver has not fetched; return their delivery numbers."""
+        """Forget the messages that a receiver has not fetched, and return their delivery numbers."""
         dropped = [message for message in self.incoming if message._receiver is receiver]
         self.incoming = [message for message in self.incoming if message._receiver is not receiver]
         receiver.returned += len(dropped)
         return transfer_ids(dropped)
 
     def dispatch(self) -> None:
-        """Send the due commands, as the real client's driver does when it wakes."""
+        """Send the commands that are due, as the real client's driver does when it wakes."""
         channel = self.channel
         if channel is None or self.closing or not channel.engine.is_attached:
             return
@@ -175,7 +175,7 @@ class SessionEndpoint(Endpoint):
         return above or self._error
 
     def fail(self, error: AmqpException) -> None:
-        """Keep a refusal, of a command or while the broker served a receiver, as the session's error."""
+        """Record the broker's refusal as the error of the session, or of the connection if it ended that."""
         if isinstance(error, SessionException | SessionDetached):
             if self._error is None:
                 # The broker detaches a session whose command it refuses.
@@ -185,13 +185,13 @@ class SessionEndpoint(Endpoint):
             self.connection.error = from_broker(error)
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
-        """Wait for a condition; raise an error of the session instead."""
+        """Wait for a condition and return whether it holds, or raise the session's error."""
         is_so = self.channel.wait(is_done, timeout, what) if self.channel is not None else is_done()
         self.check_error()
         return is_so
 
     def wait_until(self, is_done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
-        """Wait for completions; raise a Timeout, or a SyncWouldBlock if nothing can bring them."""
+        """Wait for a condition on completions; raise a Timeout, or a SyncWouldBlock if it can never hold."""
         if self.wait(is_done, timeout, what):
             return
         if timeout is not None:
@@ -200,12 +200,12 @@ class SessionEndpoint(Endpoint):
 
 
 def transfer_ids(messages: list[Message]) -> list[int]:
-    """Return the broker's numbers of the deliveries."""
+    """Return the delivery numbers of messages."""
     return [message._transfer_id for message in messages]
 
 
 class LinkEndpoint(Endpoint):
-    """Attaches a sender or receiver of a session to its node; unknown options are ignored."""
+    """The base class of senders and receivers, which attaches one to its node; it ignores unknown options."""
 
     ROLE: ClassVar[str]
     ADDRESS_NAME: ClassVar[str]
@@ -223,12 +223,12 @@ class LinkEndpoint(Endpoint):
         self.linked = False
         self.closing = False
         self.closed = False
-        # A # at the begin becomes a UUID, and the node is made for this one use; another # means nothing
-        # (RF-41).
+        # A # at the start is replaced by a UUID, and the node is created for this link only; a # elsewhere
+        # has no meaning (RF-41).
         self._is_temporary = address is not None and address.startswith("#")
         self.given = f"{self.broker_host.unique_id()}{address}" if self._is_temporary else address
         self._address: Address | None = None
-        # On the present channel: the commands that find the node, and those that end the link, were given.
+        # Whether the commands to find the node, and those to end the link, were sent on the present channel.
         self._is_attaching = False
         self._is_leaving = False
 
@@ -242,12 +242,12 @@ class LinkEndpoint(Endpoint):
             raise LinkClosed(text=f"the {self.ROLE} for {self.given!r} is closed")
 
     def wait_until(self, is_done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
-        """Wait for completions as :meth:`Session.wait_until` does; raise an error of the link, too."""
+        """Wait as :meth:`Session.wait_until` does, but also raise the link's own error."""
         self.session.wait_until(lambda: self._error is not None or is_done(), what, timeout)
         self.check_error()
 
     def _check_linked(self) -> Channel:
-        """Return the channel, or raise the error that ended it."""
+        """Wait until the link is attached and return its channel, or raise the error that prevents it."""
         self.check_error()
         self.check_closed()
         channel = self.session.channel
@@ -276,7 +276,7 @@ class LinkEndpoint(Endpoint):
         return Nodes(channel, self.session.connection.known_nodes, self.session.connection.address_ttl)
 
     def fail(self, error: LinkError) -> None:
-        """Close the link for an error, which its next call raises."""
+        """Close the link because of an error, which its next call raises."""
         self.closed = True
         self.error = error
 
@@ -284,7 +284,7 @@ class LinkEndpoint(Endpoint):
         self.linked = True
 
     def forget_attachment(self) -> None:
-        """Record the end of the connection; the next one attaches anew."""
+        """Record that the session was detached; the next attachment attaches the link again."""
         self.linked = self._is_attaching = self._is_leaving = False
 
     def _parse(self) -> Address:
@@ -298,7 +298,7 @@ class LinkEndpoint(Endpoint):
         if error_text:
             raise InvalidOption(text=f"error in options: {error_text}")
         if self._is_temporary:
-            # The node is made, and goes with the session that uses it.
+            # The node is created, and deleted when the session that uses it ends.
             declare = dict(address.node.get("x-declare") or {})
             for option in ("auto-delete", "exclusive"):
                 declare.setdefault(option, True)
@@ -311,13 +311,15 @@ class LinkEndpoint(Endpoint):
 
     @synchronized
     def close(self, timeout: float | None = None) -> None:
-        """End the link, and delete its node if the address says so.
+        """End the link, and delete its node if the address demands it.
 
         Parameters:
-            timeout: Seconds to wait for outstanding messages, and for the confirmation of the end.
+            timeout: Seconds of virtual time to wait for outstanding messages and for the confirmation.
 
         Raises:
-            Timeout: "sender close timed out", "receiver close timed out"; SyncWouldBlock without one.
+            Timeout: If the end is not confirmed within the time-out: "sender close timed out" or "receiver
+                close timed out".
+            SyncWouldBlock: If the end can never be confirmed, and there is no time-out.
         """
         self.closing = True
         if self._error is not None or self.session.channel is None:
@@ -329,7 +331,7 @@ class LinkEndpoint(Endpoint):
             self.session.forget(self)
 
     def leave(self) -> None:
-        """Give the commands that end the link, if it is linked and to be closed."""
+        """Send the commands that end the link, if it is attached and being closed."""
         channel, address = self.session.channel, self._address
         if not (self.closing and self.linked) or self._is_leaving or channel is None or address is None:
             return
@@ -345,17 +347,17 @@ class LinkEndpoint(Endpoint):
         self.closed = True
 
     def _commands_to_detach(self, channel: Channel) -> list[Command]:
-        """Return the commands that end the link at the broker, which does not know senders."""
+        """Return the commands that end the link at the broker: none for a sender."""
         return []
 
 
 class Sender(LinkEndpoint):
-    """Sends messages to a queue or an exchange; made by :meth:`Session.sender`.
+    """A sender of messages to a queue or an exchange, created by :meth:`Session.sender`.
 
     Attributes:
-        window (Window): Its counter of outstanding transfers: "qpid-python" unless the option ``window`` says
+        window (Window): The window of outstanding transfers: "qpid-python" unless the option ``window`` is
             "ideal" or "qpid-cpp" (CAP-02, CAP-07, CAP-08).
-        durable (bool or None): For messages that do not say themselves.
+        durable (bool or None): Whether messages are durable whose own ``durable`` is None.
     """
 
     ROLE = "sender"
@@ -382,7 +384,7 @@ class Sender(LinkEndpoint):
 
     @property
     def capacity(self) -> int | Constant:
-        """The number of messages that may be outstanding."""
+        """The largest number of outstanding messages, or ``UNLIMITED``."""
         capacity = self.window.capacity
         return UNLIMITED if capacity is None else capacity
 
@@ -390,15 +392,15 @@ class Sender(LinkEndpoint):
     def capacity(self, capacity: int | Constant) -> None:
         with self.broker_host:
             channel = self.session.channel
-            # A larger window may have room at once, if the client hears of completions that it did not wait
-            # for.
+            # A larger window may have room at once, if the broker reports completions that the client has not
+            # waited for.
             if self.window.resize(_as_bound(capacity)) and channel is not None and self.linked:
                 channel.give_control(channel.engine.session_flush)
                 self._read_reports()
 
     @property
     def threshold(self) -> float:
-        """The share of free places at which the qpid-python window asks for completions."""
+        """The free share of the capacity at which the qpid-python window requests completions."""
         return self.window.threshold if isinstance(self.window, QpidPythonWindow) else 0.0
 
     @threshold.setter
@@ -414,7 +416,7 @@ class Sender(LinkEndpoint):
 
     @synchronized
     def available(self) -> int | Constant:
-        """Return the free places of the window."""
+        """Return the number of messages for which the window has room, or ``UNLIMITED``."""
         self._read_reports()
         available = self.window.available()
         return UNLIMITED if available is None else available
@@ -424,7 +426,7 @@ class Sender(LinkEndpoint):
             self.window.note_reported(self.session.channel.reported)
 
     def is_idle(self) -> bool:
-        """Return whether all sent messages have been synced, so that the session syncs at once (CAP-07)."""
+        """Return whether all sent messages were synced; then the session syncs each command (CAP-07)."""
         return isinstance(self.window, QpidPythonWindow) and self._synced >= self._queued
 
     # Sending
@@ -435,17 +437,18 @@ class Sender(LinkEndpoint):
 
         Parameters:
             object: The message, or its content.
-            sync: Wait until the broker has completed it (which a stopped queue withholds).  None means what
-                the window's own client does: True for qpid-python, else False.
-            timeout: Seconds of virtual time to wait for room, and then for completion.
+            sync: Whether to wait for the message's completion, which a queue that is ON withholds.  None for
+                the default of the window's client: True for qpid-python, else False.
+            timeout: Seconds of virtual time to wait for room, and then for the completion.
 
         Raises:
-            InsufficientCapacity: No room within the time-out, or ever.
-            Timeout: "sender sync timed out": the message is on the queue, its completion is withheld.
-            SendWouldBlock, SyncWouldBlock: The same without a time-out, where the real client would wait for
-                ever.
-            EncodeError: The message cannot be encoded; nothing was sent.
-            MessagingError: What an earlier command of the session died of.
+            InsufficientCapacity: If the window has no room within the time-out, or has a capacity of 0.
+            Timeout: If the completion does not come within the time-out ("sender sync timed out"); the
+                message is on the queue.
+            SendWouldBlock: If room can never come, and there is no time-out.
+            SyncWouldBlock: If the completion can never come, and there is no time-out.
+            EncodeError: If the message cannot be encoded; nothing was sent.
+            MessagingError: If the session has ended because of an earlier command.
 
         >>> from qflow.messaging import Connection, SyncWouldBlock
         >>> session = Connection.establish("doc-sender").session()
@@ -474,7 +477,7 @@ class Sender(LinkEndpoint):
             self.session.dispatch()
 
     def _encode(self, channel: Channel, message: Message) -> BrokerMessage:
-        # On the default exchange the key is the queue's name, which a subject must not change.
+        # On the default exchange the routing key is the queue's name, which the subject must not replace.
         own_key = message.subject is None or not self._exchange
         return to_broker(
             message,
@@ -485,14 +488,14 @@ class Sender(LinkEndpoint):
 
     def _make_room(self, channel: Channel, timeout: float | None) -> None:
         window = self.window
-        # The window of a client that learns of completions only when it asks keeps counting them until then.
+        # The client of some windows learns of completions only on request, and counts them until then.
         if not window.is_deaf_while_sending:
             self._read_reports()
         step = window.next_step()
         if step is WindowStep.REFUSE:
             raise InsufficientCapacity(text=f"capacity = {window.capacity}")
         if step is not WindowStep.SEND:
-            # The window of qpid-cpp waits for the whole session, any other for one free place.
+            # The window of qpid-cpp waits for all commands of the session, any other for one free place.
             is_free = self._ask(channel) if step is WindowStep.SYNC else self._has_room
             if not self.session.wait(is_free, timeout, "send"):
                 if timeout is None:
@@ -501,7 +504,7 @@ class Sender(LinkEndpoint):
             if step is WindowStep.SYNC:
                 self._read_reports()
                 window.note_synced()
-        # Ahead of the need: the reports then arrive while there is still room, and the sender does not stop.
+        # Requested early, so that reports arrive while the window has room and the sender need not wait.
         if window.wants_flush():
             channel.give_control(channel.engine.session_flush)
 
@@ -518,10 +521,11 @@ class Sender(LinkEndpoint):
 
     @synchronized
     def sync(self, timeout: float | None = None) -> None:
-        """Wait until every sent message is complete; the qpid-cpp window waits for the session (CAP-05).
+        """Wait until all sent messages are complete, or with qpid-cpp's window all the session's (CAP-05).
 
         Raises:
-            Timeout: "sender sync timed out"; without a time-out a SyncWouldBlock.
+            Timeout: If that takes longer than the time-out ("sender sync timed out").
+            SyncWouldBlock: If that can never happen, and there is no time-out.
         """
         self.check_error()
         channel = self.session.channel
@@ -532,14 +536,14 @@ class Sender(LinkEndpoint):
         raise Timeout(f"sender sync timed out: {channel.holds().text}")
 
     def _ask(self, channel: Channel) -> Callable[[], bool]:
-        """Request the reports that a sync waits for; return a test of their completeness (CAP-05)."""
+        """Request the reports for a sync, and return a test of whether they have come (CAP-05)."""
         if self.window.syncs_session:
             command = channel.next_number - 1
             channel.sync_all()
             return lambda: command < 0 or channel.is_confirmed(command)
         self._synced = self._queued
         self.session.dispatch()
-        # The messages outstanding now; one that a callback sends meanwhile is not waited for.
+        # Only the messages outstanding now; a message that a callback sends meanwhile is not waited for.
         last = max(self.window.outstanding, default=-1)
         return lambda: not self._has_outstanding(last)
 
@@ -568,9 +572,9 @@ class Sender(LinkEndpoint):
         super().close(timeout)
 
     def forget_attachment(self) -> None:
-        """Record the end of the connection: messages that the broker has received are not sent again."""
+        """Record that the session was detached; outstanding messages are not sent again."""
         super().forget_attachment()
-        # The broker has these messages, and their reports went with the connection.
+        # The broker has these messages, and can no longer report their completion.
         self.window.outstanding.clear()
         self._synced = self._queued
 
@@ -580,14 +584,14 @@ def _as_bound(capacity: int | Constant) -> int | None:
 
 
 class Receiver(LinkEndpoint):
-    """Receives messages from a queue, or from an exchange through a queue of its own.
+    """A receiver of messages from a queue, or from an exchange through the receiver's own queue.
 
-    Made by :meth:`Session.receiver`.  It grants credit as qpid-python does (CN-09).
+    :meth:`Session.receiver` creates it.  It grants credit as qpid-python does (CN-09).
 
     Attributes:
-        capacity (int or Constant): How many messages are prefetched; 0 for none, ``UNLIMITED`` for all there
-            are.
-        threshold (float): Credit is topped up when at most this share of the capacity is left.
+        capacity (int or Constant): The number of messages to prefetch: 0 for none, ``UNLIMITED`` for all.
+        threshold (float): More credit is granted when the prefetched messages that are not fetched are at
+            most this share of the capacity.
     """
 
     ROLE = "receiver"
@@ -598,17 +602,18 @@ class Receiver(LinkEndpoint):
     ) -> None:
         super().__init__(session, id, source, options)
         self.source = self.given
-        # As the real client: topped up when half is used, so that one command grants many messages.
+        # As in the real client: granted again when half is fetched, so that one command grants many messages.
         self.threshold = 0.5
         self.queue = ""
         self.accept_mode = EXPLICIT
         self.received = 0
         self.returned = 0
-        # Up to which message (counted like received) credit is wanted, and is granted; None: without end.
+        # The number of the last message, counted as in received, for which credit is wanted and is granted;
+        # None for unlimited credit.
         self._granted: int | None = 0
         self._impending: int | None = 0
         self._is_open_for_bytes = False
-        # A flush is wanted; a flush or a stop is given and not confirmed.
+        # Whether a flush is wanted, and whether a flush or stop was sent and is not confirmed.
         self._wants_drain = False
         self._is_draining = False
         self._own_queue = ""
@@ -620,7 +625,7 @@ class Receiver(LinkEndpoint):
 
     @property
     def capacity(self) -> int | Constant:
-        """The number of prefetched messages."""
+        """The number of messages to prefetch, or ``UNLIMITED``."""
         return UNLIMITED if self._capacity is None else self._capacity
 
     @capacity.setter
@@ -632,7 +637,7 @@ class Receiver(LinkEndpoint):
 
     @synchronized
     def available(self) -> int:
-        """Return the number of prefetched messages, which ``fetch`` returns at once."""
+        """Return the number of delivered messages that were not fetched; ``fetch`` returns one at once."""
         return self.received - self.returned
 
     @synchronized
@@ -647,15 +652,15 @@ class Receiver(LinkEndpoint):
         """Return the next message.
 
         Parameters:
-            timeout: Seconds to wait for a message; 0 returns only one that is present.
+            timeout: Seconds of virtual time to wait for a message; 0 to return only one that is available at
+                once, None to wait without end.
 
         Raises:
-            Empty: None came.
-            FetchWouldBlock: None came, none can come, and there is no time-out: the real client would wait
-                for ever.
-            SyncWouldBlock: None came in time, and the drain that follows is never confirmed: an earlier
-                transfer of the session is held (CM-14).
-            LinkClosed: The receiver has been closed.
+            Empty: If no message came within the time-out.
+            FetchWouldBlock: If no message can come, and there is no time-out.
+            SyncWouldBlock: If no message came in time, and the drain of the credit can never be confirmed,
+                because an earlier transfer of the session is held (CM-14).
+            LinkClosed: If the receiver has been closed.
 
         >>> from qflow.messaging import Connection
         >>> session = Connection.establish("doc-receiver").session()
@@ -668,7 +673,7 @@ class Receiver(LinkEndpoint):
         if self._capacity == 0:
             self._granted = self.returned + 1
         if timeout == 0 and not self._has_more() and not self._is_draining:
-            # Grant one and flush, in one write (RF-08): only a message that is there at once is returned.
+            # Grant and flush in one write (RF-08): only a message that is available at once is delivered.
             with channel.write():
                 self.session.dispatch()
                 self._drain()
@@ -681,7 +686,7 @@ class Receiver(LinkEndpoint):
             self.check_closed()
             self._drain()
             return self._fetch_last(channel, timeout)
-        # Judged by the messages that have arrived and are not fetched, not by the credit that is left.
+        # Decided by the number of delivered messages that were not fetched, not by the remaining credit.
         if self._capacity and self.received - self.returned <= ceil(self.threshold * self._capacity):
             self._want_credit()
             self.session.dispatch()
@@ -691,15 +696,15 @@ class Receiver(LinkEndpoint):
         return self.received > self.returned
 
     def _is_granted(self) -> bool:
-        # Without end is as much as wanted, in the real client even before it is granted.
+        # Unlimited credit counts as granted when it is wanted, as in the real client.
         return self._granted is None or (self._impending is not None and self._impending >= self._granted)
 
     def _fetch_last(self, channel: Channel, timeout: float | None) -> Message:
-        """Wait for the end of the drain, and take a message that it delivered (CN-07)."""
+        """Wait for the end of the drain, and return a message that it delivered, or raise (CN-07)."""
         if timeout is not None:
             self.wait_until(lambda: not self._wants_drain, "fetch")
         else:
-            # The real client waits for the message, and never comes here.
+            # The real client would wait for a message for ever instead.
             self.session.wait(lambda: not self._wants_drain, 0)
         message = self.session.take(self)
         self._want_credit()
@@ -720,17 +725,17 @@ class Receiver(LinkEndpoint):
         self.session.dispatch()
 
     def grant(self) -> None:
-        """Grant the missing credit (prefetch); withdraw excess credit, or all of it to drain."""
+        """Grant missing credit, withdraw excess credit, or withdraw all credit to drain."""
         channel = self.session.channel
         if channel is None or not self.linked or self._is_leaving or self._is_draining:
             return
         missing = self._count_missing()
         if missing > 0:
-            # The broker delivers within the call, so this is noted before.
+            # Recorded before the call, as the broker delivers messages within it.
             self._impending = None if self._granted is None else (self._impending or 0) + missing
             self._flow(channel, missing)
         elif missing < 0 and not self._wants_drain:
-            # Credit cannot be lowered: it is taken back whole, and the part that is wanted is granted again.
+            # Credit cannot be reduced: all of it is withdrawn, and the wanted part is granted again.
             self._is_draining = True
             channel.give(channel.engine.message_stop, self.tag, then=self._finish_stop)
         if self._wants_drain:
@@ -760,15 +765,15 @@ class Receiver(LinkEndpoint):
         self._is_draining = self._is_open_for_bytes = self._wants_drain = False
 
     def forget(self) -> None:
-        """Restore the credit of messages that a rollback returned; bytes are not granted anew."""
+        """Grant credit again for the messages that a rollback returned, but not for bytes."""
         self._impending = self.returned = self.received
         self.grant()
 
     # Attaching and closing
 
     def _attach(self, channel: Channel, address: Address, node: Node) -> None:
-        # As the real client: a receiver of a topic has a queue of its own, from which nobody else could get a
-        # message that it returns.
+        # As in the real client. A receiver from an exchange has its own queue, so no other client could get a
+        # message that it releases.
         default = "unreliable" if node.type == TOPIC else "at-least-once"
         reliability = address.link.get("reliability") or default
         self.accept_mode = NONE if reliability in _UNRELIABLE else EXPLICIT
@@ -798,7 +803,7 @@ class Receiver(LinkEndpoint):
     def _commands_to_queue(
         self, channel: Channel, address: Address, node: Node, reliability: str
     ) -> list[Command]:
-        """Return the commands that make and bind the queue through which messages of an exchange come."""
+        """Return the commands that declare the receiver's own queue and bind it to the exchange."""
         link = address.link
         self.queue = link.get("name") or f"{self.session.name}.{self.tag}"
         overrides = dict(link.get("x-declare") or {})
@@ -811,13 +816,13 @@ class Receiver(LinkEndpoint):
             auto_delete=reliability == "unreliable",
         )
         self._own_queue = self.queue if overrides.get("exclusive", True) else ""
-        # Without a subject, a topic exchange gives everything; any other gets the empty key.
+        # Without a subject, the binding key is # on a topic exchange, for all messages, and empty on others.
         subject = address.subject or ("#" if node.subtype == "topic" else None)
         own = partial(channel.engine.exchange_bind, self.queue, address.name, subject or "")
         return [declare, *(read_bindings(channel.engine, link, self.queue, address.name, subject) or [own])]
 
     def _commands_to_detach(self, channel: Channel) -> list[Command]:
-        """Cancel the subscription, delete a queue of its own, and release prefetched messages."""
+        """Return the commands that cancel the subscription, delete its own queue, and release messages."""
         engine = channel.engine
         commands: list[Command] = [partial(engine.message_cancel, self.tag)]
         if self._own_queue:
@@ -828,6 +833,6 @@ class Receiver(LinkEndpoint):
         return commands
 
     def forget_attachment(self) -> None:
-        """Record the end of the connection."""
+        """Record that the session was detached; all credit is gone."""
         super().forget_attachment()
         self._impending = self.returned = self.received

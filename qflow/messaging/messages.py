@@ -1,8 +1,9 @@
-"""Messages of applications, and their conversion to and from the broker's.
+"""Messages of applications, and their conversion to and from the engine's messages.
 
 :func:`to_broker` converts a message before its transfer, :func:`from_delivery` after its delivery.  The
-engine counts bytes and never reads them.  So the body travels as a copy of the Python value, and the length
-of its AMQP 0-10 encoding is computed here, to the byte: limits of queues depend on it (DQ-05, DQ-08, DQ-09).
+engine counts the bytes of a message and never reads them.  Therefore the body is passed on as a copy of the
+Python value, and the length of its AMQP 0-10 encoding is computed here exactly, because the limits of queues
+depend on it (DQ-05, DQ-08, DQ-09).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ AMQPS_PORT = 5671
 
 
 class Constant:
-    """A named constant, such as ``UNLIMITED``; its copies are the same object."""
+    """A named constant, such as ``UNLIMITED``; copying or unpickling it returns the same object."""
 
     __slots__ = ("name", "value")
 
@@ -42,20 +43,20 @@ class Constant:
 
 
 UNLIMITED = Constant("UNLIMITED", 0xFFFFFFFF)
-"""Capacity without a bound: a sender never waits, a receiver prefetches all there is."""
+"""A capacity without a bound: a sender never waits for room, a receiver prefetches every message."""
 
 REJECTED = Constant("REJECTED")
-"""Disposition: the message is refused, and goes to the alternate exchange if there is one (CN-16)."""
+"""The type of a disposition that rejects a message, to the alternate exchange if there is one (CN-16)."""
 
 RELEASED = Constant("RELEASED")
-"""Disposition: the message is released to its queue (CN-14)."""
+"""The type of a disposition that releases a message to its queue (CN-14)."""
 
 
 class timestamp(float):  # noqa: N801  (the real client's name)
-    """A point in time, in seconds since 1970: the form of a received ``datetime``.
+    """A point in time, in seconds since 1970; a ``datetime`` that was sent is received in this form.
 
     Parameters:
-        when: A datetime without a time zone is local time; None is now.
+        when: Seconds since 1970, or a datetime (local time if it has no time zone); None for now.
 
     >>> from datetime import datetime, timezone
     >>> timestamp(datetime(2011, 2, 19, tzinfo=timezone.utc))
@@ -67,13 +68,13 @@ class timestamp(float):  # noqa: N801  (the real client's name)
     __slots__ = ()
 
     def __new__(cls, when: float | datetime | None = None) -> timestamp:
-        """Convert a number or a datetime; None is now."""
+        """Return the timestamp of a number of seconds or a datetime, or of now for None."""
         if when is None:
             when = time.time()
         return super().__new__(cls, when.timestamp() if isinstance(when, datetime) else when)
 
     def datetime(self) -> datetime:
-        """Return the local time."""
+        """Return the time as a datetime in local time, without a time zone."""
         return datetime.fromtimestamp(self)
 
     def __add__(self, other: Any) -> timestamp:
@@ -97,21 +98,24 @@ _UNSPECIFIED: Any = Constant("UNSPECIFIED")
 class Message:
     """A message: standard fields, the application's own properties, and content.
 
-    Text carries no content type, as with the real client's native strings: that is where the
-    26 + len(queue) + len(text) bytes of DQ-08 come from.
+    As with the native strings of the real client, text has no content type, so a message of text takes
+    26 + len(queue) + len(text) bytes (DQ-08).
 
     Parameters:
-        content_type: Derived from the content if not given: "amqp/map", "amqp/list" or None.
-        id: The message id; a UUID, its 16 bytes, or anything.
-        subject: On an exchange it is the routing key, instead of the sender's.
-        user_id, reply_to, correlation_id: ``reply_to`` is an address, the others are text or bytes.
-        durable: None leaves it to the sender's ``durable`` option.
+        content: Text, bytes, a dict, a list or None.
+        content_type: "amqp/map", "amqp/list" or None; derived from the content if not given.
+        id: The message id: a UUID, its 16 bytes, or another value, which is sent as text.
+        subject: The subject; on an exchange it replaces the sender's routing key.
+        user_id, correlation_id: Text or bytes.
+        reply_to: An address.
+        durable: Whether the message is durable; None for the sender's ``durable`` option.
         priority: 0 to 255 (QT-04).
-        ttl: Seconds to live, of virtual time (QT-07).
-        properties: Application headers; group, last value and filter keys are looked up here (MG-04, QT-01).
+        ttl: The time to live, in seconds of virtual time (QT-07).
+        properties: Application headers, in which the broker finds a message's group, last value key and
+            filter values (MG-04, QT-01).
 
     Attributes:
-        redelivered (bool): Whether a consumer may have seen it before (CN-15).
+        redelivered (bool): Whether a consumer may have seen the message before (CN-15).
 
     >>> Message("to do", subject="new", properties={"cart": 7})
     Message(subject='new', properties={'cart': 7}, content='to do')
@@ -202,7 +206,7 @@ _UUID_BYTES = 16
 
 
 def _read_reply_to(address: str) -> tuple[str | None, str | None]:
-    """Return exchange and routing key of an address: a queue unless it says ``node: {type: topic}``."""
+    """Return an address's exchange and routing key; without ``node: {type: topic}`` the key is a queue."""
     name, subject, options = parse(address)
     node = (options or {}).get("node")
     is_topic = isinstance(node, dict) and node.get("type") == "topic"
@@ -223,13 +227,14 @@ def _refuse(reason: str) -> EncodeError:
 def to_broker(
     message: Message, routing_key: str | bytes | None, subject: str | bytes | None, counts_header: bool = True
 ) -> BrokerMessage:
-    """Return a copy as the engine's message, or raise an EncodeError; headers count in 0-10 (DQ-05)."""
+    """Return a message as the engine's message, or raise an EncodeError if AMQP cannot encode it."""
+    # `counts_header` says whether the message's size includes its encoded header (DQ-05).
     key = _as_key(routing_key)
     if not isinstance(message.properties, dict):
         raise _refuse(f"properties must be a dict, got {message.properties!r}")
     texts: dict[str, Any] = {}
     try:
-        # A copy: whoever changes the message after sending must not change the one on the queue.
+        # A copy, so that changing the message after sending does not change the message on the queue.
         headers, body = _as_sent(message.properties), _as_sent(message.content)
         extras, extras_size = _extras(message)
         if subject is not None:
@@ -254,8 +259,8 @@ def to_broker(
             content=enclose(body, extras),
             **texts,
         )
-        # Encoding is tried here, so that the caller and not the broker learns of a header that AMQP cannot
-        # carry.
+        # Encoded here once, so that a header which AMQP cannot encode raises an error in the caller and not
+        # in the broker.
         encoded.encoded_size("")
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise _refuse(str(error)) from error
@@ -263,7 +268,7 @@ def to_broker(
 
 
 def _as_key(key: str | bytes | None) -> str | None:
-    """Return a routing key as text."""
+    """Return a routing key as text, or raise an EncodeError if it is longer than 255 bytes."""
     try:
         text = key.decode() if isinstance(key, bytes) else key
     except UnicodeDecodeError:
@@ -275,12 +280,12 @@ def _as_key(key: str | bytes | None) -> str | None:
 
 
 def _as_sent(value: Any) -> Any:
-    """Return a copy of a value as it arrives, in the type that AMQP sends."""
+    """Return a copy of a value in the type in which AMQP transfers it and a receiver gets it."""
     if isinstance(value, dict):
         return {key: _as_sent(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_as_sent(item) for item in value]
-    # AMQP's time has whole seconds here, rounded down.
+    # Times are sent as whole seconds, rounded down.
     if isinstance(value, datetime | timestamp):
         return timestamp(math.floor(timestamp(value)))
     if isinstance(value, bytearray | memoryview):
@@ -289,7 +294,7 @@ def _as_sent(value: Any) -> Any:
 
 
 def _as_text(name: str, value: Any, extras: dict[str, HeaderValue]) -> tuple[str | None, int]:
-    """Return a property as the engine's text; bytes go apart, and are counted here if they are no UTF-8."""
+    """Return a property as text and the additional bytes to count; bytes are also added to the extras."""
     if value is None or isinstance(value, str):
         return value, 0
     if not isinstance(value, bytes):
@@ -300,12 +305,12 @@ def _as_text(name: str, value: Any, extras: dict[str, HeaderValue]) -> tuple[str
     try:
         return value.decode(), 0
     except UnicodeDecodeError:
-        # Two bytes of length before the bytes.
+        # Without a text the engine counts nothing: two bytes for the length, then the bytes.
         return None, 2 + len(value)
 
 
 def _as_uuid(id: object) -> UUID | None:
-    """Return a message id as AMQP carries it; bytes are cut or filled up, a text goes apart."""
+    """Return a message id as a UUID (bytes cut or padded to 16), or None for an id that is an extra."""
     if isinstance(id, bytes):
         return UUID(bytes=id[:_UUID_BYTES].ljust(_UUID_BYTES, b"\0"))
     return id if isinstance(id, UUID) else None
@@ -323,7 +328,7 @@ def _milliseconds(ttl: object) -> int:
 
 
 def from_delivery(record: DeliveryRecord, now: int) -> Message:
-    """Return the message that an application fetches now (microseconds), a copy of its own."""
+    """Return a delivery as a new message for the application; `now` in microseconds decides its ttl."""
     transfer = record.message.transfer
     sent = transfer.message
     extras: dict[str, Any] = sent.apart
@@ -337,7 +342,7 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
     message.durable = True if sent.durable else extras.get("durable")
     message.priority = sent.priority
     if transfer.expiration is not None:
-        # The time left now, in whole milliseconds: the message has waited on its queue.
+        # The time to live that is left after waiting on the queue, in whole milliseconds.
         message.ttl = max(0, transfer.expiration - now) // 1000 / 1000
     message.redelivered = record.redelivered
     added = {
@@ -353,7 +358,7 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
 
 
 def content_size(content: object, content_type: str | None) -> int:
-    """Return the encoded size of a body in bytes; an EncodeError if it does not fit its type."""
+    """Return the encoded size of a body in bytes, or raise an EncodeError if it does not match its type."""
     wanted: type = {MAP: dict, LIST: list}.get(content_type or "", str)
     is_bytes = wanted is str and isinstance(content, bytes | bytearray | memoryview)
     if content is not None and not is_bytes and not isinstance(content, wanted):
@@ -366,7 +371,7 @@ def content_size(content: object, content_type: str | None) -> int:
 
 
 def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
-    """Return properties that the engine's message has no field for, and their bytes."""
+    """Return the properties that have no field in the engine's message, and their encoded size in bytes."""
     extras: dict[str, HeaderValue] = {}
     size = 0
     if message.id is not None and not isinstance(message.id, UUID | bytes):
@@ -384,7 +389,7 @@ def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
     encoding = message.properties.get(_ENCODING)
     if encoding is not None:
         extras["encoding"] = str(encoding)
-        # One byte of length before the text, as AMQP encodes a short string.
+        # AMQP encodes a short string as one byte for the length, then the text.
         size += 1 + len(str(encoding).encode())
     if message.durable is False:
         extras["durable"] = False

@@ -1,7 +1,8 @@
-"""Nodes: finding, creating, binding, deleting the queue or exchange that an address names (CF-14, CF-15).
+"""Nodes: find, create, bind and delete the queue or exchange that an address names (CF-14, CF-15).
 
-The ``create``, ``assert`` and ``delete`` policies of an address say whether its sender, its receiver, both or
-neither does so.  Queries and declares are commands like any other, given through the session's channel.
+The ``create``, ``assert`` and ``delete`` policies of an address say who creates, checks or deletes its node:
+the sender, the receiver, both or neither.  Queries and declarations are ordinary commands, which are sent
+through the session's channel.
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ Command = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The node of an address: a queue, or an exchange and its type."""
+    """The node of an address: a queue, or an exchange with its exchange type as ``subtype``."""
 
     type: str
     subtype: str = ""
 
 
 KnownNodes = dict[str, tuple[Node, int]]
-"""A connection's resolved nodes, kept for its ``address_ttl``: by name, with the time in microseconds."""
+"""A connection's cache of nodes by name, with the time in microseconds at which each was found.
+
+An entry is valid for the connection's ``address_ttl``."""
 
 
 class Nodes:
-    """Finds, creates and deletes nodes; ``then`` is called when the broker's answers are known."""
+    """A finder of nodes, which also creates and deletes them; it calls ``then`` after the broker's answer."""
 
     def __init__(self, channel: Channel, known: KnownNodes, seconds: float) -> None:
         self._channel = channel
@@ -48,9 +51,9 @@ class Nodes:
         then: Callable[[Node], None],
         fail: Callable[[LinkError], None],
     ) -> None:
-        """Find the node of an address, after creating and binding it if the address says so, or fail."""
-        # With assert the real client compares the type only, and it has asked for a node of that type, so
-        # that one of another type is not found (CF-15).
+        """Find, or create, and bind the node of an address, then call `then` with it, or else `fail`."""
+        # For assert, the real client compares only the type. It has queried for a node of that type only, so
+        # a node of another type is not found (CF-15).
         wanted = address.node.get("type")
 
         def go_on(node: Node | None) -> None:
@@ -63,7 +66,7 @@ class Nodes:
                 then(node)
 
         if must_create and wanted:
-            # A node of a stated type is not asked for: a declare finds it, too.
+            # Without a query: a declaration of an existing node succeeds, too.
             go_on(None)
         elif wanted is None and not must_create and (known := self._recall(address.name)):
             go_on(known)
@@ -78,7 +81,7 @@ class Nodes:
         self._known[name] = node, self._channel.host.broker.now
 
     def _ask(self, name: str, wanted: str | None, then: Callable[[Node | None], None]) -> None:
-        """Find the node with a name; a queue precedes an exchange."""
+        """Query the node with a name, and call `then` with it or None; a queue precedes an exchange."""
         channel, engine = self._channel, self._channel.engine
         found: list[Node] = []
 
@@ -97,7 +100,7 @@ class Nodes:
                 found.insert(0, Node(QUEUE))
 
     def _node_bindings(self, address: Address) -> list[Command]:
-        # The type in the address decides, not the node found: without one it is taken for a queue.
+        # The type in the address decides and not the node found; without a type, a queue is assumed.
         is_topic = address.node.get("type") == TOPIC
         return read_bindings(
             self._channel.engine,
@@ -127,7 +130,7 @@ class Nodes:
         self._channel.give_all([command, *self._node_bindings(address)], finish)
 
     def delete(self, address: Address, then: Action) -> None:
-        """Delete the node of an address, if it still exists."""
+        """Delete the node of an address if it still exists, then call `then`."""
         engine = self._channel.engine
 
         def delete(node: Node | None) -> None:
@@ -151,7 +154,7 @@ def read_bindings(
     exchange: str | None = None,
     key: str | None = None,
 ) -> list[Command]:
-    """Return the commands of ``x-bindings``; a binding inherits missing parts from the one before."""
+    """Return the commands for the ``x-bindings``; each takes missing parts from the binding before it."""
     commands: list[Command] = []
     for binding in options.get("x-bindings") or []:
         queue, exchange = binding.get("queue", queue), binding.get("exchange", exchange)
@@ -162,14 +165,14 @@ def read_bindings(
 
 
 def read_declare(engine: Session, name: str, overrides: dict[str, Any], **defaults: Any) -> Command:
-    """Return the command that declares a queue; ``x-declare`` overrides the client's defaults."""
+    """Return the command that declares a queue, with the ``x-declare`` options in place of the defaults."""
     wanted = defaults | replace_dashes(overrides)
     queue = str(wanted.get("queue", name))
     return partial(engine.queue_declare, queue, **_read_properties(wanted, *_FLAGS, "exclusive"))
 
 
 def _read_properties(wanted: dict[str, Any], *flags: str) -> dict[str, Any]:
-    """Return the properties that declare a node, under AMQP's names."""
+    """Return the arguments of a node's declaration, under AMQP's names."""
     return {
         "arguments": wanted.get("arguments") or {},
         "alternate_exchange": str(wanted.get("alternate_exchange") or ""),
@@ -178,5 +181,5 @@ def _read_properties(wanted: dict[str, Any], *flags: str) -> dict[str, Any]:
 
 
 def replace_dashes(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options under AMQP's names: ``auto_delete`` for ``auto-delete``."""
+    """Return options under AMQP's names, such as ``auto_delete`` for ``auto-delete``."""
     return {str(key).replace("-", "_"): value for key, value in options.items()}

@@ -1,16 +1,16 @@
 """QMFv2, the broker's management protocol, as messages: events, objects with statistics, and methods.
 
-A console subscribes to ``qmf.default.topic`` and receives **events** as indications (CF-12, QT-13): of all
-that the engine reports to its observer, the kinds that management knows.  It sends requests to
-``qmf.default.direct``, with the key ``broker``: queries for **objects** (queues, exchanges, bindings … with
-their statistics; CF-09, CF-10) and **method calls** on the broker, its queues and its connections (CF-07,
-CF-08, CF-11).  This is what ``BrokerAgent`` of qpidtoollibs sends and reads.
+A console subscribes to ``qmf.default.topic`` and receives **events** as indications (CF-12, QT-13): those
+events that the engine reports to its observer and that are part of the management schema.  The console sends
+requests to ``qmf.default.direct``, with the key ``broker``: queries for **objects** (queues, exchanges,
+bindings … with their statistics; CF-09, CF-10) and **method calls** on the broker, its queues and its
+connections (CF-07, CF-08, CF-11).  ``BrokerAgent`` of qpidtoollibs sends and reads these messages.
 
-The :class:`Agent` of a broker does both.  The exchange hands it each request (CF-16), whichever client sent
-it: one of :mod:`qflow.messaging`, a session of the engine, or a server for clients elsewhere.  A request is
-a message (:meth:`qflow.broker.Message.of`) with the application id ``qmf2``, the header ``qmf.opcode``, a
-``reply_to`` and a dict as its body, which a server decodes before.  The answer is one, too.  The agent gives
-its own commands in a session of its own, which it does not show.
+The :class:`Agent` of a broker publishes the events and answers the requests.  The exchange passes it each
+request (CF-16), whether the sender is a client of :mod:`qflow.messaging`, a session of the engine, or a
+remote client of a server.  A request is a message (:meth:`qflow.broker.Message.of`) with the application id
+``qmf2``, the header ``qmf.opcode``, a ``reply_to``, and a dict as its body (a server decodes it first).  The
+answer has the same form.  The agent sends through its own session, which it does not list among the objects.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ AGENT_SESSION = "qmf.agent"
 QMF = "qmf2"
 
 _PUBLISH_INTERVAL = 10_000_000
-"""Microseconds between two looks at all objects for the consoles of this process (``mgmt-pub-interval``)."""
+"""Microseconds between two comparisons of all objects for this process's consoles (``mgmt-pub-interval``)."""
 
 _GENERATIONS = 2
-"""Events that publishing an event causes are published; those which that causes are not, or it never ends."""
+"""The number of rounds of publishing.  Publishing an event may cause events, and so on without end; this
+limits the rounds to the events themselves and the events that publishing these causes."""
 
 Values = dict[str, Any]
 
@@ -56,7 +57,7 @@ def _routing_key(kind: str) -> str:
 
 
 def _indicate(event: Event) -> Values:
-    """Return the QMFv2 form of an engine event, one of :data:`EVENTS`."""
+    """Return the QMFv2 content of an engine event whose kind is in :data:`EVENTS`."""
     detail = dict(event.detail or {})
     values = {
         "rhost": "in-process",
@@ -92,7 +93,7 @@ def _message(
 _Named = Iterator[tuple[str, Values]]
 BROKER_NAME = "amqp-broker"
 _DEPRECATED = dict.fromkeys(FLOW_TO_DISK, 0)
-"""Statistics of a flow to disk that the broker gave up: always 0 (CF-09)."""
+"""Statistics of flow to disk, a feature removed from the broker: always 0 (CF-09)."""
 
 
 def _reference(kind: str, name: str) -> Values:
@@ -111,7 +112,7 @@ def _brokers(broker: Broker) -> _Named:
 
 
 def _memory(broker: Broker) -> _Named:
-    """Yield the memory statistics: the bytes of queued messages, the only memory that a model counts."""
+    """Yield the memory statistics: the bytes of queued messages, the only memory that the model counts."""
     held = dict.fromkeys(("malloc_arena", "malloc_uordblks"), broker.statistics().byteDepth)
     yield BROKER_NAME, {"name": BROKER_NAME, **dict.fromkeys(MALLOC, 0), **held}
 
@@ -119,7 +120,7 @@ def _memory(broker: Broker) -> _Named:
 def _queues(broker: Broker) -> _Named:
     for name in dict.fromkeys((*broker.queues.queues, *broker.queues.lingering)):
         queue = broker.queues.find_shown(name)
-        # A lingering queue is deleted and still in use; management no longer shows every one of them.
+        # A lingering queue is deleted but still in use; management shows only some of these.
         if queue is None:
             continue
         own = {
@@ -157,7 +158,7 @@ def _bindings(broker: Broker) -> _Named:
 
 
 def _clients(broker: Broker) -> Iterator[tuple[str, Session]]:
-    """Sessions without the agent's own."""
+    """Return all sessions except the agent's own, by name."""
     return ((name, session) for name, session in broker.sessions.items() if name != AGENT_SESSION)
 
 
@@ -208,7 +209,7 @@ _OBJECT_KINDS: dict[str, Callable[[Broker], _Named]] = {
 
 
 def find_objects(broker: Broker, kind: str) -> list[Values]:
-    """Return the objects of a class; none for a class outside this model.
+    """Return the objects of a class as QMFv2 maps, or [] for a class that this model does not have.
 
     >>> broker = Broker()
     >>> broker.management.create("queue", "orders", {"qpid.max_count": 10})
@@ -235,12 +236,12 @@ UNKNOWN_METHOD, INVALID_PARAMETER, EXCEPTION = 2, 4, 7
 
 
 def call(broker: Broker, identity: str, method: str, arguments: Values) -> Values:
-    """Call a method of an object; return outputs, or raise a ManagementError (CF-08)."""
+    """Call a method of an object and return its outputs by name, or raise a ManagementError (CF-08)."""
     _, _, kind_and_name = identity.partition(":")
     kind, _, name = kind_and_name.partition(":")
     known = find_method(kind, method)
     if known is None:
-        # Checked by the schema first: Python's own complaint about arguments would name our functions.
+        # Checked against the schema first: Python's own error about arguments would name our functions.
         raise ManagementError(UNKNOWN_METHOD, f"UnknownMethod: {kind} has no {method!r}")
     if wrong := known.find_error(arguments):
         raise ManagementError(INVALID_PARAMETER, f"InvalidParameter: {wrong}")
@@ -258,43 +259,43 @@ def call(broker: Broker, identity: str, method: str, arguments: Values) -> Value
 
 
 class _Listener(Protocol):
-    """A console in this process, called between commands without a queue."""
+    """A console in this process, which the agent calls directly between commands, without a queue."""
 
     def receive(self, content: Values) -> None:
-        """Handle an event from :func:`_indicate`."""
+        """Handle an event in the form that :func:`_indicate` returns."""
 
     def look(self) -> None:
-        """Look for changes of objects since the last look."""
+        """Report the objects that have changed since the last call."""
 
     def settle(self) -> None:
         """Do the pending work between commands."""
 
 
 class Agent:
-    """Answers requests after the command that brought each; publishes events, with help (:meth:`watch`)."""
+    """The management agent of a broker, which answers requests, and publishes events if called to."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        # Consoles of this process, and the bindings of others: without either no event is observed.
+        # Consoles in this process, and bindings of others' queues: without either, no events are observed.
         self.listeners: list[_Listener] = []
         self.bindings = broker.exchanges.get(_EVENTS_EXCHANGE).bindings
         self._looked_at = broker.now // _PUBLISH_INTERVAL
         self.pending: list[Event] = []
         self._other_observer: Observer | None = None
-        # One object, for comparison with the observer in place; a bound method is new each time.
+        # Kept as one object, to compare it with the broker's observer: each access makes a new bound method.
         self.own_observer: Observer = self._observe
         broker.agent = self
 
     @classmethod
     def of(cls, broker: Broker) -> Agent:
-        """Return the broker's agent, created if necessary."""
+        """Return the broker's agent, created if the broker has none."""
         agent = broker.agent
         return agent if isinstance(agent, cls) else cls(broker)
 
     # Events
 
     def watch(self) -> None:
-        """Observe events if a console needs them; called before each command, as consoles come and go."""
+        """Observe the broker's events while a console needs them; to be called before each command."""
         is_wanted = bool(self.listeners or self.bindings)
         if is_wanted and self.broker.observer is not self.own_observer:
             self._other_observer = self.broker.observer
@@ -309,9 +310,9 @@ class Agent:
             self._other_observer(event)
 
     def publish_events(self) -> None:
-        """Publish events, and those that this causes, after a command: no alert runs inside its enqueue."""
-        # A published event may fill a console's queue, which is an event again: the number of rounds is
-        # limited.
+        """Publish the pending events, and the events that this causes; to be called after each command."""
+        # Not during the command, so that an alert's message is never enqueued inside another enqueue. Since
+        # publishing may fill a console's queue, which is an event again, the number of rounds is limited.
         for _ in range(_GENERATIONS):
             pending, self.pending = self.pending, []
             for event in pending:
@@ -326,7 +327,7 @@ class Agent:
 
     @property
     def next_look(self) -> int:
-        """The next instant at which the listeners look at the objects, in microseconds of virtual time."""
+        """The virtual time in microseconds at which the listeners next compare all objects."""
         return (self._looked_at + 1) * _PUBLISH_INTERVAL
 
     def _publish(self, event: Event) -> None:
@@ -338,11 +339,11 @@ class Agent:
             self._send(message, _EVENTS_EXCHANGE)
 
     def _send(self, message: Message, exchange: str) -> None:
-        """Send a message; silently lose it if a queue has no room."""
+        """Send a message, which is lost without an error if a queue has no room."""
         session = self.broker.sessions.get(AGENT_SESSION)
         if session is None or not session.is_attached:
-            # The agent's messages take the way of any other, through exchanges and limits; one that finds a
-            # full queue is refused, and ends this session. The next message gets a new one.
+            # The agent's messages are routed and limited like all others: a message to a full queue is
+            # refused, which ends this session. The next message gets a new session.
             session = self.broker.session(AGENT_SESSION)
         with suppress(AmqpException):
             session.message_transfer(message, exchange)
@@ -350,11 +351,11 @@ class Agent:
     # Requests
 
     def __call__(self, transfer: Transfer) -> None:
-        """Process a message from the exchange with :meth:`answer`."""
+        """Answer the request in a transfer from the exchange (:meth:`answer`)."""
         self.answer(transfer.message)
 
     def answer(self, request: Message) -> None:
-        """Carry out a request and send the answer; like the broker, ignore one without a ``reply_to``."""
+        """Perform a request and send the answer; a request without a ``reply_to`` is ignored."""
         if request.reply_to is None or QMF not in (request.app_id, request.header(APP_ID)):
             return
         exchange, key = request.reply_to
@@ -403,7 +404,7 @@ def _object_name(content: Values) -> str | None:
 
 
 def query(broker: Broker, content: Values) -> list[Values]:
-    """Return the objects that match a query; none for queries of other things."""
+    """Return the objects that match a query, or [] for a query that is not about objects."""
     if content.get("_what", "OBJECT") != "OBJECT":
         return []
     if "_object_id" in content:

@@ -1,13 +1,13 @@
-"""The schema of management: which classes there are, and what their objects, methods and events hold.
+"""The management schema: the classes of objects and events, with their properties, statistics and methods.
 
-A console learns it before it asks for objects; ``qpid-tool`` shows it.  It is the part of the real broker's
-schema that this model has values for (CF-09 … CF-12).  A *property* says what an object is, a *statistic*
-counts what has become of it.  Types are QMF's, by name and by number; an object is named by those of its
-properties that are its *index*.
+A console reads the schema before it queries objects; ``qpid-tool`` shows it.  It is the part of the real
+broker's schema for which this model has values (CF-09 … CF-12).  A *property* describes an object, such as
+the name of a queue; a *statistic* is a measured value, such as its depth.  Types are QMF's, with names and
+numbers.  The properties that are an *index* identify an object.
 
-Words of the tables are ``name:type``, a count64 without a type.  A ``*`` before the name of a property makes
-it an index; ``>`` before that of an argument an output, ``=`` an input and an output.  What ends in ``?`` is
-optional.
+In the tables, each word is ``name:type``; without a type it is a count64.  ``*`` before the name of a
+property makes it an index; before the name of an argument, ``>`` makes it an output, and ``=`` both an input
+and an output.  A ``?`` at the end makes a property or argument optional.
 """
 
 # ruff: noqa: N802, N815  (the names are the real console's)
@@ -25,7 +25,7 @@ _TYPES = {
     "uint16": 2, "uint32": 3, "uint64": 4, "count32": 3, "count64": 4, "hilo32": 3, "sstr": 6, "lstr": 7,
     "absTime": 8, "deltaTime": 9, "objId": 10, "bool": 11, "map": 15,
 }  # fmt: skip
-"""The numbers that consoles know the types by."""
+"""The number of each QMF type, by which consoles identify it."""
 
 FLOW_TO_DISK = [f"{unit}Ftd{what}" for unit in ("msg", "byte") for what in ("Enqueues", "Dequeues", "Depth")]
 MALLOC = [
@@ -91,7 +91,7 @@ _METHODS: dict[str, dict[str, str]] = {
     },
     "connection": {"close": ""},
 }
-"""Arguments of methods in order, by the class of object they are called on (CF-11)."""
+"""The arguments of each method in order, by class of object and name of the method (CF-11)."""
 
 _WHO = "rhost:sstr user:sstr"
 _DEPTHS = "qName:sstr msgDepth byteDepth"
@@ -116,19 +116,19 @@ _EVENTS: dict[str, str] = {
     "queueRedirectCancelled": "qName:sstr qTarget:sstr",
 }
 EVENTS = tuple(_EVENTS)[5:]
-"""The kinds of events that happen here (CF-12): the first five of the schema's never do."""
+"""The kinds of events that happen in this model (CF-12): all in the schema but the first five."""
 
 
 @dataclass(frozen=True)
 class ClassKey:
-    """The name of a class of objects or events."""
+    """The key of a class of objects or events: its package, name and type."""
 
     package: str
     name: str
     type: str
 
     def getPackageName(self) -> str:
-        """Return the package."""
+        """Return the name of the package."""
         return self.package
 
     def getClassName(self) -> str:
@@ -136,11 +136,11 @@ class ClassKey:
         return self.name
 
     def getType(self) -> str:
-        """Return "_data" or "_event"."""
+        """Return the type: "_data" for a class of objects, "_event" for a class of events."""
         return self.type
 
     def getHash(self) -> UUID:
-        """Return the hash that distinguishes classes of one name; here it is made of the names."""
+        """Return the hash that distinguishes classes with the same name; here it is computed from the key."""
         return uuid5(UUID(int=0), f"{self.package}:{self.name}:{self.type}")
 
     def getHashString(self) -> str:
@@ -148,7 +148,7 @@ class ClassKey:
         return str(self.getHash())
 
     def getPackageKey(self) -> tuple[str, UUID]:
-        """Return the key of the class inside its package."""
+        """Return the key of the class inside its package: its name and hash."""
         return self.name, self.getHash()
 
     def __repr__(self) -> str:
@@ -157,7 +157,7 @@ class ClassKey:
 
 @dataclass(frozen=True)
 class _Element:
-    """A part of a class: its name, and its type as a number of :data:`_TYPES`."""
+    """A property, statistic or argument: its name, its type as a number in :data:`_TYPES`, and its unit."""
 
     name: str
     type: int
@@ -170,7 +170,7 @@ class _Element:
 
 @dataclass(frozen=True, repr=False)
 class SchemaProperty(_Element):
-    """A property of a class."""
+    """A property of a class of objects."""
 
     index: bool = False
     optional: bool = False
@@ -178,7 +178,7 @@ class SchemaProperty(_Element):
 
 
 class SchemaStatistic(_Element):
-    """A statistic of a class."""
+    """A statistic of a class of objects."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,18 +192,18 @@ class SchemaArgument(_Element):
 
 @dataclass(frozen=True)
 class SchemaMethod:
-    """A method of a class."""
+    """A method of a class of objects."""
 
     name: str
     arguments: tuple[SchemaArgument, ...]
     desc: str | None = None
 
     def names(self, direction: str) -> list[str]:
-        """Return the names of the input (I) or output (O) arguments."""
+        """Return the names of the arguments with a direction: "I" for inputs, "O" for outputs."""
         return [argument.name for argument in self.arguments if direction in argument.dir]
 
     def find_error(self, given: Mapping[str, object]) -> str:
-        """Return the difference between a call's arguments and the method's; "" without one."""
+        """Return an error text if a call's arguments do not match the method's, or ""."""
         names = self.names("I")
         optional = {argument.name for argument in self.arguments if argument.optional}
         if given.get("useAltExchange"):
@@ -217,7 +217,7 @@ class SchemaMethod:
 
 @dataclass(frozen=True)
 class SchemaClass:
-    """A class: of objects, with properties, statistics and methods, or of events, with arguments."""
+    """A class of objects (with properties, statistics and methods) or of events (with arguments)."""
 
     CLASS_KIND_TABLE = 1
     CLASS_KIND_EVENT = 2
@@ -230,7 +230,7 @@ class SchemaClass:
     arguments: tuple[SchemaArgument, ...] = ()
 
     def getKey(self) -> ClassKey:
-        """Return the name of the class."""
+        """Return the key of the class."""
         return self.classKey
 
     def getProperties(self) -> list[SchemaProperty]:
@@ -256,13 +256,13 @@ class SchemaClass:
 
 @cache
 def schemas() -> dict[str, SchemaClass]:
-    """Return all classes by name."""
+    """Return all classes of objects and events, by name."""
     tables = {name: _table(name, *words) for name, words in _CLASSES.items()}
     return tables | {name: _event(name, words) for name, words in _EVENTS.items()}
 
 
 def find_method(kind: str, name: str) -> SchemaMethod | None:
-    """Return a method of a class of objects, or None."""
+    """Return the method with a name of a class of objects, or None."""
     methods = schemas()[kind].methods if kind in _METHODS else ()
     return next((method for method in methods if method.name == name), None)
 

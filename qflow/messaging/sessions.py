@@ -1,50 +1,52 @@
-"""Connections, and their sessions, which make the senders and receivers.
+"""Connections, and their sessions, which create the senders and receivers.
 
-A connection reaches the broker behind a URL.  A session is a sequence of numbered commands to that broker; a
-sender or receiver is an address resolved in a session.  Each call gives AMQP 0-10 commands, and most then
-wait for an answer:
+A connection leads to the broker behind a URL.  A session is a sequence of numbered commands to that broker.
+A sender or receiver is attached to the node of an address in a session.  Each call of the API sends AMQP 0-10
+commands, and most calls then wait for an answer:
 
 ``session``
-    ``session.attach``, and ``tx.select`` if it is transactional.
+    Sends ``session.attach``, and ``tx.select`` if the session is transactional.
 ``sender``, ``receiver``
-    ``exchange.query`` and ``queue.query`` find the node of the address, unless the connection has found it
-    lately; ``queue.declare``, ``exchange.declare`` and ``exchange.bind`` follow where the address asks for
-    them (:mod:`qflow.messaging.nodes`).  A receiver then gives ``message.subscribe`` and
-    ``message.set-flow-mode``.  It waits for the answers.  The broker knows no senders.
+    Send ``exchange.query`` and ``queue.query`` to find the node of the address, unless the connection has
+    found it recently, and ``queue.declare``, ``exchange.declare`` and ``exchange.bind`` if the address
+    demands them (:mod:`qflow.messaging.nodes`).  A receiver also sends ``message.subscribe`` and
+    ``message.set-flow-mode``.  The call waits for the answers.  No command tells the broker of a sender.
 ``send``
-    One ``message.transfer``, once the sender's window (:mod:`qflow.client_windows`) has room.  For room it
-    waits for completions; the window of qpid-cpp gives ``execution.sync`` for that and waits for the whole
-    session.
-    With ``sync=True`` it then waits for the completion of this message.  A queue whose flow control is ON
-    withholds completions: the message is on the queue, and its sender waits.
+    Sends one ``message.transfer``, as soon as the sender's window (:mod:`qflow.client_windows`) has room.  If
+    it has none, the call waits for completions; the window of qpid-cpp sends ``execution.sync`` for that, and
+    waits until all commands of the session are complete.  With ``sync=True`` the call then waits for the
+    completion of this message.  While a queue's flow control is ON it withholds the completion: the message
+    is on the queue, and its sender waits.
 ``fetch``
-    ``message.flow`` grants credit, up to the capacity or for this one message; it waits for a delivery.  If
-    none comes, ``message.flush`` has the broker send what it has and takes the credit back (CN-07); it waits
-    until that is confirmed.
+    Sends ``message.flow`` to grant credit, for the capacity or for this one message, and waits for a
+    delivery.  If none comes, the call sends ``message.flush``, upon which the broker sends all messages that
+    it can and withdraws the credit (CN-07), and waits until that command is confirmed.
 ``acknowledge``
-    ``session.completed`` for the deliveries, then one ``message.accept``, ``message.release`` or
-    ``message.reject`` for each run of equal dispositions.  It waits until these are confirmed.
-``commit``, ``rollback``
-    ``tx.commit``, and waits until that is confirmed.  Or ``message.stop`` for each receiver and
-    ``execution.sync``; then ``message.release`` of all that was delivered and is not settled, and
-    ``tx.rollback``; then credit anew, for messages only, so that nothing comes before the next drain.
+    Sends ``session.completed`` for the deliveries, then one ``message.accept``, ``message.release`` or
+    ``message.reject`` for each run of equal dispositions, and waits until these commands are confirmed.
+``commit``
+    Sends ``tx.commit``, and waits until it is confirmed.
+``rollback``
+    Sends ``message.stop`` for each receiver and ``execution.sync``; when they are confirmed,
+    ``message.release`` of all delivered and unsettled messages and ``tx.rollback``; and then grants new
+    credit, for messages but not for bytes, so that no message is delivered before the next drain.
 ``close``
-    Waits as ``sync`` does; a receiver gives ``message.cancel``, deletes the queue that is its own, releases
-    what it has not handed out, and waits until that is confirmed.
+    Waits as ``sync`` does.  A receiver sends ``message.cancel``, deletes its own queue if it has one,
+    releases the messages that were not fetched, and waits until these commands are confirmed.
 
-*Confirmed* is a command when it and all those before it in the session are known to be complete (CM-14).  One
-held transfer therefore keeps every one of these calls waiting.
+A command is *confirmed* when it and all earlier commands of the session are known to be complete (CM-14).
+Therefore one held transfer makes each of these calls wait.
 
-Sync flags and ``execution.sync`` follow the real client's driver.  Whenever a call wakes it, or it has read
-something, it goes through its sessions: ``Session.dispatch``.  It syncs if the last command did not ask for a
-report and *any* sender of the session is idle, with everything it sent synced.  So a second sender that sends
-nothing has every asynchronous command of the first followed by a sync.
+Sync flags and ``execution.sync`` follow the driver of the real client.  Whenever a call wakes the driver, or
+it has read data, it processes its sessions (``Session.dispatch``).  It sends ``execution.sync`` if the last
+command requested no report and *any* sender of the session is idle, that is, has synced all its messages.  So
+if a second sender of the session sends nothing, each asynchronous command of the first is followed by a sync.
 
-The broker carries a command out within the call.  If it refuses one, the session ends there, and the client
+The broker performs a command within the call.  If it refuses the command, it ends the session, and the client
 learns of that as it would over a network: the refusal becomes the session's error, and the next call that
-waits raises it.  Waiting is in virtual time, unless other threads use the broker
+waits raises it.  Waits are in virtual time, unless other threads use the broker
 (:mod:`qflow.messaging.hosts`).  A wait that nothing in this process can end raises a
-:class:`~qflow.messaging.exceptions.WouldBlockForever`, which names what it waits for.
+:class:`~qflow.messaging.exceptions.WouldBlockForever`, which names what the call waits for.
 """
 
 from __future__ import annotations
@@ -99,10 +101,10 @@ class Connection(Endpoint):
 
     Parameters:
         url: ``[user[/password]@]host[:port]``; the host is the name of a broker in this process.
-        **options: Those of the real client; all become attributes.
+        **options: The options of the real client (:attr:`OPTIONS`); each becomes an attribute.
 
     Raises:
-        ConnectionError: For an option the real client does not know, or a protocol other than "amqp0-10".
+        ConnectionError: If the real client does not have an option, or ``protocol`` is not "amqp0-10".
 
     >>> connection = Connection.establish("localhost")
     >>> session = connection.session()
@@ -140,7 +142,7 @@ class Connection(Endpoint):
         "client_properties": None,
         "protocol": None,
     }
-    """The real client's options with their defaults; most concern a network, which this client lacks."""
+    """The real client's options with their defaults; options for a network have no effect here."""
 
     def __init__(self, url: object = None, **options: Any) -> None:
         super().__init__()
@@ -163,8 +165,8 @@ class Connection(Endpoint):
         self.password = password or options.get("password")
         self.broker_host = brokers.host(self.url)
         with self.broker_host:
-            # Counted by the broker rather than drawn: session names own message groups, and a run repeats
-            # byte for byte.
+            # A count and not a random id: session names own message groups, and a run must repeat byte for
+            # byte.
             self.id = self.broker_host.unique_name("client")
         self.session_counter = 0
         self.sessions: dict[str, Session] = {}
@@ -185,8 +187,8 @@ class Connection(Endpoint):
         """Open the connection.
 
         Raises:
-            ConnectionError: It is open.
-            ConnectError: The broker refuses every connection (:func:`qflow.messaging.refuse`).
+            ConnectionError: If the connection is open already.
+            ConnectError: If the broker refuses every connection (:func:`qflow.messaging.refuse`).
         """
         if self._open:
             raise ConnectionError(text="already open")
@@ -199,11 +201,14 @@ class Connection(Endpoint):
 
     @synchronized
     def attach(self, timeout: float | None = None) -> None:
-        """Attach to the broker, with all existing sessions.
+        """Attach the connection and all its sessions to the broker.
+
+        Parameters:
+            timeout: Seconds of virtual time to wait until all senders and receivers are attached.
 
         Raises:
-            ConnectError: The broker refuses every connection; the connection is of no use any more.
-            Timeout: A sender or receiver waits for its answers longer than this.
+            ConnectError: If the broker refuses every connection; the connection cannot be used any more.
+            Timeout: If a sender or receiver is not attached within the time-out.
         """
         if not self._connected and self.broker_host.refusal is not None:
             self.error = ConnectError(text=self.broker_host.refusal)
@@ -211,7 +216,7 @@ class Connection(Endpoint):
         self._connected = True
         for session in list(self.sessions.values()):
             session.attach()
-        # Links whose session has failed or closed are left out: their answers will never come.
+        # Links whose session has failed or closed are not waited for: their answers will never come.
         if not self.broker_host.wait(lambda: self.error is not None or not self._awaits_links(), timeout):
             raise Timeout("Connection attach timed out")
         self.check_error()
@@ -230,7 +235,7 @@ class Connection(Endpoint):
 
     @synchronized
     def detach(self, timeout: float | None = None) -> None:
-        """Leave the broker: sessions end there, their transactions are aborted."""
+        """Detach from the broker: it ends the sessions, and aborts their transactions."""
         self._connected = False
         # The next broker behind this URL may have other nodes.
         self.known_nodes.clear()
@@ -239,7 +244,7 @@ class Connection(Endpoint):
 
     @synchronized
     def close(self, timeout: float | None = None) -> None:
-        """Close all sessions, and leave the broker."""
+        """Close all sessions, and detach from the broker."""
         try:
             for session in list(self.sessions.values()):
                 session.close(timeout)
@@ -254,11 +259,11 @@ class Connection(Endpoint):
 
     @synchronized
     def session(self, name: str | None = None, transactional: bool = False) -> Session:
-        """Return the session of a name, or a new one.
+        """Return the session with a name, created if the connection has none of that name.
 
         Parameters:
-            name: None for a name of its own.
-            transactional: Whether sends and acknowledgements wait for ``commit``.
+            name: The name; None for a new session with a generated name.
+            transactional: Whether sends and acknowledgements take effect only with ``commit``.
         """
         if name is None:
             name = str(self.session_counter)
@@ -273,17 +278,18 @@ class Connection(Endpoint):
 
 
 class Session(SessionEndpoint):
-    """A sequence of commands to the broker; made by :meth:`Connection.session`.
+    """A session: a sequence of commands to the broker, created by :meth:`Connection.session`.
 
     Attributes:
-        name (str): Its name at the broker, by which message groups are owned (MG-15).
-        transactional (bool): Whether sends and acknowledgements wait for ``commit``.
-        channel (Channel or None): Its attachment to the broker.
-        senders, receivers (list): The open ones.
-        incoming, unacked, acked (list of Message): Here but not fetched; fetched but not acknowledged;
-            acknowledged but not confirmed.
-        ack_capacity (int or Constant): The most unconfirmed acknowledgements.
-        in_transaction (list of int): Deliveries accepted since the last commit.
+        name (str): The session's name at the broker, which owns message groups (MG-15).
+        transactional (bool): Whether sends and acknowledgements take effect only with ``commit``.
+        channel (Channel or None): The session's attachment to the broker.
+        senders, receivers (list): The open senders and receivers.
+        incoming (list of Message): Messages that were delivered but not fetched.
+        unacked (list of Message): Messages that were fetched but not acknowledged.
+        acked (list of Message): Messages whose acknowledgement the broker has not confirmed.
+        ack_capacity (int or Constant): The largest number of unconfirmed acknowledgements.
+        in_transaction (list of int): The numbers of the deliveries accepted since the last commit.
     """
 
     def __init__(self, connection: Connection, name: str, transactional: bool) -> None:
@@ -301,11 +307,11 @@ class Session(SessionEndpoint):
     # The attachment
 
     def attach(self) -> None:
-        """Attach to the broker, and link senders and receivers, if the connection is attached."""
+        """Attach the session, its senders and its receivers to the broker, if the connection is attached."""
         if not self.connection.attached() or self.closed or self.channel is not None:
             return
         for other in self.connection.sessions.values():
-            # Management may have closed the connection (CF-11), which each session notices by itself.
+            # Management may have closed the connection (CF-11); get_error records that as its error.
             other.get_error()
         if self.connection.error is not None:
             return
@@ -317,12 +323,12 @@ class Session(SessionEndpoint):
                 try:
                     link.attach()
                 except (TypeError, ValueError) as error:
-                    # As in _link; the call that made it is over, so that the link's next one raises.
+                    # As in _link, but the call that created the link is over: the link's next call raises.
                     link.fail(MalformedAddress(text=str(error)))
             self.dispatch()
 
     def detach(self) -> None:
-        """End the attachment; unsettled messages return to their queues (CN-17)."""
+        """Detach the session from the broker; unsettled messages return to their queues (CN-17)."""
         channel, self.channel = self.channel, None
         if channel is not None:
             channel.control(channel.engine.close)
@@ -342,27 +348,27 @@ class Session(SessionEndpoint):
 
     @synchronized
     def sender(self, target: str | None, **options: Any) -> Sender:
-        """Return a new sender.
+        """Return a new sender to the node of an address.
 
         Parameters:
-            target: An address (CF-14).
+            target: The address (CF-14).
             **options: ``capacity``, ``durable``, and ``window``: "qpid-python", "qpid-cpp" or "ideal".
 
         Raises:
-            LinkError: MalformedAddress, InvalidOption, NotFound, AssertionFailed.
-            SessionError: The broker refuses the node; the session is gone.  On a session that was gone
-                before, the sender is returned, and its first call raises.
-            SyncWouldBlock: An earlier transfer of this session is held, and hides the answers (CM-14).
+            LinkError: A MalformedAddress, an InvalidOption or a NotFound, if the address is wrong.
+            SessionError: If the broker refuses to create or bind the node; it has ended the session.  On a
+                session that has ended before, the sender is returned and its first call raises.
+            SyncWouldBlock: If an earlier transfer of this session is held and hides the answers (CM-14).
         """
         return self._link(Sender, self.senders, target, options)
 
     @synchronized
     def receiver(self, source: str | None, **options: Any) -> Receiver:
-        """Return a new receiver.
+        """Return a new receiver from the node of an address.
 
         Parameters:
-            source: An address (CF-14); an exchange gets the receiver a queue of its own.
-            **options: ``capacity``.
+            source: The address (CF-14); for an exchange, the receiver gets its own queue, bound to it.
+            **options: ``capacity``, the number of messages to prefetch.
 
         Raises:
             LinkError, SessionError, SyncWouldBlock: As for :meth:`sender`.
@@ -382,7 +388,7 @@ class Session(SessionEndpoint):
                 link.attach()
                 self.dispatch()
         except (TypeError, ValueError):
-            # AMQP cannot carry what the address says, such as a name of 300 bytes: the broker saw nothing.
+            # AMQP cannot encode a value of the address, such as a name of 300 bytes: nothing was sent.
             links.remove(link)
             raise
         try:
@@ -396,11 +402,14 @@ class Session(SessionEndpoint):
 
     @synchronized
     def next_receiver(self, timeout: float | None = None) -> Receiver:
-        """Return the receiver with the oldest message.
+        """Return the receiver of the oldest message that was delivered and not fetched.
+
+        Parameters:
+            timeout: Seconds of virtual time to wait for a message; None to wait without end.
 
         Raises:
-            Empty: None came within the time-out, in seconds of virtual time.
-            FetchWouldBlock: None came, none can come, and there is no time-out.
+            Empty: If no message came within the time-out.
+            FetchWouldBlock: If no message can come, and there is no time-out.
         """
         self.check_error()
         self.check_closed()
@@ -412,7 +421,7 @@ class Session(SessionEndpoint):
         return receiver
 
     def set_message_received_notify_handler(self, handler: ReceivedHandler | None) -> None:
-        """Set a function that gets the session whenever a message arrives; it must not use the API."""
+        """Set a function that is called with the session when a message arrives; it must not use the API."""
         self._on_received = handler
 
     set_message_received_handler = set_message_received_notify_handler
@@ -423,18 +432,18 @@ class Session(SessionEndpoint):
     def acknowledge(
         self, message: Message | None = None, disposition: Disposition | None = None, sync: bool = True
     ) -> None:
-        """Settle a message, or all fetched and unacknowledged ones.
+        """Settle a fetched message, or all fetched messages that are not acknowledged yet.
 
         Parameters:
-            message: As returned by ``fetch``; None for all.
-            disposition: None accepts; ``Disposition(RELEASED)`` releases, ``Disposition(REJECTED)``
-                rejects.
-            sync: Wait until the broker has confirmed it.
+            message: A message that ``fetch`` returned; None for all.
+            disposition: ``Disposition(RELEASED)`` to release, ``Disposition(REJECTED)`` to reject, None to
+                accept.
+            sync: Whether to wait until the broker has confirmed the settlement.
 
         Raises:
-            InsufficientCapacity: ``ack_capacity`` is 0.
-            ValueError: The message is not one that waits for acknowledgement here.
-            SyncWouldBlock: An earlier transfer of this session is held, and hides the confirmation (CM-14);
+            InsufficientCapacity: If ``ack_capacity`` is 0.
+            ValueError: If the message is not one that this session has fetched and not acknowledged.
+            SyncWouldBlock: If an earlier transfer of this session is held and hides the confirmation (CM-14);
                 the message is settled nevertheless.
         """
         messages = list(self.unacked) if message is None else [message]
@@ -461,7 +470,7 @@ class Session(SessionEndpoint):
         """Complete the deliveries, then settle runs of the same disposition with one command each."""
         messages, self._to_settle = self._to_settle, []
         channel.give_control(channel.engine.session_completed, transfer_ids(messages))
-        # A receiver that need not accept has nothing to be confirmed: its messages are settled at once.
+        # Messages of an unreliable receiver need no accept: they are settled at once.
         waiting: list[Message] = []
         for message in messages:
             if message._receiver.accept_mode != EXPLICIT:
@@ -480,7 +489,7 @@ class Session(SessionEndpoint):
                 self.acked.remove(message)
 
         if disposition.type is RELEASED:
-            # The broker marks a released message as redelivered only if the client says so (CN-15).
+            # The broker marks a released message as redelivered only if the client requests it (CN-15).
             again = bool(disposition.options.get("set_redelivered"))
             channel.give(engine.message_release, numbers, again, then=forget)
         elif disposition.type is REJECTED:
@@ -493,7 +502,7 @@ class Session(SessionEndpoint):
                 self.in_transaction += numbers
 
     def _forget_deliveries(self) -> list[int]:
-        """Drop all deliveries that are not settled for good; return their numbers."""
+        """Forget all deliveries that are not finally settled, and return their numbers."""
         numbers = sorted([*self.in_transaction, *transfer_ids([*self.unacked, *self.incoming])])
         for dropped in (self.in_transaction, self.unacked, self.incoming, self.acked, self._to_settle):
             dropped.clear()
@@ -506,9 +515,10 @@ class Session(SessionEndpoint):
         """Commit all sends and acknowledgements since the last commit, or none of them (CM-10, LP-09).
 
         Raises:
-            NontransactionalSession: The session has no transactions.
-            TransactionAborted: A queue has no room, or the session died earlier; nothing has happened, and
-                the session is gone.
+            NontransactionalSession: If the session is not transactional.
+            TransactionAborted: If a queue has no room, or the session had ended before; none of the sends and
+                acknowledgements took effect, and the session has ended.
+            Timeout: If the commit is not confirmed within the time-out, in seconds of virtual time.
         """
         channel = self._transaction_channel()
         is_done: list[bool] = []
@@ -533,8 +543,12 @@ class Session(SessionEndpoint):
     def rollback(self, timeout: float | None = None) -> None:
         """Undo all sends and acknowledgements since the last commit; messages return (MG-22, CM-11).
 
-        A receiver that has been given credit is sent nothing before its next ``fetch`` has found nothing:
-        the real client takes all credit back here, and grants only messages anew, but no bytes.
+        As in the real client, this withdraws all credit of the receivers, and grants credit for messages
+        again but not for bytes.  So a receiver gets no message until its next ``fetch`` has drained its
+        credit and found nothing.
+
+        Raises:
+            NontransactionalSession: If the session is not transactional.
         """
         channel = self._transaction_channel()
         is_done: list[bool] = []
@@ -542,8 +556,8 @@ class Session(SessionEndpoint):
         def release_all() -> None:
             numbers = self._forget_deliveries()
             channel.give_control(engine.session_completed, numbers)
-            # Explicitly: a rollback at the broker alone would leave acquired messages with this session
-            # (CM-11).
+            # Released explicitly: after the broker's rollback alone, this session would keep the acquired
+            # messages (CM-11).
             channel.give(engine.message_release, numbers, True)
             channel.give(engine.tx_rollback, then=finish)
 
@@ -558,8 +572,8 @@ class Session(SessionEndpoint):
             self.dispatch()
             for receiver in self.receivers:
                 channel.give(engine.message_stop, receiver.tag)
-            # The sync comes after the stops: once it is complete, no delivery is under way, and all can be
-            # returned.
+            # The sync follows the stops: when it is complete, no delivery can come any more, and all messages
+            # can be released.
             channel.sync(release_all)
         self.wait_until(lambda: bool(is_done), "rollback", timeout)
 
@@ -574,10 +588,11 @@ class Session(SessionEndpoint):
 
     @synchronized
     def sync(self, timeout: float | None = None) -> None:
-        """Wait until all sent and acknowledged messages are complete.
+        """Wait until all sent messages are complete and all acknowledgements are confirmed.
 
         Raises:
-            Timeout: Not within the time-out, in seconds of virtual time; without one a SyncWouldBlock.
+            Timeout: If that takes longer than the time-out, in seconds of virtual time.
+            SyncWouldBlock: If that can never happen, and there is no time-out.
         """
         for sender in list(self.senders):
             sender.sync(timeout)
@@ -586,7 +601,7 @@ class Session(SessionEndpoint):
     @synchronized
     def close(self, timeout: float | None = None) -> None:
         """Sync, close senders and receivers, end the session; unacknowledged messages return (CN-17)."""
-        # A session that has ended at the broker has nothing left to close there.
+        # If the broker has ended the session, nothing is left to close.
         if self.error is not None or self.get_error() is not None:
             return
         self.sync(timeout)

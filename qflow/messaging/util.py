@@ -1,4 +1,4 @@
-"""Helpers of ``qpid.messaging.util``: reconnect URLs that follow a cluster's list of brokers."""
+"""The helper function of ``qpid.messaging.util``, for reconnect URLs that follow a cluster's brokers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from qflow.messaging.sessions import Connection
 
 
 def auto_fetch_reconnect_urls(connection: Connection) -> None:
-    """Keep the reconnect URLs of a connection up to date: here it only sets them to its own URL.
+    """Set the reconnect URLs of a connection to its own URL, if it has none.
 
-    The real function listens at ``amq.failover``, where a cluster publishes its brokers.  Clustering went
-    before 1.40, and a broker in this process has no others.
+    The real function keeps them up to date from ``amq.failover``, where a cluster publishes the URLs of its
+    brokers.  Clustering was removed before 1.40, and a broker in this process is never part of a cluster.
 
     >>> connection = Connection.establish("localhost")
     >>> auto_fetch_reconnect_urls(connection)

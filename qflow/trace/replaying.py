@@ -215,7 +215,7 @@ _COMPARED = tuple(name for name in NAMES if name not in ("run", "seq"))
 
 
 class Difference(NamedTuple):
-    """The first row in which two traces differ: its index, and the row in each, or None where one has ended."""
+    """The first row in which two traces differ: its index, and the row in each (None after a trace's end)."""
 
     place: int
     a: Row | None

@@ -1,6 +1,6 @@
-"""The messages of the client API, under the module name that ``qpid.messaging`` has for them.
+"""The messages of the client API, in a module named as in ``qpid.messaging``.
 
-It is a package, as no two files of the kit have one name, and the engine has a ``message.py``.
+It is a package, because no two files of the kit may have the same name and the engine has a ``message.py``.
 
 >>> from qflow.messaging.message import Message
 >>> Message("a book").content
