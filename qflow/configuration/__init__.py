@@ -1,14 +1,15 @@
 """Configuration as people type it: the settings of a queue and its broker, and their effect.
 
-Read in this order:
+The modules, in reading order:
 
-* :mod:`~qflow.configuration.notations`: what people type: a ``qpid-config`` line, an address string or JSON;
-* :mod:`~qflow.configuration.declaration`: the one queue that all of these ask for, and the broker it is tried
-  on (options, environment, qpidd.conf);
-* :mod:`~qflow.configuration.explanation`: the thresholds in force, the rule behind each, or the refusal;
-* :mod:`~qflow.configuration.setup_script`: a shell script of ``qpid-config`` lines, and the broker after it.
+* :mod:`~qflow.configuration.notations`: the notations people use: ``qpid-config`` lines, address strings and
+  JSON;
+* :mod:`~qflow.configuration.declaration`: the declaration of a queue, which every notation is converted to,
+  and the broker that it is tried on (options, environment, qpidd.conf);
+* :mod:`~qflow.configuration.explanation`: the thresholds in force and the rule behind each, or the refusal;
+* :mod:`~qflow.configuration.setup_script`: shell scripts of ``qpid-config`` lines, and the broker after one.
 
-Nothing here computes a threshold: the engine does, and says where each comes from.
+No module here computes a threshold: the engine does, and reports the origin of each.
 
 >>> from qflow.configuration.explanation import explain
 >>> from qflow.configuration.notations import read_line

@@ -1,4 +1,4 @@
-"""``qflow config``: the effect of a configuration of a queue, a broker or a whole setup, or its refusals."""
+"""``qflow config``: the effect of a configuration of a queue, a broker or a whole setup, or its refusal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add ``config`` to the commands of a parser, without loading the engine."""
+    """Add the command ``config`` to a parser, without importing the engine."""
     config = rooms.add_parser(
         "config",
         description="Try a configuration. Without an action: the options of a broker, each with its module "
@@ -76,10 +76,10 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def _add_broker(parser: argparse.ArgumentParser, *, is_whole: bool = False) -> None:
-    """Add the broker's options; those of an action do not hide earlier ones."""
+    """Add the options of the broker, which may be given before or after the action."""
     group = parser.add_argument_group("the broker it is tried on, and the output")
     such = "an option of qpidd, such as --broker-option=--default-flow-stop-threshold=90"
-    # argparse would set an action's own default over a value given before the action.
+    # Without SUPPRESS, argparse would replace a value given before the action by the action's default.
     kept: dict[str, Any] = {} if is_whole else {"default": argparse.SUPPRESS}
     add_several(group, "--broker-option", "OPTION", such, dest="broker_options", **kept)
     group.add_argument("--broker-config", metavar="FILE", help="its qpidd.conf", **({"default": ""} | kept))
@@ -87,11 +87,11 @@ def _add_broker(parser: argparse.ArgumentParser, *, is_whole: bool = False) -> N
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Run an action; return 1 if the broker refuses or does not start."""
+    """Run the chosen action, and return 1 if the broker refuses or does not start, else 0."""
     from qflow.broker.errors import StartupError
     from qflow.configuration.declaration import BrokerSetup
 
-    # --broker-option=a=b is meant as --a=b: the two hyphens are easily left out.
+    # The two hyphens of the broker's own option are easily left out: --broker-option=a=b means --a=b.
     options = [text if text.startswith("-") else f"--{text}" for text in chosen.broker_options]
     try:
         setup = BrokerSetup.read(options, os.environ, chosen.broker_config)

@@ -1,8 +1,8 @@
-"""Declarations: a queue in any notation, and the broker that it is tried on.
+"""Declarations of queues, independent of their notation, and the broker that a declaration is tried on.
 
-A queue is declared with a map of *arguments* and with a few properties besides.  The broker reads the
-arguments that it knows and accepts all others without a word (CF-02).  Which it reads is asked of the engine
-here, not kept in a second list.
+A queue is declared with a map of *arguments* and a few *properties*, such as ``durable``.  The broker reads
+the arguments that it knows, and silently accepts all others (CF-02).  To find out which arguments it reads,
+this module tries them on the engine, instead of keeping a second list.
 
 A broker is started with options, which are read as qpidd reads them (rules.md#broker-options).
 """
@@ -38,22 +38,22 @@ from qflow.kit import RefusalError
 from qflow.table import Table
 
 PROPERTIES = ("durable", "auto-delete", "alternate-exchange")
-"""Keys that management takes out of the map; everything else is a declare argument (CF-07)."""
+"""The keys in the map of a management ``create`` that are properties; all others are arguments (CF-07)."""
 
 PASSED_ON = frozenset([option.key for option in OPTIONS if option.needs_durable] + [REPLICATE_KEY, ARGUMENT])
-"""Keys that are not the queue's business but that of a store, of the HA module, or of this model."""
+"""Arguments that the queue itself ignores: they are for a store, for the HA module, or for this model."""
 
 LONGEST_NAME = 255
-"""Bytes of a queue's name, as in all commands that a client gives."""
+"""The largest length of a queue's name in a command of a client, in bytes."""
 
 
 class ConfigurationError(RefusalError):
-    """A configuration that cannot be read or written; the text names the fault and the allowed values."""
+    """A configuration cannot be read or written; the text names the fault and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A remark: a "warning", "note" or "hint", with its rules."""
+    """A remark on a declaration: its kind ("warning", "note" or "hint"), its text and its rules."""
 
     kind: str
     text: str
@@ -80,8 +80,8 @@ class Declaration:
         length = len(self.name.encode(errors="surrogatepass"))
         if length > LONGEST_NAME:
             raise ConfigurationError(
-                f"a queue's name must be at most {LONGEST_NAME} bytes, got {length}: the broker would create "
-                "it, and no client can use it"
+                f"a queue's name must be at most {LONGEST_NAME} bytes; got {length}: the broker would create "
+                "the queue, and no client could use it"
             )
         object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
 
@@ -89,7 +89,7 @@ class Declaration:
     def of_properties(
         cls, name: str, properties: Mapping[str, Argument], remarks: tuple[Remark, ...] = ()
     ) -> Declaration:
-        """Return the queue of a management ``create``, whose map mixes arguments and properties (CF-07)."""
+        """Return the declaration from the map of a management ``create``, properties included (CF-07)."""
         try:
             return cls(
                 name,
@@ -100,14 +100,16 @@ class Declaration:
                 remarks=remarks,
             )
         except InvalidConversion as error:
-            raise ConfigurationError(f"{', '.join(PROPERTIES[:2])} are yes or no: {error}") from error
+            raise ConfigurationError(
+                f"{' and '.join(PROPERTIES[:2])} must be true or false: {error}"
+            ) from error
 
     @classmethod
     def of_address(cls, name: str, options: Mapping[str, object]) -> Declaration:
-        """Return the queue that a parsed address creates: its name, and its ``node`` options (CF-14)."""
+        """Return the declaration from a parsed address: its name and its ``node`` options (CF-14)."""
         node = _read_map(options, "node")
         if (node.get("type") or "queue") != "queue":
-            raise ConfigurationError(f"the node's type must be 'queue' here, got {node['type']!r}")
+            raise ConfigurationError(f"the node's type must be 'queue' here; got {node['type']!r}")
         declare = _read_map(node, "x-declare")
         return cls(
             name,
@@ -131,24 +133,24 @@ class Declaration:
 
 
 def read_json_map(text: str) -> dict[str, Argument]:
-    """Return the declare arguments in a JSON map."""
+    """Return the declare arguments in a JSON map, or raise a ConfigurationError."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigurationError(
-            f"declare arguments are a JSON map, got something else: {error.msg} at line {error.lineno} "
+            f"declare arguments must be a JSON map; got other text: {error.msg} at line {error.lineno} "
             f"column {error.colno}"
         ) from error
     except (ValueError, RecursionError):
-        # A number of thousands of digits, or maps in maps without end: JSON, but none that Python takes.
-        raise ConfigurationError("declare arguments are a JSON map, got one too large to be read") from None
+        # JSON that Python cannot read: a number of thousands of digits, or too deeply nested maps.
+        raise ConfigurationError("declare arguments must be a JSON map; got one too large to read") from None
     if not isinstance(value, dict):
-        raise ConfigurationError(f"declare arguments are a JSON map, got a {type(value).__name__}")
+        raise ConfigurationError(f"declare arguments must be a JSON map; got a {type(value).__name__}")
     return value
 
 
 def _read_flag(name: str, value: object) -> bool:
-    """Return a boolean, which qpid-cpp sends as text."""
+    """Return a boolean, which may be text as qpid-cpp sends it, or raise a ConfigurationError."""
     try:
         return to_bool(value) if isinstance(value, str) else bool(value)
     except InvalidConversion as error:
@@ -158,27 +160,27 @@ def _read_flag(name: str, value: object) -> bool:
 def _read_map(options: Mapping[str, object], key: str) -> Mapping[str, object]:
     value = options.get(key, {})
     if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{key}: got {value!r}, a map is due")
+        raise ConfigurationError(f"{key} must be a map; got {value!r}")
     return value
 
 
-# Which arguments the broker reads (CF-01, CF-02)
+# The arguments that the broker reads (CF-01, CF-02)
 
 
 def is_understood(key: str) -> bool:
-    """Return whether the broker understands a declare argument; it silently accepts any other."""
-    # No setting is made of a list: either it is refused, or its text appears.
+    """Return whether the broker reads a declare argument; it silently accepts any other."""
+    # Tried with a list, which no setting allows: for an argument that is read, it is refused or kept as text.
     return key in PASSED_ON or _read(key, ["?"]) != QueueSettings()
 
 
 def reads_same(key: str, one: Argument, other: Argument) -> bool:
-    """Return whether two values of an argument are equal to the broker."""
+    """Return whether the broker reads two values of an argument as the same setting."""
     read = _read(key, one)
     return read is not None and read == _read(key, other) and is_understood(key)
 
 
 def suggestion(key: str) -> str:
-    """Return the understood key most similar to this one, or ""."""
+    """Return the argument that the broker reads and whose name is most similar to a key, or ""."""
     close = difflib.get_close_matches(key, KEYS, 1, 0.8)
     return close[0] if close else ""
 
@@ -191,7 +193,7 @@ def _read(key: str, value: Argument) -> QueueSettings | None:
 
 
 def ignored_arguments(arguments: Mapping[str, Argument]) -> Iterator[str]:
-    """Yield a sentence for each declare argument without effect on the broker (CF-02)."""
+    """Yield a sentence for each declare argument that the broker ignores (CF-02)."""
     for key in arguments:
         if not is_understood(key):
             near = suggestion(key)
@@ -208,7 +210,7 @@ _RETIRED = {
     "staging-threshold": "an option of an older release",
     "replication-exchange-name": "an option of an older release",
 }
-"""Options of older releases that 1.40 refuses, with their history."""
+"""Broker options of older releases, which 1.40 refuses, and the reason for each."""
 
 _CLUSTER = "an option of clustering, removed between 0.18 and 0.20; the HA module replaced it (ha-cluster)"
 
@@ -222,11 +224,11 @@ _CLIENTS = frozenset(
     ("session-max-unacked", "auth", "realm", "sasl-service-name", "sasl-config", "require-encryption")
     + ("max-negotiate-time", "connection-backlog", "interface", "listen-disable", "protocols", "port")
 )
-"""Options of the broker itself that govern the connections and permissions of clients."""
+"""Options of the broker itself for the connections and permissions of clients."""
 
 
 class OptionUse(NamedTuple):
-    """An option of a broker: its module, and its effect in this model."""
+    """A given option of a broker, with its module, its effect in this model, and its source."""
 
     name: str
     value: str
@@ -247,19 +249,19 @@ def _use_of(given: Given) -> OptionUse:
 
 
 def explain_unknown(name: str) -> str:
-    """Return a hint about an option that 1.40 lacks; "" without one."""
+    """Return a hint about a broker option that 1.40 does not have, or ""."""
     if name in _RETIRED:
         return _RETIRED[name]
     if name.startswith("cluster-"):
         return _CLUSTER
-    # A strict likeness: a wrong hint costs more than none.
+    # A high threshold of similarity, as a wrong hint is worse than none.
     near = difflib.get_close_matches(name, [*MODELLED, *NOT_MODELLED], 1, 0.8)
     return f"did you mean {near[0]}?" if near else ""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSetup:
-    """The options that a broker starts with, and the source of each."""
+    """The start options of a broker, with the source of each, and the variables and words it ignores."""
 
     options: BrokerOptions = field(default_factory=BrokerOptions)
     given: tuple[Given, ...] = ()
@@ -270,8 +272,8 @@ class BrokerSetup:
     def read(
         cls, arguments: Iterable[str] = (), environment: Mapping[str, str] | None = None, file: str = ""
     ) -> BrokerSetup:
-        """Read a command line, an environment and a file; a StartupError lists all problems, one a line."""
-        # The words are read twice: they may name the file, whose lines come after them.
+        """Read a command line, an environment and a file, or raise a StartupError with all problems."""
+        # The command line is read twice: it may name the file, which has a lower precedence.
         words, variables = list(arguments), environment or {}
         problems: list[str] = []
         ignored = ignored_variables(variables)
@@ -290,27 +292,27 @@ class BrokerSetup:
         given = read_options(words, variables, lines, path, convert)
         options = BrokerOptions()
         try:
-            # Ratios that do not fit one another are found when all the rest is read.
+            # Contradictory ratios are found only when all options are known.
             options = BrokerOptions.of_given(given)
         except StartupError as error:
             problems.append(str(error))
         if problems:
-            # No class of its own: the compiled StartupError has no subclasses of Python's.
+            # Not a subclass: the compiled StartupError cannot have subclasses in Python.
             raise StartupError("\n".join(problems))
         return cls(options, tuple(given.values()), ignored, ignored_words(words))
 
     @property
     def not_modelled(self) -> tuple[str, ...]:
-        """Names of the given options without effect here."""
+        """The names of the given options that have no effect in this model."""
         return tuple(given.name for given in self.given if given.name in NOT_MODELLED)
 
     @property
     def uses(self) -> tuple[OptionUse, ...]:
-        """Each given option, with its module and its effect here."""
+        """The given options, each with its module and its effect in this model."""
         return tuple(map(_use_of, self.given))
 
     def remarks(self) -> Iterator[Remark]:
-        """Yield the remarks on the options."""
+        """Yield the remarks on options without effect, on modules, and on ignored variables and words."""
         without = [name for name in self.not_modelled if name != "config"]
         if without:
             yield Remark("note", f"broker options that change nothing in this model: {', '.join(without)}")
@@ -327,7 +329,7 @@ class BrokerSetup:
             yield Remark("warning", f"the word {word} is no option; qpidd ignores it in silence")
 
     def asdict(self) -> dict[str, object]:
-        """Return the options as plain values."""
+        """Return the options as JSON values."""
         options = [
             {
                 "name": use.name,
@@ -341,7 +343,7 @@ class BrokerSetup:
         return {"options": options, "not_modelled": list(self.not_modelled)}
 
     def text(self) -> str:
-        """Return the options as on qpidd's command line; "" without any."""
+        """Return the given options as on qpidd's command line, one per line, or ""."""
         return "\n".join(
             f"--{given.name}={given.text}"
             + ("" if given.source == COMMAND_LINE else f"   from {given.source}")
@@ -361,7 +363,7 @@ def _keep_good(lines: Iterable[str], path: str, problems: list[str]) -> list[str
     good: list[str] = []
     for line in lines:
         try:
-            # With those before it, as an option must not come twice.
+            # Read together with the lines before it, as an option must not be given twice.
             read_options((), {}, [*good, line], path, convert)
         except StartupError as error:
             problems.append(_with_hint(str(error)))
@@ -371,7 +373,7 @@ def _keep_good(lines: Iterable[str], path: str, problems: list[str]) -> list[str
 
 
 def _with_hint(problem: str) -> str:
-    # qpidd's words stay as they are, so that they can be searched for; ours follow in brackets.
+    # qpidd's own text is unchanged, so that people can search for it; our hint follows in parentheses.
     found = re.search(r"Bad argument: \|\s*([^=|]+?)\s*(?:=|\|$)|unrecognised option '--([^']+)'", problem)
     hint = explain_unknown(found[1] or found[2]) if found else ""
     return f"{problem}  ({hint})" if hint else problem

@@ -1,17 +1,18 @@
-"""What a declaration comes to on a broker, and why: explanation, or the broker's refusal.
+"""Explanations of declarations: the settings in force on a broker and their origins, or the broker's refusal.
 
-What people type (:mod:`qflow.configuration.notations`) becomes a declaration
-(:mod:`qflow.configuration.declaration`).  :func:`explain` creates that queue on a broker of the engine,
-through the management method that ``qpid-config`` calls, and then reads from the queue and from the levels
-that the engine worked out:
+A text (:mod:`qflow.configuration.notations`) is read into a declaration
+(:mod:`qflow.configuration.declaration`).  :func:`explain` creates the declared queue on a broker of the
+engine, through the management method that ``qpid-config`` calls.  From the queue, and from the levels that
+the engine computed for it, it then reads:
 
-* the *levels* of flow control, two for messages and two for bytes, and what set each: given, a share of a
-  limit, or turned off (FC-02 … FC-10);
-* the *limits* and what happens when one is reached (LP-01 … LP-19);
+* the *levels* of flow control, which are a stop and a resume threshold in messages and in bytes, and the
+  origin of each: given, a percentage of a limit, or turned off (FC-02 … FC-10);
+* the *limits*, and what happens when one is reached (LP-01 … LP-19);
 * the *alert* thresholds (QT-11, QT-12);
-* *remarks*: what does not do what it seems to (warning), what is good to know (note), what helps (hint).
+* *remarks*: a warning is about a setting without its apparent effect, a note is additional information, and
+  a hint is advice.
 
-Each value carries the rules that say so.  Nothing here computes a threshold: the engine does.
+Each value has the ids of the rules that it follows from.  Nothing here computes a threshold: the engine does.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _DEFAULT_RULE = {STOP: "FC-02.4", RESUME: "FC-02.5"}
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """A value in force, 0 if absent, with its origin and its rules, the deciding one last."""
+    """A setting in force (0 for none), with its origin and its rules, the decisive rule last."""
 
     name: str
     value: int
@@ -57,18 +58,18 @@ class Effective:
 
     @property
     def unit(self) -> str:
-        """The unit of the value."""
+        """The unit of the value: messages or bytes."""
         return UNITS["size" if "size" in self.name else "count"]
 
     def asdict(self) -> dict[str, object]:
-        """Return plain values, under the name in ``queue.declare``."""
+        """Return the setting as JSON values, under its name in ``queue.declare``."""
         key = f"qpid.{'flow_' if self.name.startswith((STOP, RESUME)) else ''}{self.name}"
         return {"name": key, "value": self.value, "unit": self.unit, "why": self.why, "rules": self.rules}
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The broker's refusal: its words, and ``shown`` as in ``qpid-config`` (CF-08)."""
+    """The broker's refusal: error code, name and text, and the text that ``qpid-config`` shows (CF-08)."""
 
     code: int
     name: str
@@ -78,16 +79,19 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class SettingsExplanation:
-    """A declaration's effect on a broker.
+    """The effect of a declaration on a broker.
 
     Attributes:
-        declaration, setup: The declaration, and the broker on which it was tried.
-        line, address: The ``qpid-config`` line and the address string; "" where they cannot say it (a remark
-            says why).
-        refusal: The broker's refusal; then what follows is empty.
-        flow, flow_rules: One sentence on the depths that hold producers, or on the lack of any.
-        levels: The four levels; only the stops, which are 0 then, if they come to no flow control.
-        limits, alerts: The limits; the alert thresholds.
+        declaration, setup: The declaration, and the options of the broker on which it was tried.
+        line, address: The ``qpid-config`` line and the address string that declare the queue; "" if they
+            cannot express the declaration (a remark gives the reason).
+        remarks: The remarks: warnings, notes and hints.
+        refusal: The broker's refusal, or None.  After a refusal, the following attributes are empty.
+        flow, flow_rules: A sentence on the depths at which producers are held and resume, or on why there is
+            no flow control; and its rules.
+        levels: The four levels.  If neither unit has a stop threshold, only the two stops, which are 0; empty
+            for a ring queue, whose thresholds the broker does not read.
+        limits, alerts: The limits, and the alert thresholds.
     """
 
     declaration: Declaration
@@ -103,7 +107,7 @@ class SettingsExplanation:
     alerts: tuple[Effective, ...] = ()
 
     def asdict(self) -> dict[str, object]:
-        """Return plain values, as in ``--json``: a queue's have their QMF names."""
+        """Return the explanation as JSON values, as ``--json`` prints it, with QMF's names of a queue."""
         declaration = self.declaration
         return {
             "name": declaration.name,
@@ -131,10 +135,14 @@ def explain(
     """Try a declaration on a broker and explain the result.
 
     Parameters:
-        broker: The broker it is tried on; None for one with the defaults.
+        declaration: The declaration of a queue.
+        broker: The options of the broker on which it is tried; None for the defaults.
 
     Returns:
-        With a ``refusal`` if the broker refuses; nothing is raised for that.
+        The explanation.  If the broker refuses the declaration, its ``refusal`` is set; nothing is raised.
+
+    Raises:
+        ConfigurationError: If no client could send the declaration.
 
     >>> explained = explain(Declaration("orders", {"qpid.max_count": 1000, "qpid.max_size": 0}))
     >>> print(explained.flow)
@@ -142,7 +150,7 @@ def explain(
     """
     setup = broker if isinstance(broker, BrokerSetup) else BrokerSetup(broker or BrokerOptions())
     remarks = [*declaration.remarks, *setup.remarks()]
-    # Both notations can say less than a declaration: that is a remark, and no reason to explain nothing.
+    # A declaration that one of the notations cannot express is explained all the same, with a remark.
     line = _write_as("qpid-config line", qpid_config_line, declaration, remarks)
     address = _write_as("address string", address_string, declaration, remarks)
     created = _create(declaration, setup.options)
@@ -158,7 +166,7 @@ def explain(
 
 
 def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal:
-    # A broker for each question: no answer may depend on the question before.
+    # A new broker each time, so that no explanation depends on an earlier one.
     broker = Broker(options)
     alternate = declaration.alternate_exchange
     try:
@@ -176,7 +184,7 @@ def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal
 
 
 def _describe_flow(subject: _Subject) -> tuple[str, tuple[str, ...], tuple[Effective, ...]]:
-    # As in the broker, which does not even read the thresholds of a ring queue.
+    # As in the broker, which does not read the thresholds of a ring queue.
     if is_exempt(subject.settings):
         return "No flow control: a ring queue never has any, whatever thresholds it is given.", ("FC-03",), ()
     if levels := subject.levels:
@@ -226,7 +234,7 @@ def _explain_origin(
     side: str, unit: str, origin: Origin, maximum: int, options: BrokerOptions
 ) -> tuple[str, tuple[str, ...]]:
     ratio = getattr(options, _RATIOS[side].replace("-", "_"))
-    # Two roundings in one broker: at a limit of 7, 80 % is a stop of 6, and 70 % a resume of 4.
+    # The broker rounds differently: at a limit of 7, a stop of 80 % is 6, and a resume of 70 % is 4.
     rounding = "rounded half up" if side == STOP else "cut off"
     default = _DEFAULT_RULE[side]
     if origin is Origin.GIVEN:
@@ -247,12 +255,12 @@ def _summarize(levels: FlowLevels) -> str:
         [f"{n} {word}" for unit, word in UNITS.items() if (n := getattr(levels, f"{side}_{unit}").value)]
         for side in (STOP, RESUME)
     )
-    # Either unit alone stops producers, and both have to be low before they resume.
+    # One unit above its stop threshold holds producers; both must be below their resume thresholds to resume.
     return f"Producers are held above {' or '.join(above)}, and resume below {' and '.join(below)}."
 
 
 def _describe_limits(settings: QueueSettings, options: BrokerOptions) -> Iterator[Effective]:
-    """Yield the two limits in force."""
+    """Yield the limits in force, in messages and in bytes."""
     why = "given" if settings.max_count else "no limit in messages: there is no default for it"
     yield Effective("max_count", settings.max_count, why, ("LP-01",))
     size = effective_max_size(settings, options)
@@ -266,7 +274,7 @@ def _describe_limits(settings: QueueSettings, options: BrokerOptions) -> Iterato
 
 
 def _describe_alerts(queue: Queue, options: BrokerOptions) -> Iterator[Effective]:
-    """Yield the alert thresholds of a queue; none for a unit without alerts."""
+    """Yield the alert thresholds of a queue, for the units that have alerts."""
     for alerts in queue.observers:
         if isinstance(alerts, ThresholdAlerts):
             for unit, alarm in (("count", alerts.count_alarm), ("size", alerts.size_alarm)):
@@ -303,7 +311,7 @@ def _describe_alarm(
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """An accepted declaration, with the settings that its remarks need."""
+    """An accepted declaration with its settings and the broker's options, for the remarks on it."""
 
     declaration: Declaration
     settings: QueueSettings
@@ -311,11 +319,11 @@ class _Subject:
 
     @property
     def levels(self) -> FlowLevels | None:
-        """The levels in force; None without flow control."""
+        """The levels in force, or None if the queue has no flow control."""
         return FlowLevels.of(self.declaration.name, self.settings, self.options)
 
     def gives(self, *sides: str) -> bool:
-        """Return whether either side's threshold is given, in either unit."""
+        """Return whether a threshold of the given sides (stop, resume) is given, in messages or bytes."""
         return any(getattr(self.settings, f"flow_{s}_{unit}") is not None for s in sides for unit in UNITS)
 
 
@@ -373,7 +381,7 @@ def _on_levels(subject: _Subject) -> Iterator[Remark]:
         return
     stops = {"count": levels.stop_count, "size": levels.stop_size}
     for unit, resume in (("count", levels.resume_count), ("size", levels.resume_size)):
-        # A reader who gave 0 meant to turn the unit off; one who gave nothing has not thought of it.
+        # Someone who gave 0 wanted to turn the unit off; someone who gave nothing needs another explanation.
         if resume.origin is Origin.RESIDUE and stops[unit].origin is Origin.GIVEN:
             yield _warning(
                 f"qpid.flow_stop_{unit}=0 turns this unit off by half: producers still do not resume before "
@@ -383,7 +391,7 @@ def _on_levels(subject: _Subject) -> Iterator[Remark]:
         elif resume.origin is Origin.RESIDUE:
             text = f"resume_{unit}={resume.value} has no stop threshold, yet producers do not resume above it"
             yield _warning(text, "FC-09")
-    # With the stop of one unit turned off, the default stop of the other remains.
+    # Turning off the stop threshold of one unit leaves the default stop threshold of the other.
     for unit, other in (("count", "size"), ("size", "count")):
         if getattr(subject.settings, f"flow_stop_{unit}") == 0 and stops[other].value:
             yield _note(
@@ -392,7 +400,7 @@ def _on_levels(subject: _Subject) -> Iterator[Remark]:
                 "FC-08",
             )
     stop, limit = levels.stop_count.value, levels.max_count
-    # A hint in messages only: the size of messages is not known here, so capacities prove nothing in bytes.
+    # For messages only: capacities count messages, whose sizes are unknown here, so they limit no bytes.
     if 0 < stop < limit:
         yield _hint(
             "the limit in messages is never exceeded if the capacities of all senders add up to at most "
@@ -406,7 +414,7 @@ def _on_levels(subject: _Subject) -> Iterator[Remark]:
 
 
 def _on_hanging(settings: QueueSettings) -> Iterator[Remark]:
-    """Yield the settings with which the real broker hangs on a durable queue."""
+    """Yield warnings about the settings with which the real broker hangs on a durable queue."""
     hangs = "the real broker hangs then, for all clients; do not make it durable"
     if settings.policy == "self-destruct":
         yield _warning(f"a durable queue must not destroy itself: {hangs}", "LP-15")
@@ -447,12 +455,12 @@ def _on_keys(subject: _Subject) -> Iterator[Remark]:
 
 
 def _after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator[Remark]:
-    """Yield remarks on refused thresholds: the reason, and the remedy (FC-05 … FC-07)."""
+    """Yield remarks on the reason for refused thresholds, and on the remedy (FC-05 … FC-07)."""
     try:
         settings = QueueSettings.from_arguments(declaration.arguments)
     except InvalidConversion:
         return
-    # A refused queue leaves no levels behind: they are computed once more, without the check.
+    # A refused queue has no levels: the engine computes them again here, without the check.
     levels = FlowLevels.propose(settings, options)
     if is_exempt(settings) or not levels.is_limiting:
         return

@@ -1,4 +1,4 @@
-"""The notations in which people write a queue, each read and written: ``qpid-config``, addresses, JSON.
+"""The notations for the declaration of a queue, and functions that read and write each.
 
 =====================================  ==================================  ==========================
 a line of ``qpid-config add queue``    :func:`read_line`                   :func:`qpid_config_line`
@@ -7,8 +7,9 @@ an address string                      :func:`read_address` (CF-14),       :func
 a JSON map, or any of the three        :func:`read_any`
 =====================================  ==================================  ==========================
 
-All come to a :class:`~qflow.configuration.declaration.Declaration`; what is written is read back as the same
-one.  What a notation cannot say (the tool sends no lists, an address no null) is refused.
+All are read into a :class:`~qflow.configuration.declaration.Declaration`; reading a written text gives an
+equal declaration.  A declaration that a notation cannot express is refused: the tool cannot send a list, and
+an address cannot contain null.
 """
 
 from __future__ import annotations
@@ -38,21 +39,25 @@ from qflow.configuration.qpid_config import (
     QueueOption,
     add_queue_options,
 )
+from qflow.wording import format_names
 
 
 class LineParser(argparse.ArgumentParser):
-    """A parser for text typed into a lab: it raises instead of ending the process."""
+    """An argparse parser that raises a ConfigurationError instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise the tool's error message."""
+        """Raise the error message as a ConfigurationError."""
         raise ConfigurationError(message)
 
 
 def read_line(line: str | Sequence[str]) -> Declaration:
-    """Return the queue of a ``qpid-config add queue`` line (or its words); the command may be omitted.
+    """Return the declaration in a ``qpid-config add queue`` line, or in the list of its words.
+
+    Parameters:
+        line: The line or its words; ``qpid-config add queue`` itself may be omitted.
 
     Raises:
-        ConfigurationError: For an unknown option or a bad value; the real tool ends with status 2 then.
+        ConfigurationError: If an option is unknown or a value invalid (the real tool ends with status 2).
 
     >>> read_line("qpid-config add queue orders --max-queue-count=10 --limit-policy ring").arguments
     mappingproxy({'qpid.max_count': 10, 'qpid.policy_type': 'ring'})
@@ -76,24 +81,25 @@ def _queue_parser() -> LineParser:
 
 
 PYTHON, CPP = CLIENTS = ("qpid-python", "qpid-cpp")
-"""The clients whose grammars of an address differ."""
+"""The clients, which parse an address by different grammars."""
 
 
 def read_address(text: str, client: str = PYTHON) -> Declaration:
-    """Return the queue that an address string would create.
+    """Return the declaration of the queue that an address string creates.
 
     Parameters:
-        client: The client that reads it, ``qpid-python`` or ``qpid-cpp``.
+        text: The address string.
+        client: The client that parses it, ``qpid-python`` or ``qpid-cpp``.
 
     Raises:
-        ConfigurationError: If the text is no address, or the address not one of a queue.
+        ConfigurationError: If the text is not an address, or not the address of a queue.
 
     >>> read_address("orders; {create: always, node: {x-declare: {arguments: {'qpid.max_count': 10}}}}")
     Declaration(name='orders', arguments=mappingproxy({'qpid.max_count': 10}), durable=False, ...)
     >>> read_address("orders; {node: {x-declare: {arguments: {qpid.max_count: 10}}}}", "qpid-cpp").arguments
     mappingproxy({'qpid.max_count': 10})
     """
-    # The client API is loaded only for those who read addresses.
+    # The client API is imported only when an address is read.
     from qflow.messaging.address import LexError, ParseError, find_error, parse, parse_cpp
 
     is_cpp = client == CPP
@@ -102,7 +108,7 @@ def read_address(text: str, client: str = PYTHON) -> Declaration:
     except (LexError, ParseError) as error:
         raise ConfigurationError(f"no address: {error}") from error
     options = address.options or {}
-    # A receiver's options include all of a sender's: whichever is meant, its address is read.
+    # Checked as a receiver's address, whose options include all options of a sender's address.
     wrong = find_error(options, "receiver", is_cpp=is_cpp)
     if wrong:
         raise ConfigurationError(f"no address: {wrong}")
@@ -110,7 +116,7 @@ def read_address(text: str, client: str = PYTHON) -> Declaration:
 
 
 def address_readings(text: str) -> dict[str, Declaration | ConfigurationError]:
-    """Return the queue that each client creates for an address string, or the error it raises.
+    """Return the declaration that each client reads in an address string, or its error.
 
     >>> list(address_readings("q; {node: {x-declare: {arguments: {qpid.max_count: 10}}}}").values())
     [ConfigurationError('no address: expecting COLON, got SYM(.) ...'), Declaration(name='q', ...)]
@@ -125,7 +131,7 @@ def address_readings(text: str) -> dict[str, Declaration | ConfigurationError]:
 
 
 def compare_readings(readings: Mapping[str, Declaration | ConfigurationError]) -> dict[str, str]:
-    """Return each client's reading in words, the second as a difference from the first."""
+    """Return a sentence on each client's reading of an address, the second compared with the first."""
     found: dict[str, str] = {}
     first: Declaration | None = None
     for client, reading in readings.items():
@@ -140,8 +146,8 @@ def compare_readings(readings: Mapping[str, Declaration | ConfigurationError]) -
                 for key, value in reading.arguments.items()
                 if key not in first.arguments or type(first.arguments[key]) is not type(value)
             ]
-            # Clients send different types for one value, such as True and "True": the broker may read both
-            # alike.
+            # Clients send a value in different types, such as True and "True", which the broker may read as
+            # the same.
             is_same = all(
                 key in reading.arguments and reads_same(key, value, reading.arguments[key])
                 for key, value in first.arguments.items()
@@ -153,28 +159,29 @@ def compare_readings(readings: Mapping[str, Declaration | ConfigurationError]) -
 
 
 def read_any(text: str, name: str = "queue") -> Declaration:
-    """Return the queue that a text declares, in any notation.
+    """Return the declaration in a text of any notation.
 
-    A text that begins with ``{`` is JSON, and ``name`` is the queue's; one with ``; {`` in it is an address;
-    any other is a line of options.
+    Parameters:
+        text: JSON if it begins with ``{``, an address if it contains ``; {``, else a line of options.
+        name: The queue's name, which is used only for JSON.
 
     Raises:
-        ConfigurationError: If the text is invalid in the notation that it resembles.
+        ConfigurationError: If the text is invalid in its notation.
 
     >>> read_any('{"qpid.max_count": 9}', "q") == read_any("q --max-queue-count=9")
     True
     """
-    # A name alone is an address and a line alike, and both come to the same queue.
+    # A name alone is a valid address and a valid line, and means the same queue in both.
     if text.lstrip().startswith("{"):
         return Declaration.of_properties(name, read_json_map(text))
-    # A line may have a semicolon in a quoted name; followed by a brace it is an address.
+    # A line may have a semicolon in a quoted name; only a semicolon before a brace makes an address.
     if re.match(r"[^;]*;\s*\{", text):
         return read_address(text)
     return read_line(text)
 
 
 def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration:
-    """Return the declaration of parsed options, added to declare arguments given as a JSON map."""
+    """Return the declaration from parsed options, with further declare arguments in a JSON map."""
     properties: dict[str, Argument] = read_json_map(declare) if declare else {}
     for text in chosen.extra:
         key, equals, value = text.partition("=")
@@ -201,7 +208,7 @@ def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration
 
 
 def read_value(text: str) -> int | str:
-    """Return the value of ``--argument NAME=VALUE`` as sent: an integer if it can be read as one."""
+    """Return the VALUE of ``--argument NAME=VALUE`` as sent: an integer if it reads as one, else text."""
     try:
         return int(text)
     except ValueError:
@@ -241,19 +248,22 @@ _INT64 = 1 << 63
 
 
 def qpid_config_line(declaration: Declaration) -> str:
-    """Write the line that declares a queue; :func:`~qflow.configuration.notations.read_line` reads it back.
+    """Return the ``qpid-config`` line that declares a queue.
 
-    A value that the tool cannot send is written as the integer that means the same to the broker
-    (``True`` as 1, ``"10"`` as 10), if there is one.
+    :func:`~qflow.configuration.notations.read_line` reads it as an equal declaration.  A value that the tool
+    cannot send is written as the integer that the broker reads as the same setting, if there is one
+    (``True`` as 1, ``"10"`` as 10).
 
     Raises:
-        ConfigurationError: If the tool has no way to say it.
+        ConfigurationError: If the tool cannot send the declaration.
 
     >>> print(qpid_config_line(Declaration("orders", {"qpid.flow_stop_count": 900, "qpid.alert_count": 5})))
     qpid-config add queue orders --flow-stop-count=900 --argument qpid.alert_count=5
     """
     if declaration.exclusive:
-        raise ConfigurationError("exclusive: qpid-config has no option for a queue only its declarer can use")
+        raise ConfigurationError(
+            "exclusive must be false for qpid-config, which has no such option; got true"
+        )
     rest = {key: _make_sendable(key, value) for key, value in declaration.arguments.items()}
     words: list[str] = []
     for option in OPTIONS:
@@ -273,30 +283,35 @@ def qpid_config_line(declaration: Declaration) -> str:
     for key, value in rest.items():
         words += _write_extra(key, value)
     name = declaration.name
-    # The tool would take such a name for an option.
+    # The tool would read a name that begins with a hyphen as an option.
     words = [*words, "--", name] if name.startswith("-") else [name, *words]
     return shlex.join(["qpid-config", "add", "queue", *words])
 
 
 def _make_sendable(key: str, value: Argument) -> int | str | None:
-    if key in PROPERTIES or "=" in key:
-        raise ConfigurationError(f"{key}: qpid-config cannot send a declare argument of this name")
+    if "=" in key:
+        raise ConfigurationError(f"an argument's name must not contain = for qpid-config; got {key!r}")
+    if key in PROPERTIES:
+        properties = format_names(PROPERTIES)
+        raise ConfigurationError(
+            f"an argument's name must not be a property's ({properties}) for qpid-config; got {key!r}"
+        )
     if value is None or type(value) is int:
         return value
-    # The tool sends any text that reads as a number as a number: the string "10" can only arrive as 10.
+    # The tool sends a text that reads as an integer as an integer: it cannot send the string "10".
     as_sent = read_value(value) if isinstance(value, str) else value
     if isinstance(as_sent, str):
         return as_sent
     if isinstance(as_sent, int) and reads_same(key, value, int(as_sent)):
         return int(as_sent)
     raise ConfigurationError(
-        f"{key}={value!r}: qpid-config cannot send this; it sends null, whole numbers, and strings that do "
-        "not read as a whole number"
+        f"{key} must be null, a whole number, or a string that does not read as one, for qpid-config; got "
+        f"{value!r}"
     )
 
 
 def _takes(option: QueueOption, value: int | str | None, durable: bool) -> bool:
-    # The tool drops these without --durable, and a 0: then the argument is written as an extra one.
+    # The tool does not send these options without --durable or with a 0; --argument is written then.
     if option.needs_durable:
         return durable and type(value) is int and value != 0
     if option.kind == "switch":
@@ -310,11 +325,11 @@ def _write_extra(key: str, value: int | str | None) -> list[str]:
 
 
 def address_string(declaration: Declaration) -> str:
-    """Return an address that creates the queue, in a form that qpid-cpp and qpid-python read alike.
+    """Return an address that creates the queue, in a form that qpid-cpp and qpid-python read equally.
 
     Raises:
-        ConfigurationError: If no spelling means the same to both: null, a backslash, both kinds of quotes,
-            ``#`` in a name.
+        ConfigurationError: If no address means the same to both clients: it would need null, a backslash,
+            both kinds of quotes in one text, an unprintable character, or ``#`` in the name.
 
     >>> print(address_string(Declaration("q", {"qpid.max_count": 10}, durable=True)))
     q; {create: always, node: {type: queue, durable: True, x-declare: {arguments: {'qpid.max_count': 10}}}}
@@ -339,13 +354,16 @@ def address_string(declaration: Declaration) -> str:
 
 def _spell_name(name: str) -> str:
     if "#" in name:
-        raise ConfigurationError(f"name {name!r}: clients replace the # in an address by a random id")
+        raise ConfigurationError(
+            f"an address's name must not contain #, which clients replace by a random id; got {name!r}"
+        )
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name) else _spell_text(name)
 
 
 def _spell(value: object) -> str:
     if isinstance(value, Mapping):
-        # Always quoted: qpid-python takes a bare "true" for the constant, and no dot in a bare word.
+        # Keys are always quoted: qpid-python reads an unquoted "true" as the constant, and allows no dot in
+        # an unquoted word.
         return (
             "{" + ", ".join(f"{_spell_text(str(key))}: {_spell(item)}" for key, item in value.items()) + "}"
         )
@@ -357,12 +375,18 @@ def _spell(value: object) -> str:
         return str(value)
     if isinstance(value, float) and re.fullmatch(r"-?\d+\.\d+", str(value)):
         return str(value)
-    raise ConfigurationError(f"{value!r}: no address string says this to qpid-cpp and qpid-python alike")
+    raise ConfigurationError(
+        "a value in an address must be text, true or false, an integer of 64 bits, a number without an "
+        f"exponent, a list or a map, or qpid-cpp and qpid-python read it differently; got {value!r}"
+    )
 
 
 def _spell_text(text: str) -> str:
-    """Quote a text; qpid-cpp knows no escapes, so a text that needs one is refused."""
+    """Return a text in quotes, or raise a ConfigurationError if it needs an escape, which qpid-cpp lacks."""
     for quote in "'\"":
         if quote not in text and "\\" not in text and text.isprintable():
             return quote + text + quote
-    raise ConfigurationError(f"{text!r}: no quotes make qpid-cpp and qpid-python read this alike")
+    raise ConfigurationError(
+        "a text in an address must have printable characters only, no backslash, and not both kinds of "
+        f"quotes, because qpid-cpp reads no escapes; got {text!r}"
+    )

@@ -1,7 +1,8 @@
-"""``qpid-config add queue``: its options as data, and as a parser.
+"""The options of ``qpid-config add queue`` and ``add exchange``, as data and as argparse options.
 
-Each option of the tool sends one declare argument (rules.md#qpid-config-options).  Standard library only, so
-that the ``qflow`` command can offer these options before the engine is loaded.
+Each option of ``add queue`` sends one declare argument (rules.md#qpid-config-options).  This module imports
+only the standard library and the command line's helpers, so that ``qflow`` can list the options without
+importing the engine.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ REPLICATION = ("none", "configuration", "all")
 
 @dataclass(frozen=True, slots=True)
 class QueueOption:
-    """An option with the declare argument that it sends; a switch sends 1."""
+    """An option of ``qpid-config add queue``, and the declare argument that it sends (1 for a switch)."""
 
     flag: str
     key: str
@@ -31,7 +32,7 @@ class QueueOption:
 
     @property
     def attribute(self) -> str:
-        """The attribute that argparse stores it in."""
+        """The name of the attribute in which argparse stores the option's value."""
         return self.flag.removeprefix("--").replace("-", "_")
 
 
@@ -57,7 +58,7 @@ OPTIONS: tuple[QueueOption, ...] = (
 
 
 def add_queue_options(parser: argparse.ArgumentParser) -> None:
-    """Give a parser the queue's name and the options of ``qpid-config add queue``."""
+    """Add the queue's name and the options of ``qpid-config add queue`` to a parser."""
     parser.add_argument("name", metavar="NAME", help="the queue's name")
     options = parser.add_argument_group("options of qpid-config add queue")
     for option in OPTIONS:
@@ -78,7 +79,7 @@ def add_queue_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_exchange_options(parser: argparse.ArgumentParser) -> None:
-    """Give a parser type, name and options of ``qpid-config add exchange``."""
+    """Add the exchange's type and name and the options of ``qpid-config add exchange`` to a parser."""
     parser.add_argument("type", metavar="TYPE", help="direct, topic, fanout or headers")
     parser.add_argument("name", metavar="NAME", help="the exchange's name")
     options = parser.add_argument_group("options of qpid-config add exchange")
@@ -98,7 +99,7 @@ def integer(text: str) -> int:
             return int(text[2:] or "0", 2)
         if start == "0x":
             return int(text, 16)
-        # As the tool: 010 is eight.
+        # As in the tool, 010 is eight.
         return int(text, 8 if text.startswith("0") else 10)
     except ValueError:
         raise argparse.ArgumentTypeError(f"invalid integer value: {text!r}") from None

@@ -1,11 +1,12 @@
-"""A whole setup: a shell script of ``qpid-config`` lines, and the broker that it leaves behind.
+"""Setup scripts: shell scripts of ``qpid-config`` lines, and the broker that they configure.
 
-Operators keep queues, exchanges and bindings in such scripts.  :func:`read_script` reads one without running
-it: lines and continuations, comments, quotes, variables and functions of the script, ``for`` over given
-words.  All else that a shell can do is left out; a note names such lines, and nothing is guessed.
+Operators keep their queues, exchanges and bindings in such scripts.  :func:`read_script` interprets one
+without running it.  It understands lines and continuations, comments, quotes, the script's own variables and
+functions, and ``for`` loops over given words.  It does not guess at anything else that a shell can do: a note
+names each such line.
 
-A step is tried on a broker in its turn, as the tool would call its management methods (CF-07).  The tool
-continues after a refusal, and so does a script, unless it has ``set -e``.
+The steps are then applied to a broker in order, by the management methods that the tool calls (CF-07).  After
+a refusal the tool and the script continue, unless the script has ``set -e``.
 """
 
 from __future__ import annotations
@@ -43,24 +44,24 @@ _OPEN_LOOPS = frozenset(["while", "until", "select", "for"])
 _ENDS = frozenset(("done", "fi", "esac", "}"))
 _HARMLESS = _ENDS | {"set", "echo", "exit", "true", ":", "sleep", "printf", "return", "shift"}
 _DEEPEST = 20
-"""Calls of functions within one another."""
+"""The largest depth of nested calls of functions."""
 _SEPARATORS = frozenset((";", "&&", "||", "&", "|", "\n"))
 _MOST_WORDS = 20_000
-"""Words that the loops of a script may come to."""
+"""The largest number of words in all iterations of a script's loops."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetupStep:
-    """One request of a script's line to the broker.
+    """One command of a script: a request to the broker's management.
 
     Attributes:
-        line: Its number, from 1.
-        text: The command, without what only says where the broker is.
-        method, type, name, properties: The management method that the tool calls, with its arguments.
-        condition: Words after the binding key: the condition of a headers exchange.
-        error: The tool's objection, for which it calls nothing; "" without one.
-        ends_shell: Whether the shell ends if this is refused (``|| exit``) or not (``|| true``); None if that
-            depends on ``set -e``.
+        line: The number of the script's line, from 1.
+        text: The command, without the options that only locate the broker.
+        method, type, name, properties: The management method that the tool calls, and its arguments.
+        condition: The words after the binding key, which are the condition of a headers binding.
+        error: The error with which the tool itself refuses the command, or "".
+        ends_shell: Whether a refusal ends the shell (``|| exit``) or not (``|| true``); None if that depends
+            on ``set -e``.
     """
 
     line: int
@@ -74,16 +75,16 @@ class SetupStep:
     ends_shell: bool | None = None
 
     def sent(self, broker: Broker) -> dict[str, Argument]:
-        """Return the properties that the tool sends; a binding's depend on the type of the exchange."""
+        """Return the properties that the tool sends, which depend on the exchange's type for a binding."""
         if self.type == "binding" and self.method == "create":
-            # Known only when its turn comes: the exchange may be made by an earlier line.
+            # Known only when the step is applied: an earlier step may create the exchange.
             exchange = broker.exchanges.exchanges.get(self.name.partition("/")[0])
             if exchange is not None and exchange.type == "headers":
                 return _read_condition(self.condition)
         return dict(self.properties)
 
     def apply(self, broker: Broker) -> str:
-        """Apply the step to a broker; return the tool's or the broker's refusal, or ""."""
+        """Apply the step to a broker, and return the refusal of the tool or the broker, or ""."""
         if self.error:
             return self.error
         try:
@@ -93,13 +94,13 @@ class SetupStep:
         except ManagementError as error:
             return error.text
         except (TypeError, ValueError) as error:
-            # A name of 300 bytes, a number of 65 bits: no frame of the protocol holds it.
+            # The protocol cannot encode it, such as a name of 300 bytes or a number of 65 bits.
             return f"no client can send this: {error}"
         return ""
 
 
 class SetupRefusal(NamedTuple):
-    """A refused step, with the reason."""
+    """A refused step of a setup script, and the reason."""
 
     step: SetupStep
     reason: str
@@ -110,11 +111,12 @@ class SetupRefusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SetupScript:
-    """The steps of a script, in order.
+    """A setup script: its steps, in order.
 
     Attributes:
-        steps: The commands of ``qpid-config`` that change something.
-        notes: Other commands, which were not run.
+        name: The name of the script's file.
+        steps: The ``qpid-config`` commands that create or delete something.
+        notes: Notes on the lines that were not interpreted.
         stops_at_refusal: Whether the shell ends at the first refusal (``set -e``).
     """
 
@@ -124,7 +126,7 @@ class SetupScript:
     stops_at_refusal: bool = False
 
     def apply(self, broker: Broker) -> list[SetupRefusal]:
-        """Apply the steps to a broker, up to the one where the shell would stop; return the refusals."""
+        """Apply the steps to a broker until the shell would end, and return the refusals."""
         refusals: list[SetupRefusal] = []
         for step in self.steps:
             reason = step.apply(broker)
@@ -136,10 +138,10 @@ class SetupScript:
 
 
 def read_script(path: str | Path) -> SetupScript:
-    """Read a shell script of ``qpid-config`` lines.
+    """Read a shell script of ``qpid-config`` lines from a file.
 
     Raises:
-        RefusalError: If it has no such line.
+        RefusalError: If the script has no such line, or is not a text.
         OSError: If the file cannot be opened.
     """
     try:
@@ -150,10 +152,14 @@ def read_script(path: str | Path) -> SetupScript:
 
 
 def parse_script(text: str, name: str = "script") -> SetupScript:
-    r"""Read the text of a shell script of ``qpid-config`` lines.
+    r"""Read a shell script of ``qpid-config`` lines from its text.
+
+    Parameters:
+        text: The script.
+        name: The name of the script, for errors and reports.
 
     Raises:
-        RefusalError: If it has no such line.
+        RefusalError: If the script has no such line.
 
     >>> script = parse_script("B=host:5672\nfor q in a b; do qpid-config -a $B add queue $q; done")
     >>> [(step.line, step.text) for step in script.steps]
@@ -162,7 +168,7 @@ def parse_script(text: str, name: str = "script") -> SetupScript:
     reader = _ScriptReader()
     reader.read(list(_commands(text, reader.notes)), {})
     if not reader.steps and not reader.has_tool:
-        raise RefusalError(f"{name}: no line of it is one of {_TOOL}")
+        raise RefusalError(f"{name}: a setup script must have at least one {_TOOL} command; got none")
     if len(reader.brokers) > 1:
         reader.notes.append(
             f"its lines name {len(reader.brokers)} brokers ({', '.join(reader.brokers)}); here all are one"
@@ -174,7 +180,7 @@ def parse_script(text: str, name: str = "script") -> SetupScript:
 
 
 class _ShellCommand(NamedTuple):
-    """The line number and the words of one simple command, its variables not yet expanded."""
+    """One simple command: its line number, and its words before the expansion of variables."""
 
     line: int
     words: list[str]
@@ -182,12 +188,12 @@ class _ShellCommand(NamedTuple):
 
 
 def _commands(text: str, notes: list[str]) -> Iterator[_ShellCommand]:
-    """Yield the simple commands of a script."""
+    """Yield the simple commands of a script, in order, and add a note if its last quotation is open."""
     lines = iter(enumerate(text.splitlines(), 1))
     for number, line in lines:
         whole, first = _strip_comment(line), number
         while True:
-            # An odd number of backslashes: an even one is escaped backslashes, and the line ends.
+            # The line continues after an odd number of backslashes; an even number is escaped backslashes.
             if re.search(r"(?<!\\)(?:\\\\)*\\$", whole):
                 whole = whole[:-1] + " " + _strip_comment(next(lines, (0, ""))[1]).lstrip()
                 continue
@@ -199,12 +205,12 @@ def _commands(text: str, notes: list[str]) -> Iterator[_ShellCommand]:
                 if following is None:
                     notes.append(f"line {first}: {error}, and the script ends")
                     return
-                # An open quotation continues on the next line: shlex reports it by a ValueError.
+                # shlex raises ValueError for an open quotation, which continues on the next line.
                 whole += "\n" + following[1]
         words: list[str] = []
         for place, token in enumerate([*tokens, ";"]):
             if token in _SEPARATORS:
-                # A command before && or || is a test: its failure does not end the shell, set -e or not.
+                # The failure of a command before && or || does not end the shell, even with set -e.
                 is_tested = token in ("&&", "||")
                 if words:
                     yield _ShellCommand(first, words, tokens[place + 1] == "exit" if is_tested else None)
@@ -214,9 +220,10 @@ def _commands(text: str, notes: list[str]) -> Iterator[_ShellCommand]:
 
 
 def _tokens(line: str) -> list[str]:
-    # A dollar in single quotes is a letter; shlex drops the quotes, so it is hidden behind a NUL until later.
+    # A dollar sign in single quotes is literal. shlex removes the quotes, so it is replaced by NUL until the
+    # variables are expanded.
     line = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace("$", "\0"), line)
-    # Redirections do not matter here, and 2>&1 would be split in three.
+    # Redirections are removed: they have no effect here, and 2>&1 would be split into three tokens.
     line = re.sub(r"(?<!\S)[0-9&]?>>?\s*(?:&[0-9]|\S+)", "", line)
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
     lexer.whitespace_split, lexer.commenters = True, ""
@@ -236,7 +243,7 @@ def _strip_comment(line: str) -> str:
 
 
 def _end_of_loop(commands: Sequence[_ShellCommand], place: int) -> int:
-    """Return the index after the ``done`` of a loop, given the start of its body."""
+    """Return the index after the ``done`` of a loop whose body begins at an index."""
     depth = 1
     while place < len(commands) and depth:
         first = next((word for word in commands[place].words if word not in ("do", "then", "else")), "")
@@ -251,7 +258,7 @@ _LIST = re.compile(r"([^{]*)\{([^{}]+,[^{}]*)\}([^{]*)")
 
 
 class _ScriptReader:
-    """An interpreter of the script's commands that collects the steps."""
+    """An interpreter of a script's commands, which collects steps and notes."""
 
     def __init__(self) -> None:
         self.steps: list[SetupStep] = []
@@ -262,7 +269,7 @@ class _ScriptReader:
         self._functions: dict[str, list[_ShellCommand]] = {}
 
     def read(self, commands: Sequence[_ShellCommand], variables: dict[str, str]) -> None:
-        """Read commands in order; the body of a loop is read once for each of its words."""
+        """Interpret commands in order; the body of a loop is interpreted once for each of its words."""
         place = 0
         while place < len(commands):
             line, words, ends_shell = commands[place]
@@ -271,7 +278,7 @@ class _ScriptReader:
                 words = words[1:]
                 if not words:
                     continue
-            # Kept and read at each call, as its lines depend on the arguments.
+            # A function's body is kept and interpreted at each call, as its commands depend on the arguments.
             function = re.match(r"(?:function )?([\w-]+) ?\(\)|function ([\w-]+)", " ".join(words))
             if words[0] == "for" and words[2:3] == ["in"]:
                 place = self._loop(line, words, commands, place, variables)
@@ -279,7 +286,7 @@ class _ScriptReader:
                 end = next(
                     (n for n in range(place, len(commands)) if commands[n].words == ["}"]), len(commands)
                 )
-                # The rest of the brace's line is the first command of the body.
+                # Words after the opening brace on its line are the first command of the body.
                 rest = words[words.index("{") + 1 :] if "{" in words else []
                 first = [_ShellCommand(line, rest)] if rest else []
                 self._functions[function[1] or function[2]] = [*first, *commands[place:end]]
@@ -288,7 +295,8 @@ class _ScriptReader:
                 place = _end_of_loop(commands, place)
                 self.notes.append(f"line {line}: the loop '{' '.join(words)}' is not done here")
             elif words[0] in _BLOCKS:
-                # Both branches: the result of the test is unknown, and most tests ask for a running broker.
+                # Both branches are interpreted: the result of the test is unknown, and most tests need a
+                # running broker.
                 self.notes.append(
                     f"line {line}: '{words[0]}' is not read; the lines in it are taken as they stand"
                 )
@@ -303,7 +311,7 @@ class _ScriptReader:
         place: int,
         variables: dict[str, str],
     ) -> int:
-        """Read the body of a loop for each of its words; return the index after it."""
+        """Interpret the body of a loop for each of its words, and return the index after the loop."""
         end = _end_of_loop(commands, place)
         body = commands[place : end - 1]
         items = [item for word in words[3:] for item in self._expand(line, word, variables)]
@@ -314,12 +322,12 @@ class _ScriptReader:
                     f"line {line}: the loops of this script come to more than {_MOST_WORDS} words"
                 )
             variables[words[1]] = item
-            # A loop's lines have their own numbers each time: a refusal names the line, its words the turn.
+            # Each iteration has the same line numbers; the words of a command show which iteration it is.
             self.read(body, variables)
         return end
 
     def _expand(self, line: int, word: str, variables: dict[str, str]) -> list[str]:
-        """Expand a word to words."""
+        """Return the words that a word expands to, with its variables, ranges and lists."""
         unknown: list[str] = []
 
         def value(match: re.Match[str]) -> str:
@@ -360,7 +368,7 @@ class _ScriptReader:
         if expanded[0] in self._functions and self._depth < _DEEPEST:
             given = {str(number): word for number, word in enumerate(expanded[1:], 1)}
             self._depth += 1
-            # As the shell does, a function shares the variables of its caller, but for its arguments.
+            # As in the shell, a function shares its caller's variables except for the arguments.
             self.read(self._functions[expanded[0]], variables | given | {"@": shlex.join(expanded[1:])})
             self._depth -= 1
             return
@@ -403,7 +411,7 @@ class _ScriptReader:
 
 
 def step_of(words: Sequence[str], line: int = 1, text: str = "") -> SetupStep:
-    """Return the step of a command's words, from the verb on; ConfigurationError has the tool's message.
+    """Return the step for the words of a command, verb first, or raise the tool's ConfigurationError.
 
     >>> step_of(["bind", "amq.topic", "news", "news.#"]).name
     'amq.topic/news/news.#'
@@ -417,7 +425,9 @@ def step_of(words: Sequence[str], line: int = 1, text: str = "") -> SetupStep:
         return SetupStep(line, text, "create", kind, name, properties)
     if verb == "del" and kind:
         return _read_deletion(kind, words[2:], line, text)
-    raise ConfigurationError(f"{_TOOL} has add, del, bind and unbind here; got {' '.join(words[:2])!r}")
+    raise ConfigurationError(
+        f"the action of {_TOOL} must be add, del, bind or unbind here; got {' '.join(words[:2])!r}"
+    )
 
 
 def _read_queue(words: Sequence[str]) -> tuple[str, dict[str, Argument]]:
@@ -441,7 +451,7 @@ def _read_exchange(words: Sequence[str]) -> tuple[str, dict[str, Argument]]:
 
 
 def exchange_step(chosen: argparse.Namespace) -> SetupStep:
-    """Return the step of parsed options of an exchange."""
+    """Return the step that adds an exchange, from parsed options."""
     words = ["add", "exchange", chosen.type, chosen.name]
     for flag in ("durable", "sequence", "ive"):
         words += [f"--{flag}"] if getattr(chosen, flag) else []
@@ -485,7 +495,7 @@ def _read_condition(words: Sequence[str]) -> dict[str, Argument]:
     if len(words) < 2 or words[0] not in ("all", "any"):
         got = " ".join(words) or "nothing"
         raise ConfigurationError(
-            f"a binding to a headers exchange takes all or any, and KEY=VALUE …; got {got}"
+            f"the condition of a headers binding must be all or any, then KEY=VALUE …; got {got}"
         )
     pairs = (word.partition("=") for word in words[1:])
     return {"x-match": words[0], **{key: value for key, _, value in pairs}}
@@ -512,7 +522,7 @@ def _read_deletion(kind: str, words: Sequence[str], line: int, text: str) -> Set
 
 @dataclass(frozen=True, slots=True)
 class SetupResult:
-    """A broker after a script, and the refused steps."""
+    """The result of a setup script: the broker after it, and the refused steps."""
 
     script: SetupScript
     broker: Broker
@@ -520,11 +530,11 @@ class SetupResult:
 
     @classmethod
     def of(cls, script: SetupScript, broker: Broker) -> SetupResult:
-        """Run a script on a new broker."""
+        """Return the result of applying a script to a broker, which the script changes."""
         return cls(script, broker, tuple(script.apply(broker)))
 
     def bindings(self) -> list[tuple[str, str, str]]:
-        """Return exchange, queue and key of each binding but those to the default exchange."""
+        """Return the exchange, queue and key of each binding, except on the default exchange."""
         return [
             (name, binding.queue.name, binding.key)
             for name, exchange in self.broker.exchanges.exchanges.items()
@@ -533,7 +543,7 @@ class SetupResult:
         ]
 
     def asdict(self) -> dict[str, object]:
-        """Return plain values, as in ``--json``."""
+        """Return the result as JSON values, as ``--json`` prints it."""
         queues = self.broker.queues.queues
         return {
             "script": self.script.name,
@@ -549,12 +559,12 @@ class SetupResult:
         }
 
     def _own_exchanges(self) -> Iterator[tuple[str, Exchange]]:
-        """Yield the exchanges that are not predeclared."""
+        """Yield the exchanges that the broker does not predeclare, with their names."""
         brought = Broker().exchanges.exchanges
         return ((name, one) for name, one in self.broker.exchanges.exchanges.items() if name not in brought)
 
     def notes(self) -> Iterator[str]:
-        """Yield the notes on the script."""
+        """Yield the notes on the script, and a note if a refusal ended the shell."""
         yield from self.script.notes
         if self.refusals:
             last = self.refusals[-1].step
@@ -563,7 +573,7 @@ class SetupResult:
                 yield f"the shell ends at line {last.line}, and {rest} later commands are not done"
 
     def report(self) -> str:
-        """Return tables of the broker's nodes and the refusals, for a terminal."""
+        """Return tables of the broker's queues, exchanges and bindings, and the refusals, for a terminal."""
         bindings = self.bindings()
         parts = [str(broker_table(self.broker))]
         exchanges = [

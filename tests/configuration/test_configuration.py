@@ -165,9 +165,9 @@ def test_properties_are_no_declare_arguments():
         (["q", "--fast"], "unrecognized arguments: --fast"),
         ([], "the following arguments are required: NAME"),
         ([""], "a queue needs a name"),
-        (["é" * 128], "a queue's name must be at most 255 bytes, got 256"),
-        (["q", "--declare", "[1]"], "declare arguments are a JSON map, got a list"),
-        (["q", "--declare", "{"], "declare arguments are a JSON map, got something else"),
+        (["é" * 128], "a queue's name must be at most 255 bytes; got 256"),
+        (["q", "--declare", "[1]"], "declare arguments must be a JSON map; got a list"),
+        (["q", "--declare", "{"], "declare arguments must be a JSON map; got other text"),
         (["q", "--argument", "auto-delete=maybe"], "invalid conversion: Cannot convert maybe to bool"),
     ],
 )
@@ -659,13 +659,13 @@ def test_addresses_are_read_back_by_both_clients(declaration, options):
 @pytest.mark.parametrize(
     ("name", "arguments", "text"),
     [
-        ("q", {"a": None}, "None: no address string says this"),
-        ("q", {"a": "back\\slash"}, "no quotes make"),
-        ("q", {"a": "both ' and \""}, "no quotes make"),
-        ("q", {"a": "two\nlines"}, "no quotes make"),
-        ("q", {"a": 1 << 63}, "no address string says this"),
-        ("q", {"a": 1e20}, "no address string says this"),
-        ("#1", {}, "clients replace the #"),
+        ("q", {"a": None}, "read it differently; got None"),
+        ("q", {"a": "back\\slash"}, "a text in an address must have printable"),
+        ("q", {"a": "both ' and \""}, "a text in an address must have printable"),
+        ("q", {"a": "two\nlines"}, "a text in an address must have printable"),
+        ("q", {"a": 1 << 63}, "a value in an address must be"),
+        ("q", {"a": 1e20}, "a value in an address must be"),
+        ("#1", {}, "must not contain #"),
     ],
 )
 def test_what_no_address_says(name, arguments, text):
@@ -681,13 +681,13 @@ def test_what_no_address_says(name, arguments, text):
 @pytest.mark.parametrize(
     ("address", "complaint"),
     [
-        ("q; {node: {type: topic}}", "the node's type must be 'queue' here, got 'topic'"),
-        ("q; {node: {x-declare: {arguments: [5]}}}", "arguments: got [5], a map is due"),
+        ("q; {node: {type: topic}}", "the node's type must be 'queue' here; got 'topic'"),
+        ("q; {node: {x-declare: {arguments: [5]}}}", "arguments must be a map; got [5]"),
         ("q; {node: 5}", "no address: node: 5 is not a map"),
         ("q; {create: asdf}", "no address: create: asdf not in ('always', 'sender', 'receiver', 'never')"),
         ("q; {create always}", "no address: expecting COLON, got ID"),
         ("''", "a queue needs a name"),
-        ("q" * 256, "a queue's name must be at most 255 bytes, got 256"),
+        ("q" * 256, "a queue's name must be at most 255 bytes; got 256"),
     ],
 )
 def test_addresses_of_no_queue(capsys, address, complaint):
@@ -784,20 +784,21 @@ def test_lines_that_mean_the_same(arguments, line):
 
 
 @pytest.mark.parametrize(
-    ("declaration", "text"),
+    ("declaration", "text", "got"),
     [
-        (Declaration("q", {"qpid.max_count": 1.5}), "qpid.max_count=1.5: qpid-config cannot send this"),
-        (Declaration("q", {"qpid.max_count": True}), "qpid.max_count=True: qpid-config cannot send this"),
-        (Declaration("q", {"x-mine": "10"}), "x-mine='10': qpid-config cannot send this"),
-        (Declaration("q", {"x": [1]}), "x=[1]: qpid-config cannot send this"),
-        (Declaration("q", {"a=b": 1}), "a=b: qpid-config cannot send a declare argument of this name"),
-        (Declaration("q", {"durable": 1}), "durable: qpid-config cannot send a declare argument of this"),
-        (Declaration("q", exclusive=True), "exclusive: qpid-config has no option for"),
+        (Declaration("q", {"qpid.max_count": 1.5}), "qpid.max_count must be null, a whole number, or", "1.5"),
+        (Declaration("q", {"qpid.max_count": True}), "qpid.max_count must be null, a whole", "True"),
+        (Declaration("q", {"x-mine": "10"}), "x-mine must be null, a whole number, or a string", "'10'"),
+        (Declaration("q", {"x": [1]}), "x must be null, a whole number, or a string that does", "[1]"),
+        (Declaration("q", {"a=b": 1}), "an argument's name must not contain =", "'a=b'"),
+        (Declaration("q", {"durable": 1}), "an argument's name must not be a property's", "'durable'"),
+        (Declaration("q", exclusive=True), "exclusive must be false for qpid-config", "true"),
     ],
 )
-def test_what_no_line_says(declaration, text):
+def test_what_no_line_says(declaration, text, got):
     """qpid-config options: then the explanation has no line, and a note says why."""
     with pytest.raises(ConfigurationError) as raised:
         qpid_config_line(declaration)
     assert str(raised.value).startswith(text)
+    assert str(raised.value).endswith(f"; got {got}")
     assert explain(declaration).line == ""
