@@ -500,7 +500,7 @@ RECEIVERS = {
     "releases once": run(lambda: Settles(releases_once, prefetch=0)),
     "modifies once": run(lambda: Settles(modifies_once)),
     "visits": run(Visits),
-    "settles second, receiving": run(ReceivesSecond),
+    "receives second": run(ReceivesSecond),
     "transacts": run(Transacts),
 }
 

@@ -304,7 +304,7 @@ OFFLINE = {"is_connected": False, "reaction": "x\namqp:resource-deleted\nI retry
         (
             {**MORE, "end": "still sends"},
             RESUME,
-            "cannot tell: 12 of 6,000 so far, and it still sent after 60 s; a --timeout above 60 tells",
+            "cannot tell: it still sent after 60 s; a --timeout above 60 tells",
         ),
         ({**MORE, "pause": "still sends"}, RESUME, "was not still within 30 s, and does not send all"),
         (
@@ -361,7 +361,7 @@ OFFLINE = {"is_connected": False, "reaction": "x\namqp:resource-deleted\nI retry
             DELETED,
             "says 'amqp:resource-deleted', and is still there, without a connection",
         ),
-        ({"sent": 13}, DELETED, "goes on: sends at least 2 more, to no queue, within 60 s"),
+        ({"sent": 13}, DELETED, "goes on: sends more, to no queue, within 60 s"),
     ],
 )
 def test_sentences_say_how_a_run_ended(given, case, words):
