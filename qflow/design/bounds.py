@@ -228,7 +228,7 @@ class _Probe:
         return kept
 
     def sure(self, queue: str, producer: Producer) -> int | None:
-        """Return how many places of a window are certain to fill on a queue; None for the whole window."""
+        """Return the number of window places certain to fill on a queue; None for the whole window."""
         is_choosy = self._broker.queue(queue).is_choosy
         # For other windows only one message is proved: they also count transfers as outstanding that are
         # complete behind a held one (CAP-07), or whose completion they have not asked for (CAP-02).
@@ -264,7 +264,7 @@ class Depth:
 
 
 def full_windows(traffic: Traffic) -> tuple[int, int]:
-    """Return what full windows hold: in messages, and in bytes if each message is its producer's largest."""
+    """Return the contents of full windows: in messages, and in bytes with the largest messages."""
     senders = traffic.values()
     return sum(one.capacity for one in senders), sum(one.capacity * one.largest for one in senders)
 

@@ -167,7 +167,7 @@ def _write_counterexample(made: Recommendation, path: str, *, is_quiet: bool) ->
 
 
 def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
-    """Write the map of each designed queue; of several queues each file name contains the queue's."""
+    """Write the map of each designed queue; several maps get the queues' names in their file names."""
     from qflow.progress import progress
 
     for queue in made.chosen:
@@ -187,7 +187,7 @@ def _workload(namespace: argparse.Namespace) -> tuple[Workload, dict[str, Demand
     workload = Workload.load(namespace.workload)
     bounds: dict[str, Demand] = {}
     if namespace.demand and not namespace.log:
-        raise RefusalError("--demand: it completes a log (--log), which cannot show it; a workload has rates")
+        raise RefusalError("--demand requires --log: it states a demand that a log cannot show")
     for name, rate in namespace.demand:
         workload = workload.with_producer(name, demand=rate)
     if namespace.log:

@@ -112,7 +112,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A choice: shares of the capacities, of the largest safe stop, and of that stop for resume."""
+    """A choice: shares of the capacities, the largest safe stop, and that stop for resume."""
 
     capacity: float
     stop: float
@@ -349,7 +349,7 @@ def cover_declared(
 
 
 def messages_to_cover(workload: Workload) -> float:
-    """Return how many messages a simulation needs to cover a workload; 0 if any number suffices."""
+    """Return the number of messages needed to cover a workload; 0 if any number suffices."""
     needed = max(_needs(workload), default=_Need(0.0, "")).seconds
     return sum(expected_messages(producer, needed) for producer in workload.producers) if needed else 0.0
 

@@ -161,7 +161,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return partial(_whole_run_of, self.describe, self.messages, self.queue, self.unit, self.goals)
 
     def run(self, processes: int | None = None, progress: Progress | None = None) -> SettingsMap:
-        """Run all cells without a result, and return the map; Ctrl-C keeps the results so far."""
+        """Run all cells without a result, and return the map; Ctrl-C keeps the results already known."""
         places = [place for place in self.order() if place not in self.found]
         settings = [self.at(place) for place in places]
         try:
@@ -221,7 +221,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return self.covers or self.messages >= messages_to_cover(self.workload(0))
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the cells run so far: stop, capacity, kind, max_depth, blocked_share, sessions_ended."""
+        """Return the known cells: stop, capacity, kind, max_depth, blocked_share, sessions_ended."""
         rows = [
             (
                 self.at(place)[self.across.setting],

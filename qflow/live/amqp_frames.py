@@ -160,7 +160,7 @@ def section_places(raw: bytes) -> SectionPlaces:
     """
     at, annotations, is_bare = 0, (0, 0), True
     if raw and raw[0]:
-        raise FrameError("the message begins with no section")
+        raise FrameError("a message must begin with a section")
     try:
         while raw.startswith(_DESCRIBED, at):
             code, kind = raw[at + 2], raw[at + 3]
@@ -173,7 +173,7 @@ def section_places(raw: bytes) -> SectionPlaces:
                 is_bare = False
             at = end
     except IndexError:
-        raise FrameError("a section is longer than the message") from None
+        raise FrameError("a section must end within the message") from None
     body = at + len(_NO_PROPERTIES) if raw.startswith(_NO_PROPERTIES, at) else at
     is_plain = raw.startswith(_BODIES, body) and not raw.startswith(_ODD_BODIES, body)
     return SectionPlaces(at, annotations, is_bare and is_plain)
@@ -189,7 +189,7 @@ def _section_end(raw: bytes, at: int) -> int:
     elif kind in _LARGE:
         end = at + 8 + int.from_bytes(raw[at + 4 : at + 8], "big")
     else:
-        raise FrameError("a section is neither a list nor a map")
+        raise FrameError("a section must be a list or a map")
     if end > len(raw):
         raise IndexError
     return end
@@ -237,7 +237,7 @@ def control_of(message: bytes) -> tuple[str, list[Any]]:
     descriptor = getattr(command, "descriptor", None)
     kind = _CONTROLS.get(descriptor) if isinstance(descriptor, int | str) else None
     if kind is None or not isinstance(command.value, list | None):
-        raise FrameError("a coordinator accepts declare and discharge only")
+        raise FrameError("a message to a coordinator must be declare or discharge")
     return kind, command.value or []
 
 

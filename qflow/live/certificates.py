@@ -28,7 +28,7 @@ def server_context(certificate: Certificate | None) -> ssl.SSLContext | None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise RefusalError(
-            f"{certificate.cert} with {certificate.key} is no certificate to listen with: {reason}"
+            f"cannot use the certificate {certificate.cert} with the key {certificate.key}: {reason}"
         ) from None
     return context
 
@@ -42,7 +42,7 @@ def add_certificate(parser: argparse.ArgumentParser) -> None:
 def given_certificate(cert: str | None, key: str | None) -> Certificate | None:
     """Return the certificate of ``--cert`` and ``--key``, or None if neither option is given."""
     if bool(cert) != bool(key):
-        raise RefusalError(f"--cert and --key come together, got --{'cert' if cert else 'key'} alone")
+        raise RefusalError(f"--cert and --key must be given together; got only --{'cert' if cert else 'key'}")
     return Certificate(cert, key) if cert and key else None
 
 

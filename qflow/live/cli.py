@@ -127,7 +127,9 @@ def _make_server(namespace: argparse.Namespace) -> Server:
     certificate = given_certificate(namespace.cert, namespace.key)
     workload = Workload.load(namespace.workload) if namespace.workload else None
     if workload is not None and namespace.broker_config:
-        raise RefusalError("--broker-config and --workload: the workload has its broker's options; give one")
+        raise RefusalError(
+            "--broker-config must not be given with --workload, which has its broker's options"
+        )
     options = BrokerSetup.read(file=namespace.broker_config).options if namespace.broker_config else None
     script = read_script(namespace.setup) if namespace.setup else None
     require_proton()
@@ -231,7 +233,7 @@ def _password(namespace: argparse.Namespace) -> str:
     with suppress(UnicodeDecodeError):
         password = Path(namespace.password_file).read_bytes().partition(b"\n")[0].rstrip(b"\r").decode()
     if not password:
-        raise RefusalError(f"{namespace.password_file} has no password, as UTF-8, in its first line")
+        raise RefusalError(f"the first line of {namespace.password_file} must be a password in UTF-8")
     return password
 
 
@@ -366,7 +368,7 @@ def _check(namespace: argparse.Namespace) -> ClientReport:
     if not namespace.program:
         raise RefusalError("no program was given: qflow check-client -- COMMAND …")
     if namespace.traces and not namespace.faults:
-        raise RefusalError("--traces is of the runs of --faults")
+        raise RefusalError("--traces requires --faults")
     require_apart([namespace.junit, namespace.markdown], [namespace.baseline, namespace.body])
     from qflow.live.certificates import make_certificate
     from qflow.live.client_check import check_client
@@ -408,7 +410,7 @@ def _check_faults(
     if not namespace.faults:
         return ()
     if any(card.role != "sender" for card in cards.values()):
-        print("qflow check-client: --faults is of senders, and this is a receiver", file=sys.stderr)
+        print("qflow check-client: --faults applies to senders; this program is a receiver", file=sys.stderr)
         return ()
     from qflow.live.client_faults import check_faults
 
@@ -420,7 +422,9 @@ def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: 
     others = [name for name in namespace.require if FACTS[name] != report.first.role]
     if others:
         own = [name for name, role in FACTS.items() if role == report.first.role]
-        error = f"{', '.join(others)} cannot be required of a {report.first.role}, but {', '.join(own)}"
+        error = (
+            f"--require must name facts of a {report.first.role}, {', '.join(own)}; got {', '.join(others)}"
+        )
     if not namespace.json:
         print(report)
     elif not error:
@@ -436,7 +440,7 @@ def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: 
             write_file(path, text)
     if missed:
         names = ", ".join(name if len(report.cards) == 1 else f"{name} ({brake})" for brake, name in missed)
-        print(f"qflow check-client: required and not so: {names}", file=sys.stderr)
+        print(f"qflow check-client: required, and does not hold: {names}", file=sys.stderr)
     for brake, line, words in worse:
         print(f"qflow check-client: worse than the baseline, {line} ({brake}): {words}", file=sys.stderr)
     for brake, name, doubt in untold:
@@ -462,7 +466,7 @@ def _properties(text: str) -> dict[str, Any]:
         if isinstance(value, dict) and all(isinstance(one, str | int | float) for one in value.values()):
             return value
     raise argparse.ArgumentTypeError(
-        f"must be a JSON object of texts, numbers, true and false, got {text[:100]!r}"
+        f"must be a JSON object of strings, numbers, true and false, got {text[:100]!r}"
     )
 
 
@@ -482,7 +486,7 @@ def _seconds(text: str) -> float:
     with suppress(ValueError):
         if 0 < float(text) < math.inf:
             return float(text)
-    raise argparse.ArgumentTypeError(f"must be seconds above 0, got {text!r}")
+    raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
 
 
 # qflow record

@@ -202,7 +202,7 @@ class ClientBook:
             if self.statistics_since is None:
                 self.statistics_since = self.now
             else:
-                self.add_finding("the broker's statistics come again")
+                self.add_finding("the broker's statistics are available again")
             self.missing = ""
         else:
             self.missing = said["error"]
@@ -327,7 +327,7 @@ class ClientBook:
 
 
 class Labels:
-    """The messages under way by mark, from which deliveries get the labels of their transfers."""
+    """The messages under way by mark; deliveries get the labels of their transfers."""
 
     def __init__(self) -> None:
         # The number of deliveries that more than one transfer could match, and of those that none matches.
@@ -479,7 +479,7 @@ def check_folder(out: Path) -> Path:
     if not out.name.endswith(_ENDING):
         raise RefusalError(f"the name of a recording's folder must end in {_ENDING}; got {out.name!r}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RefusalError(f"{out}: something is there already, and it is kept; choose another name")
+        raise RefusalError(f"a recording's folder must not exist yet, or be empty; {out} has files")
     return out
 
 

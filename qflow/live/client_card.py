@@ -300,7 +300,7 @@ class ClientCard:
         return waits and self._has_sent_all(run) and self.total - self.given.stop < _LARGEST_WINDOW
 
     def count_lost(self, case: str) -> int:
-        """Return how many messages were sent but are on no queue, if the program reports no failure.
+        """Return the number of messages that were sent but are on no queue, if no failure is reported.
 
         A program that is still resending refused messages has lost nothing yet.
         """
@@ -309,7 +309,7 @@ class ClientCard:
         return 0 if run.has_failed or is_trying or self._is_unknown(run) else run.missing
 
     def count_unsent(self, case: str) -> int:
-        """Return how many messages were never sent, if the program ended without reporting a failure."""
+        """Return the number of messages never sent, if the program ended without reporting a failure."""
         run = self._run(case)
         is_known = run.status == 0 and not self.is_endless and not self.varies
         return max(0, self.total - run.after.messages - run.diverted_unsent) if is_known else 0
@@ -418,7 +418,7 @@ class ClientCard:
         return run.pause == LATE and run.status is None and is_below
 
     def _describe_delay(self, run: ClientRun, otherwise: str) -> str:
-        """Describe what a program had not done, or was still doing, when its time was over."""
+        """Describe the unfinished work of a program whose time was over."""
         return f"it {otherwise if run.after.sent else 'had sent nothing'} after {self.given.timeout:g} s"
 
     def _is_late(self, case: str) -> bool:
@@ -839,7 +839,7 @@ FACTS |= dict.fromkeys(("settles", "never-locks"), RECEIVER)
 
 
 def name_end(status: int | None) -> str:
-    """Return how a program ended, as text: by itself with a status, or by the bench."""
+    """Return the end of a program as text: by itself with a status, or by the bench."""
     return "by the bench" if status is None else f"status {status}"
 
 
@@ -889,7 +889,7 @@ class KnownClient(NamedTuple):
 
 
 def known_clients() -> list[KnownClient]:
-    """Return the measured patterns, in the order of the file."""
+    """Return the measured patterns in file order."""
     with open(kit_path("data") / "clients.csv", encoding="utf-8", newline="") as file:
         return [KnownClient(**row) for row in csv.DictReader(file)]
 

@@ -187,8 +187,8 @@ def check_faults(
     expected = free.ledger.expect(free.is_whole)
     if expected.total < len(FAULTS):
         raise RefusalError(
-            f"the program sent {expected.total} messages to {given.queue!r} where nothing goes wrong, "
-            "too few to judge"
+            f"the program sent {expected.total} messages to {given.queue!r} without a fault, "
+            f"and must send at least {len(FAULTS)}"
         )
     third = expected.total // 3
     runs = []

@@ -164,9 +164,9 @@ def read_baseline(path: str | Path) -> dict[str, Any]:
     try:
         read = json.loads(Path(path).read_text("utf-8"))
     except ValueError as error:
-        raise RefusalError(f"{path} is no JSON: {error}") from None
+        raise RefusalError(f"{path} is not JSON: {error}") from None
     if not isinstance(read, dict) or not ("brakes" in read or "facts" in read):
-        raise RefusalError(f"{path} is no report of qflow check-client --json")
+        raise RefusalError(f"{path} is not a report of qflow check-client --json")
     return read
 
 
@@ -185,7 +185,7 @@ def find_comparable(baseline: Mapping[str, Any], given: Conditions) -> Mapping[s
         if name not in odd and not all(isinstance(count, int) for count in before[name].values())
     ]
     if odd:
-        raise RefusalError(f"the baseline lacks {', '.join(odd)}, or they are malformed; make it anew")
+        raise RefusalError(f"the baseline lacks {', '.join(odd)}, or they are malformed; create it again")
     others = [
         f"{name} {before[name]:g} (now {getattr(given, name):g})"
         for name in COMPARED

@@ -86,7 +86,7 @@ class Decoder:
         # Proton would otherwise keep an earlier message's section that this message does not have.
         lib.pn_message_clear(message)
         if lib.pn_message_decode(message, raw, len(raw)):
-            raise FrameError("these bytes are no AMQP 1.0 message")
+            raise FrameError("the bytes cannot be decoded as an AMQP 1.0 message")
         try:
             return self._read(raw, sections)
         except (UnicodeDecodeError, ValueError, TypeError, IndexError, ProtonException) as error:

@@ -152,7 +152,7 @@ class HandSender:
         self.deliveries.append(delivery)
 
     def outcomes(self) -> list[str]:
-        """Return the outcome of each transfer so far, in words."""
+        """Return the present outcome of each transfer, in words."""
         return [_name_outcome(delivery) for delivery in self.deliveries]
 
     def count(self, outcome: str = "no outcome yet") -> int:
@@ -180,7 +180,7 @@ class HandReceiver:
         self.client.round_trip()
 
     def received(self) -> list[Any]:
-        """Return the bodies of all messages received so far."""
+        """Return the bodies of all received messages."""
         while (delivery := self.link.current) is not None and delivery.readable and not delivery.partial:
             message = Message()
             message.decode(self.link.recv(delivery.pending))

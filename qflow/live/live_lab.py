@@ -103,7 +103,7 @@ class LiveLab(Lab):
             self.scene.refusal = str(error)
 
     def pause(self) -> Self:
-        """Show a still picture of the run so far, for stepping back and asking why; return the lab."""
+        """Show a still picture of the run until now, for stepping back and asking why; return the lab."""
         if not self._is_paused:
             still = self.follower.still()
             self._is_paused = True

@@ -185,7 +185,7 @@ class MessageLedger:
         return self.messages - self.arrived
 
     def count_diverted(self) -> tuple[int, int]:
-        """Return how many messages only other nodes have: those sent to the queue before, and the rest."""
+        """Return two numbers of messages that only other nodes have: also sent to the queue, or not."""
         gone = (self._elsewhere - set(self._arrivals)) & set(self._places())
         sent = sum(self._fates[identity].sent > 0 for identity in gone if identity in self._fates)
         return sent, len(gone) - sent
@@ -226,7 +226,7 @@ class MessageLedger:
         return any(link in origins and key not in self._arrivals for key, (link, _) in self._places().items())
 
     def count_disorder(self) -> int | None:
-        """Return how many messages arrived after a later one of their link, or None if unknown."""
+        """Return the number of messages that arrived after a later one of their link; None if unknown."""
         places = self._places()
         if not self.is_told_apart or not set(self._arrivals) <= set(places):
             return None
@@ -253,7 +253,7 @@ class MessageLedger:
         return None if expected.has_twins and key not in expected.counts else key
 
     def _most(self, identity: Hashable) -> int:
-        """Return how many distinct messages have an identity; an undisturbed run sends none twice."""
+        """Return the number of distinct messages with an identity; an undisturbed run sends none twice."""
         if self.expected is None:
             return self.transfers
         if identity is None:

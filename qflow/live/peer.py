@@ -265,7 +265,7 @@ class Sending:
         self.impl, self.name = self.wrapper._impl, self.wrapper.name or ""
 
     def end(self) -> None:
-        """End the link in the broker; for a coordinator, roll back the open transaction."""
+        """End the link in the broker, and roll back a coordinator's open transaction."""
         # Transfers with a withheld outcome are settled without a state: neither accepted nor refused
         # (LNK-07).
         for delivery in self.held.values():

@@ -117,7 +117,7 @@ class Recording:
         self.problem = self.tap.capture.error or (words if status else "")
 
     def give_up(self) -> None:
-        """Stop at once; only the rows written so far are kept."""
+        """Stop at once; only the rows already written are kept."""
         for process in (self._reader, self._statistics):
             if process is not None:
                 process.kill()

@@ -68,7 +68,7 @@ class SaslLayer:
             if self._password:
                 # A peer that refuses a header sends the one it requires, as the specification demands.
                 self.output += SASL_HEADER
-                raise SaslRefusedError("a client without SASL, although the server requires a password")
+                raise SaslRefusedError("a client must use SASL, as the server requires a password")
             self.is_done = True
 
     def _take_frame(self) -> None:
@@ -76,7 +76,8 @@ class SaslLayer:
             return
         size = int.from_bytes(self._input[:4], "big")
         if not _HEADER_SIZE <= size <= _LARGEST or self._input[5] != 1 or self._input[4] != 2:
-            raise SaslRefusedError(f"a SASL frame of {size} bytes, allowed are {_HEADER_SIZE} to {_LARGEST}")
+            allowed = f"{_HEADER_SIZE} to {_LARGEST} bytes, data offset 2 and type 1"
+            raise SaslRefusedError(f"a SASL frame must have {allowed}; got {size} bytes")
         if len(self._input) < size:
             return
         mechanism, response = _read_init(bytes(self._input[_HEADER_SIZE:size]))
@@ -96,7 +97,7 @@ class SaslLayer:
             self.user = "anonymous"
         else:
             self.output += _encode_frame(_OUTCOME, [_SYS_PERM])
-            raise SaslRefusedError(f"the mechanism {mechanism!r}, which is not offered")
+            raise SaslRefusedError(f"the SASL mechanism must be one that is offered; got {mechanism!r}")
         self.output += _encode_frame(_OUTCOME, [_OK])
         self.is_done = True
 
@@ -111,8 +112,8 @@ def _read_init(body: bytes) -> tuple[str, bytes]:
     try:
         _, frame = Codec().decode(body)
         if descriptor_of(frame) != _INIT:
-            raise SaslRefusedError("a SASL frame that is no sasl-init")
+            raise SaslRefusedError("the first SASL frame must be sasl-init")
         mechanism, response = str(frame.value[0]), frame.value[1] if len(frame.value) > 1 else None
         return mechanism, b"" if response is None else bytes(response)
     except (ValueError, TypeError, IndexError) as error:
-        raise SaslRefusedError(f"a SASL frame that cannot be read: {error}") from None
+        raise SaslRefusedError(f"the SASL frame cannot be decoded: {error}") from None

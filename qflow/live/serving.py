@@ -66,7 +66,7 @@ class Serving:
         return f"amqp://{f'[{host}]' if ':' in host else host}:{port}"
 
     def trace(self, run: str = "served") -> Trace:
-        """Return the events so far as a trace, which replays to the same state.
+        """Return the events of the run as a trace, which replays to the same state.
 
         Raises:
             RefusalError: If the server keeps no events (``is_traced=False``).

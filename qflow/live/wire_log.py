@@ -224,12 +224,14 @@ class _Connection:
         # recording continues.
         except (FrameError, LookupError, TypeError, ValueError, AttributeError) as error:
             self.is_unreadable = True
-            words = str(error) if isinstance(error, FrameError) else f"it makes no sense ({error!r})"
+            words = str(error) if isinstance(error, FrameError) else f"they are malformed ({error!r})"
             self.book.add_finding(f"{_SIDES[side]}'s bytes on connection {self.number} are not read: {words}")
             self.end("the connection cannot be read any more")
         if reader.is_secure:
             self.is_unreadable = True
-            self.book.add_finding(f"connection {self.number} goes over to TLS: it passes, and cannot be read")
+            self.book.add_finding(
+                f"connection {self.number} switches to TLS: its bytes pass, but cannot be decoded"
+            )
 
     def _handle(self, side: int, frame: Any) -> None:
         said, channels = frame.performative, self._channels[side]

@@ -135,7 +135,7 @@ def _score(file: str, path: str, namespace: argparse.Namespace) -> int:
     try:
         receipt = json.loads(Path(file).read_text("utf-8"))
     except ValueError as error:
-        raise RefusalError(f"{Path(file).name}: a receipt is JSON: {error}") from None
+        raise RefusalError(f"{Path(file).name}: a receipt must be JSON: {error}") from None
     found = score(receipt, ClientLog.load(path, namespace.map))
     print(json.dumps(found) if namespace.json else score_text(found))
     return 0

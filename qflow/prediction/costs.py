@@ -97,7 +97,7 @@ class _Cost(NamedTuple):
 
 
 def growth(sets: Iterable[Sequence[Report]]) -> float:
-    """Return by how many microseconds each message sent lengthens the work of a completion.
+    """Return the growth of a completion's work in microseconds per message sent.
 
     >>> one = [Report(n, 100 + n) for n in range(200)]
     >>> growth([one, [Report(n, n) for n in range(900, 999)]])
@@ -330,7 +330,7 @@ def delivery_times(
 
 
 def delivery_latency(least: Mapping[str, int], works: Mapping[str, Work]) -> float:
-    """Return a consumer's latency in seconds: of its deliveries, minus that of their producers."""
+    """Return a consumer's latency in seconds: the deliveries' minus the producers'."""
     ways = [time - works[name].round_trip / 2 for name, time in least.items() if time < ANSWERED]
     return max(0.0, median(ways)) / SECOND if ways else 0.0
 

@@ -495,14 +495,14 @@ def test_one_of_alike_messages_that_never_end_is_not_taken_for_a_resent_one():
         (("--", "no-such-program"), "'no-such-program' cannot be run: No such file or directory"),
         (("--require", "brakes", "--", "x"), "'brakes' is not one of stops, goes-on, loses-nothing"),
         (("--stop", "0", "--", "x"), "must be a whole number from 1 to 2147483647, got '0'"),
-        (("--still", "nan", "--", "x"), "must be seconds above 0, got 'nan'"),
+        (("--still", "nan", "--", "x"), "must be a number of seconds above 0, got 'nan'"),
         (("--resume", "11", "--", "x"), "resume <= stop < limit must hold, got resume 11, stop 10, limit 30"),
         (("--messages", "30", "--", "x"), "30 messages are too few to reach the limit of 30"),
         (("--queue", "", "--", "x"), "name"),
         (("--body", "no-such-file", "--", "x"), "no-such-file: No such file or directory"),
-        (("--properties", "[1]", "--", "x"), "must be a JSON object of texts, numbers, true and false, got"),
+        (("--properties", "[1]", "--", "x"), "must be a JSON object of strings, numbers, true and false, got"),
         (("--brake", "silence,hope", "--", "x"), "'hope' is not one of silence, credit, reject"),
-        (("--traces", "folder", "--", "x"), "--traces is of the runs of --faults"),
+        (("--traces", "folder", "--", "x"), "--traces requires --faults"),
     ],
 )
 def test_bad_commands_give_a_sentence(capsys, words, sentence):
@@ -546,8 +546,8 @@ def test_a_client_that_sends_too_little_is_refused():
 @pytest.mark.parametrize(
     ("required", "status", "sentence"),
     [
-        ("goes-on,loses-nothing", 1, "required and not so: loses-nothing"),
-        ("stops,settles", 2, "settles cannot be required of a sender, but stops, goes-on, loses-nothing"),
+        ("goes-on,loses-nothing", 1, "required, and does not hold: loses-nothing"),
+        ("stops,settles", 2, "must name facts of a sender, stops, goes-on, loses-nothing; got settles"),
     ],
 )
 def test_what_is_required_and_not_so_or_of_the_other_role_is_the_status(

@@ -104,7 +104,7 @@ def test_a_baseline_that_is_malformed_or_of_other_conditions_is_refused(change, 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{", "is no JSON"), ("[]", "is no report of qflow"), ('{"a": 1}', "is no report of qflow")],
+    [("{", "is not JSON"), ("[]", "is not a report of qflow"), ('{"a": 1}', "is not a report of qflow")],
 )
 def test_a_baseline_that_is_none_is_refused_before_anything_is_measured(tmp_path, capsys, text, words):
     path = tmp_path / "card.json"

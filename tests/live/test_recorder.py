@@ -145,10 +145,10 @@ def test_after_stop_the_connection_works_and_nothing_more_is_recorded(begin):
 
 
 def test_what_cannot_be_recorded_is_refused(tmp_path):
-    with pytest.raises(RefusalError, match="Container of Proton, got str"):
+    with pytest.raises(RefusalError, match="Container of Proton; got str"):
         recorder("amqp://here", tmp_path / "log.parquet")
     (tmp_path / "there.parquet").write_text("mine")
-    with pytest.raises(RefusalError, match="something is there already"):
+    with pytest.raises(RefusalError, match="must not exist yet, or be empty"):
         recorder(Connection.establish("recorder-refused"), tmp_path / "there.parquet")
 
 

@@ -181,7 +181,7 @@ def test_after_a_restart_of_the_broker_its_statistics_come_again(tmp_path):
     tap.wait_for("recording: no statistics of the broker: ")
     with serve(QUEUE, port=port):
         tap.wait_for("recording: the broker sends statistics\n")
-        wait_until(lambda: "the broker's statistics come again" in finding_texts(out), "they come again")
+        wait_until(lambda: "the broker's statistics are available again" in finding_texts(out), "statistics are available again")
         tap.stop()
     assert any(text.startswith("without the broker's statistics: ") for text in finding_texts(out))
     assert not report_of(out)["statistics"]["missing"]
@@ -281,7 +281,7 @@ def test_nothing_that_is_there_is_written_over(tmp_path):
     out = tmp_path / "there.parquet"
     out.mkdir()
     (out / "part-00000.parquet").write_text("mine")
-    with pytest.raises(RefusalError, match="something is there already"):
+    with pytest.raises(RefusalError, match="must not exist yet, or be empty"):
         Recording(Upstream("127.0.0.1:1"), out)
     assert (out / "part-00000.parquet").read_text() == "mine"
 

@@ -150,11 +150,11 @@ REFUSED = [
     (["--workload", "none.json"], "none.json"),
     (["--host", "no.such.host.invalid"], "qflow"),
     (["--password-file", "no/such/file"], "no/such/file"),
-    (["--password-file", os.devnull], "has no password, as UTF-8, in its first line"),
+    (["--password-file", os.devnull], "must be a password in UTF-8"),
     (["--password", "x", "--password-file", "y"], "not allowed with argument"),
     (["--brake", "hope"], "invalid choice: 'hope'"),
-    (["--cert", "c.pem"], "--cert and --key come together, got --cert alone"),
-    (["--cert", "no.pem", "--key", "no.pem"], "is no certificate to listen with: No such file"),
+    (["--cert", "c.pem"], "--cert and --key must be given together; got only --cert"),
+    (["--cert", "no.pem", "--key", "no.pem"], "cannot use the certificate no.pem with the key no.pem: No such file"),
 ]
 
 
