@@ -143,7 +143,7 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, TrafficSource]]:
 
 
 def find_unrouted(workload: Workload, traffic: Mapping[str, Traffic]) -> dict[str, str]:
-    """Return a sentence for each producer whose messages reach no queue, with its destination."""
+    """Return a sentence with the destination for each producer whose messages reach no queue."""
     reaching = {name for senders in traffic.values() for name in senders}
     return {
         producer.name: f"{producer.name}'s messages reach no queue: no binding of exchange "
@@ -429,7 +429,7 @@ class UnitVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a queue can overflow.
+    """The verdict on a queue: whether it can overflow.
 
     Parameters:
         queue: The queue's name.

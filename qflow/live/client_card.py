@@ -106,7 +106,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class ClientRun:
-    """One run of the program."""
+    """One run of the program, as the bench measured it."""
 
     case: str
     # The counts when the program was still or had ended, and at the end of the run.

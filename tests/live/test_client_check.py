@@ -500,7 +500,7 @@ def test_one_of_alike_messages_that_never_end_is_not_taken_for_a_resent_one():
         (("--messages", "30", "--", "x"), "30 messages are too few to reach the limit of 30"),
         (("--queue", "", "--", "x"), "name"),
         (("--body", "no-such-file", "--", "x"), "no-such-file: No such file or directory"),
-        (("--properties", "[1]", "--", "x"), "must be a JSON object of strings, numbers, true and false, got"),
+        (("--properties", "[1]", "--", "x"), "must be a JSON object of strings, numbers, true and false"),
         (("--brake", "silence,hope", "--", "x"), "'hope' is not one of silence, credit, reject"),
         (("--traces", "folder", "--", "x"), "--traces requires --faults"),
     ],

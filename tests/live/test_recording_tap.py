@@ -181,7 +181,8 @@ def test_after_a_restart_of_the_broker_its_statistics_come_again(tmp_path):
     tap.wait_for("recording: no statistics of the broker: ")
     with serve(QUEUE, port=port):
         tap.wait_for("recording: the broker sends statistics\n")
-        wait_until(lambda: "the broker's statistics are available again" in finding_texts(out), "statistics are available again")
+        again = "the broker's statistics are available again"
+        wait_until(lambda: again in finding_texts(out), again)
         tap.stop()
     assert any(text.startswith("without the broker's statistics: ") for text in finding_texts(out))
     assert not report_of(out)["statistics"]["missing"]

@@ -154,7 +154,7 @@ REFUSED = [
     (["--password", "x", "--password-file", "y"], "not allowed with argument"),
     (["--brake", "hope"], "invalid choice: 'hope'"),
     (["--cert", "c.pem"], "--cert and --key must be given together; got only --cert"),
-    (["--cert", "no.pem", "--key", "no.pem"], "cannot use the certificate no.pem with the key no.pem: No such file"),
+    (["--cert", "no.pem", "--key", "k.pem"], "the certificate no.pem with the key k.pem: No such file"),
 ]
 
 
