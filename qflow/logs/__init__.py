@@ -1,4 +1,4 @@
-"""Client logs: what clients recorded, read, replayed through the engine, and audited.
+"""Client logs: read the records that clients wrote, replay them through the engine, and audit them.
 
 >>> from qflow.kit import kit_path
 >>> from qflow.logs import ClientLog

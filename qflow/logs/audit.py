@@ -1,13 +1,17 @@
-"""Auditor: reads the log of a component; reports intervals (ON, held, blocked, owned) and findings.
+"""Audits: check the log of a component, and report intervals (ON, held, blocked, owned) and findings.
 
-The rows go through :class:`~qflow.logs.client_log.LogPlayer` to the engine, and through
-:class:`~qflow.logs.checks.RuleChecks`; the engine's events are folded into intervals here.  Rows come in the
-order of ``seq``: the first is ``begin`` with the component's workload, the last is ``end``.  One that was
-seen already is a duplicate and changes nothing, as a stream delivers at least once; where one is missing,
-the rest is not certain any more, so that a finding says so and the rules are no longer checked.
+An :class:`Auditor` passes each row to the engine, through :class:`~qflow.logs.client_log.LogPlayer`, and to
+:class:`~qflow.logs.checks.RuleChecks`.  From the engine's events, :class:`Intervals` computes the intervals
+in which a queue was ON, a transfer was held, a producer was blocked, or a group was owned.
 
-Its memory holds the present and not the past, and between two rows its state is text.  A whole file in memory
-(:func:`audit`), a partition of a lake, a stream and a piece between two checkpoints are the same code.
+Rows come in the order of ``seq``: the first row is ``begin`` with the component's workload, the last is
+``end``.  A row that was seen before is a duplicate and is ignored, as a stream delivers at least once.  If a
+row is missing, the rest of the audit is uncertain: a finding reports that, and the rules are no longer
+checked.
+
+An auditor's memory does not grow with the length of the log, and its state between two rows can be saved as
+text.  So the same code audits a whole file in memory (:func:`audit`), a partition of a lake, a stream, and a
+piece of a log between two checkpoints.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ _NEVER = 1 << 62
 
 
 class _On(NamedTuple):
-    """A queue that is ON: the start, the message that turned it ON, and the queue's depth and bytes then."""
+    """A queue that is ON: the begin, the message that turned it ON, and the queue's depth and bytes then."""
 
     since: int
     message: str
@@ -50,7 +54,7 @@ class _On(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A held transfer: the start, the queue's count of stops, the queue's bytes, and the label."""
+    """A held transfer: the begin, the number of stops of the queue so far, the message's size and label."""
 
     since: int
     stops: int
@@ -59,14 +63,14 @@ class _Held(NamedTuple):
 
 
 class _Owned(NamedTuple):
-    """A group that a consumer owns."""
+    """A group that a consumer owns: the begin, and the owner."""
 
     since: int
     owner: str
 
 
 class _Blocked(NamedTuple):
-    """A producer whose window is full: its start, the queues that hold its transfers, and their number."""
+    """A blocked producer: the begin, the queues that hold its transfers, and the transfers' number."""
 
     since: int
     queues: str
@@ -75,7 +79,7 @@ class _Blocked(NamedTuple):
 
 @dataclass(slots=True)
 class _Reports:
-    """The broker's reports of a queue compared with the engine: their number, and the differences."""
+    """A comparison of the broker's reports on a queue with the engine: their number, and the differences."""
 
     number: int = 0
     agreeing: int = 0
@@ -86,16 +90,17 @@ class _Reports:
 
 
 class Intervals:
-    """Folds the engine's events into intervals; finished ones are in :attr:`results` until they are taken."""
+    """A collector of intervals from the engine's events; :attr:`results` has the finished intervals."""
 
     def __init__(self, component: str, number: int = 0, state: dict[str, Any] | None = None) -> None:
         self.results: list[Result] = []
-        # The component, and how many results there were.
+        # The component, and the number of its results so far.
         self._component, self.number = component, number
-        # The producer of a held transfer, where producers share a session.
+        # Finds the producer of a held transfer if several producers share a session.
         self.senders = Senders(())
+        # The message of the latest transfer.
         self._sender = ""
-        # By queue.
+        # The queues that are ON.
         self._flow: dict[str, _On] = {}
         # Measures of a queue (:mod:`qflow.workload.measures`).
         self._flowStoppedCount: dict[str, int] = {}
@@ -107,7 +112,7 @@ class Intervals:
         self._groups: dict[str, dict[str, _Owned]] = {}
         self._blocked: dict[str, _Blocked] = {}
         self._depth: dict[str, int] = {}
-        # Messages by queue and reason.
+        # The numbers of messages by queue and reason.
         self._drops: dict[str, dict[str, int]] = {}
         self._differs: dict[str, dict[str, int]] = {}
         self._samples: dict[str, _Reports] = {}
@@ -188,7 +193,7 @@ class Intervals:
         self._groups.setdefault(event.queue, {})[event.group] = _Owned(event.time, event.link)
 
     def _on_block(self, event: Event) -> None:
-        """Note that a producer's window is full, and the queues that hold its transfers now."""
+        """Record that a producer's window is full, and which queues hold its transfers now."""
         held = self._held.get(event.session, {})
         queues = sorted({queue for holds in held.values() for queue in holds})
         self._blocked[event.session] = _Blocked(event.time, ",".join(queues), len(held))
@@ -200,7 +205,7 @@ class Intervals:
         _add_count(self._differs, event.queue, name)
 
     def sample(self, queue: str, label: str) -> None:
-        """Compare a report of the broker with the engine's queue."""
+        """Compare a report of the broker on a queue with the engine's queue."""
         values = sample_values(label)
         if values is None:
             return
@@ -217,7 +222,7 @@ class Intervals:
     # The end
 
     def finish(self, time: int) -> None:
-        """Close the intervals that are still open, without an end, and add the counts."""
+        """Add the open intervals to the results, without an end, and the engine's counts as findings."""
         for queue in sorted(self._flow):
             self._end_flow(queue, None)
         for session in sorted(self._held):
@@ -242,7 +247,7 @@ class Intervals:
                               depth_off_most=reports.depth_off_most))  # fmt: skip
 
     def agreements(self) -> dict[str, Agreement]:
-        """Return the agreement of the engine with the reports, by queue."""
+        """Return the agreement of the engine with the broker's reports, by queue."""
         return {
             queue: Agreement(
                 reports.number,
@@ -299,7 +304,7 @@ class Intervals:
         return not any(going_on) and not any(self._depth.values())
 
     def join(self, before: Intervals) -> None:
-        """Add an earlier piece's counts to these intervals, which began at rest."""
+        """Add the counts of the preceding piece of the log to these intervals, which began at rest."""
         self.number += before.number
         for counts, had in ((self._drops, before._drops), (self._differs, before._differs)):
             for queue, names in had.items():
@@ -316,7 +321,7 @@ class Intervals:
                 own.depth_off += reports.depth_off
                 own.depth_off_most = max(own.depth_off_most, reports.depth_off_most)
                 own.engine_stops += before._flowStoppedCount.get(queue, 0)
-        # What is held at the end says which time ON holds it.
+        # A held transfer has the number of its queue's interval ON, counted from the log's begin.
         for holds in (holds for commands in self._held.values() for holds in commands.values()):
             for queue, held in holds.items():
                 holds[queue] = held._replace(stops=held.stops + before._flowStoppedCount.get(queue, 0))
@@ -324,7 +329,7 @@ class Intervals:
             self._flowStoppedCount[queue] = self._flowStoppedCount.get(queue, 0) + times
 
     def state(self) -> dict[str, Any]:
-        """Return the state as a JSON value; take the results first."""
+        """Return the state as a JSON value, without the results, which must be taken before."""
         names = ("sender", "flow", "flowStoppedCount", "held", "groups", "blocked", "depth", "max_depth",
                  "max_bytes", "drops", "differs", "samples")  # fmt: skip
         state = {name: getattr(self, f"_{name}") for name in names}
@@ -337,7 +342,7 @@ def _add_count(counts: dict[str, dict[str, int]], queue: str, name: str, number:
 
 
 class Agreement(NamedTuple):
-    """The agreement of the engine with the broker's own reports of a queue."""
+    """The agreement of the engine with the broker's own reports on a queue."""
 
     samples: int
     mean_depth_difference: float
@@ -348,19 +353,20 @@ class Agreement(NamedTuple):
 
 
 class Auditor:
-    """The engine over one component.
+    """An auditor of one component, which takes the rows of its log and returns results.
 
     Parameters:
-        component: Its name.
-        state: The state to continue from, as :meth:`state` returned it.
-        tolerance: The differences that are no finding; None for those in the ``begin``: its label holds the
-            whole log's (:meth:`qflow.logs.tolerance.Tolerance.text`), or is empty, for a second of each.
-        observer: Gets the engine's events as well.
+        component: The component's name.
+        state: The state from which to continue, as :meth:`state` returned it; None to begin.
+        tolerance: The clock difference and delay that are no finding.  None for the tolerance in the label of
+            the ``begin`` row (:meth:`qflow.logs.tolerance.Tolerance.text`), or one second for each if the
+            label is empty.
+        observer: A function that gets the engine's events, too.
 
     Attributes:
         next_seq (int): The number of the next row.
-        duplicates (int): The number of repeated rows; at-least-once delivery is no finding about the broker.
-        is_finished (bool): Whether its end has been seen.
+        duplicates (int): The number of repeated rows, which are no finding, as streams deliver at least once.
+        is_finished (bool): Whether the ``end`` row has been seen.
 
     >>> workload = {"duration": 1, "queues": {"q": {"qpid.flow_stop_count": 1}},
     ...     "producers": [{"name": "p", "to": ["", "q"], "rate": 1, "capacity": 9, "size": 1}]}
@@ -386,14 +392,14 @@ class Auditor:
         self.player: LogPlayer | None = None
         self._checks: RuleChecks | None = None
         self._observer = observer
-        # A heap of the checks: completions that are not decided yet.
+        # The heap of completions that the checks have not judged yet.
         self._pending: list[Any] = []
         self._next_gap = _NEVER
         if state is not None:
             self._continue(json.loads(state))
 
     def feed(self, rows: Iterable[LakeRow]) -> list[Result]:
-        """Audit the next rows and return the results that are now certain."""
+        """Audit the next rows, and return the results that are certain now."""
         with pause_collector():
             self._feed(rows)
         return self._take_results()
@@ -436,10 +442,10 @@ class Auditor:
         self._is_whole = False
         return True
 
-    # Edges
+    # Begin and end
 
     def begin(self, workload: Workload, state: tuple[Any, Any] = (None, None)) -> None:
-        """Begin a component; raises the broker's own refusal of a queue."""
+        """Begin a component, or raise the broker's own exception if it refuses to declare a queue."""
         intervals, observer = self.intervals, self._observer
         intervals.senders = Senders(workload.producers)
         self._checks = checks = RuleChecks(workload, self.tolerance, intervals.find, self._pending, state[1])
@@ -481,13 +487,13 @@ class Auditor:
             self.intervals.find(Finding(0, self._time, "no-begin"))
 
     def skip_to(self, seq: int, time: int) -> None:
-        """Skip to a later event: the start of a piece of a component."""
+        """Skip to a later row, with which a piece of the component begins."""
         self.next_seq, self._time = seq, time
         if self.player is not None:
             self.player.pass_time(time)
 
     def cut_off(self) -> list[Result]:
-        """Return the results of a component without an end."""
+        """Finish a component whose log has no ``end`` row, and return the remaining results."""
         if self.is_finished:
             return []
         self.intervals.find(Finding(0, self._time, "cut-off", seen=self.next_seq - 1))
@@ -501,18 +507,18 @@ class Auditor:
     # Pieces
 
     def rest_key(self) -> str:
-        """Return the state that determines the rest of the audit, as text; empty with something under way."""
+        """Return the state that determines the rest of the audit as text, or "" if it is not at rest."""
         if self.player is None or self._checks is None or not self._is_whole:
             return ""
         is_at_rest = self._checks.is_at_rest() and self.intervals.is_at_rest()
         return self.player.rest_key() if is_at_rest else ""
 
     def counts(self) -> tuple[int, dict[str, int]]:
-        """Return the number of results until now, and each queue's count of stops."""
+        """Return the present number of results, and the number of stops of each queue."""
         return self.intervals.number, self.intervals.state()["flowStoppedCount"]
 
     def join(self, before: Auditor) -> bool:
-        """Add an earlier piece's audit to this one, begun at rest; return whether no message is in both."""
+        """Add the audit of the preceding piece to this one; return whether no message is in both."""
         assert self._checks is not None and before._checks is not None
         if not self._checks.join(before._checks):
             return False
@@ -522,7 +528,7 @@ class Auditor:
     # State
 
     def state(self) -> str:
-        """Return the state as JSON text; take it between calls of :meth:`feed`."""
+        """Return the auditor's state as JSON text; only valid between calls of :meth:`feed`."""
         value = {
             "format": FORMAT,
             "counts": [self.next_seq, self.intervals.number, self.duplicates, self._time],
@@ -538,7 +544,7 @@ class Auditor:
     def _continue(self, value: Any) -> None:
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             got = value.get("format") if isinstance(value, dict) else value
-            raise ValueError(f"an auditor's state has the format {FORMAT!r}, got {got!r}")
+            raise ValueError(f"the format of an auditor's state must be {FORMAT!r}; got {got!r}")
         self.next_seq, number, self.duplicates, self._time = value["counts"]
         self.is_finished, self._is_whole, self._cannot = value["flags"]
         self.tolerance = Tolerance.of_plain(value["tolerance"])
@@ -556,11 +562,12 @@ class Audit(Tabular):
     """The findings of an audit as a table, with the run that the engine reconstructed.
 
     Parameters:
-        run: The log with the broker's inner events, as the engine reconstructs them.
-        findings: Contradictions to the rules, in the order of the rows; empty for an honest log.
-        tolerance: What was not counted as a finding.
-        agreements: The engine's agreement with the broker's reports, by queue.
-        cleaning: What was done to the log's rows before, and what is missing of them.
+        run: The run, with the broker's events as the engine reconstructed them from the log.
+        findings: The contradictions to the rules and the gaps, in the order of the rows; empty if the rules
+            allow everything in the log.
+        tolerance: The clock difference and delay up to which no finding is reported.
+        agreements: The agreement of the engine with the broker's reports, by queue.
+        cleaning: The report on the cleaning of the log's rows, and on missing rows.
     """
 
     run: Run
@@ -570,7 +577,7 @@ class Audit(Tabular):
     cleaning: Cleaning = field(default_factory=Cleaning)
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the findings column by column, or a slice of them."""
+        """Return the findings as columns by name, or a slice of their rows."""
         return columns_of(self.findings[start:end], Finding._fields)
 
     def __repr__(self) -> str:
@@ -584,21 +591,24 @@ def audit(
     skew: Skew = AUTO,
     broker_log: BrokerLog | None = None,
 ) -> Audit:
-    """Play a log through the engine and check it against the rules.
+    """Replay a log through the engine and check it against the rules.
 
     Parameters:
-        workload: What was run: queues, bindings, and consumers.
-        tolerance: The limits of clocks and chance; None to estimate them from the log.
-        skew: The offsets of the clients' clocks in microseconds, to be taken off; ``auto`` to estimate them.
-        broker_log: The broker's own log of that time, whose ON and OFF count more than the engine's; only for
-            a client log with a date.
+        log: The client log.  A log that was read from a file is clean already; the rows of another log are
+            first sorted, and exact duplicates dropped.
+        workload: The recorded workload, with its queues, bindings, producers and consumers.
+        tolerance: The clock difference and delay up to which no finding is reported; None to estimate them
+            from the log.
+        skew: The offsets of the clients' clocks in microseconds, which are subtracted from their times;
+            ``auto`` to estimate them.
+        broker_log: The broker's own log of the same time.  Findings that it refutes, as it shows when queues
+            were really ON, are left out.  It is used only for a client log with dates.
 
     Returns:
-        Rows of clients that the workload has not are findings, and left out of the run.  A log that was read
-        from a file is clean; rows that were not are sorted first, and exact duplicates dropped.
+        The audit.  A row of a client that is not in the workload is a finding, and is left out of the run.
 
     Raises:
-        AmqpException: The broker's own refusal of a queue.
+        AmqpException: If the broker refuses to declare a queue.
 
     >>> from qflow.trace import LogRow
     >>> from qflow.workload import Producer
@@ -630,23 +640,24 @@ def audit(
 
 _OF_CLOCKS = {"completed while held", "withheld without cause", "thresholds differ", "completed late"}
 _OF_CLOCKS |= {"order", "group order", "group owned by another", "delivered twice"}
-"""Findings that a clock ahead of the others makes, too: by settlements that reach the engine too late, or of
-two consumers, one of which seems to be served before the other."""
+"""The kinds of findings that a clock ahead of the others can also cause.
+
+Such a clock makes settlements reach the engine too late, or one consumer seem to be served before another."""
 
 _TRIAL_ROWS = 20_000
-"""Rows of a log that show whether its clocks are to be corrected."""
+"""The number of rows from which it is decided whether a log's clocks are corrected."""
 
 
 def is_about_clocks(findings: Iterable[Finding]) -> bool:
-    """Return whether findings are of a kind that a clock ahead of the others can cause."""
+    """Return whether any of the findings is of a kind that a clock ahead of the others can cause."""
     return any(found.kind in _OF_CLOCKS for found in findings)
 
 
 def correct_clocks(clean: CleanLog, workload: Workload, most: int = _TRIAL_ROWS) -> CleanLog:
-    """Return the log with suspect clocks corrected, if that removes nine of ten findings."""
+    """Return the log with clocks that may be ahead corrected, if that removes nine of ten findings."""
     # A queue that is never empty and a clock that is ahead look the same: no message arrives at once.  But
-    # only the clock makes the broker break its rules.
-    # most: Rows of the log's beginning that are audited for that.
+    # only a wrong clock makes the broker seem to break its rules.
+    # most: The number of rows, from the log's beginning, that are audited to decide this.
     candidates = dict(clean.may_be_ahead)
     if not candidates:
         return clean
@@ -669,7 +680,7 @@ def _count(findings: Iterable[Finding]) -> int:
 
 
 _MOST_TRIALS = 4
-"""Clocks that are corrected alone where all together explain nothing."""
+"""The largest number of clocks that are tried one by one if correcting all together does not help."""
 
 
 def audit_parts(
@@ -680,7 +691,7 @@ def audit_parts(
     events: EventTable,
     tell: Callable[[int], None] | None = None,
 ) -> Audit:
-    """Audit a clean log part by part; `events` gets the engine's events, and may be emptied in between."""
+    """Audit a clean log in batches; the engine's events are added to `events`, which may be emptied."""
     auditor = Auditor(name, None, tolerance, events)
     auditor.begin(workload)
     auditor.next_seq = 1

@@ -1,22 +1,22 @@
-"""BrokerLog: the log file of a broker, read for flow control: when each queue was ON, and who died of it.
+"""Broker logs: read from qpidd's log file when each queue was ON, and which sessions died of a full queue.
 
-An operator has this file before any client log.  qpidd writes a line when a queue turns ON and one when it
-turns OFF, at level *info*, which no broker shows unless it was started with ``--log-enable info+``::
+An operator has this file even without any client log.  qpidd logs a line when a queue turns ON and when it
+turns OFF, at level *info*, which it shows only if it was started with ``--log-enable info+``::
 
     Queue "orders": has reached 40 enqueued messages. Producer flow control activated.
     Queue "orders": has drained below the flow control resume level. Producer flow control deactivated.
 
 "Has reached 40" is logged when message 41 arrives: the line names the stop threshold, not the depth (FC-14).
-At level *debug* ``Flow limit created`` gives all four thresholds, at *trace* there is a line for each held
-transfer.  A session that died of a full queue is an *error*, and in every log.
+At level *debug*, ``Flow limit created`` gives all four thresholds; at level *trace*, there is a line for each
+held transfer.  The end of a session because of a full queue is an *error*, which every log shows.
 
-Each line begins with what ``--log-time``, ``--log-hires-timestamp``, ``--log-category``, ``--log-level``,
-``--log-thread``, ``--log-source``, ``--log-function`` and ``--log-prefix`` ask for, and perhaps with what
-syslog, journald or a container's runtime puts before it.  So a line is known by its message, and its time is
-looked for in all that precedes the message.  qpidd writes local time without a zone; a prefix may have one.
+The options ``--log-time``, ``--log-hires-timestamp``, ``--log-category``, ``--log-level``, ``--log-thread``,
+``--log-source``, ``--log-function`` and ``--log-prefix`` decide how each line begins, and syslog, journald or
+a container's runtime may add a prefix.  Therefore a line is recognised by its message, and its time is
+searched in all text before the message.  qpidd writes local time without a zone; a prefix may have a zone.
 
-A debug log is long: a hundred lines for each that matters.  The file is searched in blocks for the few
-phrases of such lines, and nothing else of it becomes a Python object.
+A debug log is long, with a hundred lines for each relevant one.  The file is therefore searched in blocks for
+the phrases of the relevant lines, and only these lines become Python objects.
 
 Source: the lines of Qpid C++ 1.40 in ``data/recordings/broker-logs``.
 """
@@ -46,10 +46,10 @@ from qflow.wording import format_count
 from qflow.workload.agenda import SECOND
 
 Ending = Literal["OFF", "broker stopped", "queue replaced", "not logged", "log ends"]
-"""How a spell ended."""
+"""The reason for the end of an interval in which a queue was ON."""
 
 _SHOWN = 3
-"""The number of dead sessions of one queue that get a sentence each."""
+"""The largest number of sessions that died of one queue and have a sentence each."""
 
 _SHOWS_FLOW = "--log-enable info+ --log-hires-timestamp yes"
 """The options of qpidd with which its log shows flow control."""
@@ -59,12 +59,13 @@ class FlowSpell(NamedTuple):
     """An interval in which a queue was ON.
 
     Fields:
-        queue: Its name.
-        begin_us, end_us: Microseconds since 1970; the end is None if the log ends first.
+        queue: The name of the queue.
+        begin_us, end_us: The begin and the end, in microseconds since 1970; the end is None if the queue was
+            still ON at the end of the log.
         stop: The stop threshold that the ON line names; None if the ON line is not in the log.
-        unit: Its unit, ``messages`` or ``bytes``.
-        ending: ``OFF``, or what ended the spell instead.  ``not logged``: it turned ON again, and no line
-            says when it had turned OFF.
+        unit: The unit of the stop threshold, ``messages`` or ``bytes``.
+        ending: ``OFF``, or another reason for the end.  ``not logged`` means that the queue turned ON again,
+            and that no line shows when it had turned OFF.
 
     >>> FlowSpell("orders", 0, 2_500_000, 40, "messages", "OFF").seconds
     2.5
@@ -79,7 +80,7 @@ class FlowSpell(NamedTuple):
 
     @property
     def seconds(self) -> float | None:
-        """Its length; None if the log ends first."""
+        """The length of the interval in seconds, or None if the queue was still ON at the end of the log."""
         return None if self.end_us is None else (self.end_us - self.begin_us) / SECOND
 
 
@@ -87,12 +88,12 @@ class Overflow(NamedTuple):
     """A message that a full queue refused, and whether its session died.
 
     Fields:
-        time_us: Microseconds since 1970.
-        queue: The full queue.
-        messages, bytes: Its depth; None where the log gives none.
-        max_messages, max_bytes: Its limits; None for a unit without.
-        session_died: Whether an error names it as the end of a session (506 resource-limit-exceeded).
-        session: The session, where the next line of a debug log says which one was detached; else "".
+        time_us: The time in microseconds since 1970.
+        queue: The name of the full queue.
+        messages, bytes: The depth of the queue; None if the log does not give it.
+        max_messages, max_bytes: The limits of the queue; None for a unit without a limit.
+        session_died: Whether the refusal ended the session (error 506 resource-limit-exceeded).
+        session: The name of the session that died, if the next line of a debug log gives it; else "".
     """
 
     time_us: int
@@ -106,7 +107,7 @@ class Overflow(NamedTuple):
 
 
 class LoggedThresholds(NamedTuple):
-    """The thresholds of a queue as far as the log shows them: None is unknown, 0 is off."""
+    """The thresholds of a queue that the log shows; None for an unknown one, 0 for one that is off."""
 
     stop_count: int | None = None
     resume_count: int | None = None
@@ -116,15 +117,16 @@ class LoggedThresholds(NamedTuple):
 
 @dataclass(slots=True)
 class LoggedQueue:
-    """One queue in a broker's log: its thresholds, its spells ON, and its losses.
+    """One queue in a broker's log: its thresholds, the intervals in which it was ON, and refused messages.
 
     Attributes:
-        thresholds: The thresholds last seen.
-        changes: Number of later declarations with other thresholds.
-        spells: Its spells ON, in order.
-        overflows: The messages it refused when it was full.
-        held: Number of held transfers; counted at level trace only.
-        ignored_limits: Number of warnings about ignored resume thresholds without a stop.
+        name: The name of the queue.
+        thresholds: The latest thresholds that the log shows.
+        changes: The number of later declarations with other thresholds.
+        spells: The intervals in which it was ON, in order.
+        overflows: The messages that it refused because it was full.
+        held: The number of held transfers, which only a log of level trace shows.
+        ignored_limits: The number of warnings about resume thresholds ignored for lack of a stop threshold.
     """
 
     name: str
@@ -137,12 +139,12 @@ class LoggedQueue:
 
     @property
     def stops(self) -> int:
-        """The number of times that it turned ON while the log was written."""
+        """The number of lines in the log with which the queue turned ON."""
         return sum(spell.stop is not None for spell in self.spells)
 
     @property
     def is_on(self) -> bool:
-        """Whether it was still ON at the end of the log, or when the broker stopped for good."""
+        """Whether the queue was still ON at the end of the log, or when the broker last stopped."""
         return bool(self.spells) and self.spells[-1].ending == "log ends"
 
     @property
@@ -165,9 +167,9 @@ class _QueueRow(NamedTuple):
 
 _NEVER = "never completed"
 _LATE = ("withheld without cause", "completed late", "thresholds differ", _NEVER)
-"""Findings that are none if their queue was ON meanwhile."""
+"""The kinds of findings that are refuted if their queue was ON during the delay."""
 _HIRES_SLACK = SECOND // 10
-"""Microseconds that the clocks of a broker and its clients may differ by."""
+"""The assumed largest difference between the clocks of a broker and its clients, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +178,17 @@ class BrokerLog(Tabular):
 
     Attributes:
         name: The name of the first file.
-        begin_us, end_us: Times of the first and the last line, in microseconds since 1970; without a zone as
-            if local time were UTC.
-        observed_us: Microseconds in which a broker ran; from its shut-down to the next start-up none does.
+        begin_us, end_us: The times of the first and last line, in microseconds since 1970.  If no zone is
+            known, local time is taken as UTC.
+        observed_us: The time during which a broker ran, in microseconds: without the intervals between a
+            shut-down and the next start-up.
         lines: The number of lines in the files.
-        runs: The number of brokers that started or were running.
+        runs: The number of runs of the broker, including one that was in progress when the log began.
         is_hires: Whether times are finer than seconds.
-        shows_flow: Whether the log would show a queue that turns ON; None if that cannot be told.
-        queues: The observations of each queue, by name.
-        notes: Remarks on the files and on how they were read.
-        zone: In which times are shown.
+        shows_flow: Whether the log would show a queue that turns ON; None if that cannot be determined.
+        queues: The queues in the log, by name.
+        notes: Remarks on the files and on the reading of them.
+        zone: The time zone in which times are shown.
 
     >>> from qflow.kit import kit_path
     >>> log = BrokerLog.load(kit_path("data") / "recordings" / "broker-logs" / "info-hires.log")
@@ -213,23 +216,22 @@ class BrokerLog(Tabular):
         year: int | None = None,
         progress: Progress | None = None,
     ) -> BrokerLog:
-        """Read the log of one broker from a file, or from several, as logrotate leaves them.
+        """Read the log of one broker from a file, or from several files, such as logrotate makes.
 
         Parameters:
-            paths: The files, in any order, packed (gzip, bzip2, xz) or not.
-            zone: Where the broker's clock is, such as ``"Europe/Berlin"``, for lines that do not say it.
-            year: The year of the first line, if the times come from a syslog that writes none.
-            progress: Receives the bytes read and how many there are.
+            paths: The files, in any order, compressed (gzip, bzip2, xz) or not.
+            zone: The time zone of the broker's clock, such as ``"Europe/Berlin"``, for lines without a zone.
+            year: The year of the first line, for times of syslog without a year.
+            progress: A function that is called with the number of bytes read and their total.
 
         Raises:
-            LogError: If a file is no log of qpidd; the text names all such files.
-            RefusalError: If there is no such zone.
+            LogError: If a file is not a log of qpidd; the text names all such files.
+            RefusalError: If the time zone is unknown.
             OSError: If a file cannot be opened.
         """
         clock, heads, bad = _Clock(_zone(zone), year), list[_Head](), list[str]()
         for path in map(Path, paths):
-            # Only the beginning of each file is unpacked here: their order has to be known before any is
-            # read.
+            # Only the beginning of each file is read here, as the order of the files must be known first.
             lines = _head(path)
             first = next(filter(None, map(clock.stamp, lines)), None)
             if first is not None:
@@ -243,7 +245,7 @@ class BrokerLog(Tabular):
             )
         if not heads:
             raise LogError(f"{', '.join(Path(path).name for path in paths) or 'no file'}: there is no line")
-        # Rotated files come newest first, and qpidd.log.10 before qpidd.log.2: their times say the order.
+        # The names of rotated files do not sort in order of time (qpidd.log.10, qpidd.log.2): their times do.
         heads.sort(key=lambda head: head.begin_us)
         reader = _LogReader(clock)
         total, done = sum(head.path.stat().st_size for head in heads), 0
@@ -258,7 +260,12 @@ class BrokerLog(Tabular):
 
     @classmethod
     def parse(cls, text: str, name: str = "log", zone: str | None = None) -> BrokerLog:
-        """Read lines that are in memory, such as the output of journalctl.
+        """Read the log of a broker from text, such as the output of journalctl.
+
+        Parameters:
+            text: The lines.
+            name: The name of the log.
+            zone: The time zone of the broker's clock, for lines without a zone.
 
         >>> head = "2026-11-28 16:39:{} [Broker] info {}"
         >>> on = 'Queue "q": has reached 4 enqueued messages. Producer flow control activated.'
@@ -273,23 +280,23 @@ class BrokerLog(Tabular):
 
     @property
     def spells(self) -> list[FlowSpell]:
-        """All intervals ON, in order of time."""
+        """All intervals in which a queue was ON, in order of time."""
         found = [spell for queue in self.queues.values() for spell in queue.spells]
         return sorted(found, key=lambda spell: (spell.begin_us, spell.queue))
 
     @property
     def deaths(self) -> list[Overflow]:
-        """The sessions that died of a full queue, in order of time."""
+        """The refusals that ended a session, in order of time."""
         found = [death for queue in self.queues.values() for death in queue.deaths]
         return sorted(found, key=lambda death: (death.time_us, death.queue))
 
     @property
     def still_on(self) -> list[str]:
-        """The queues that were ON when the log ended."""
+        """The names of the queues that were ON when the log ended."""
         return [queue.name for queue in self.queues.values() if queue.is_on]
 
     def on_us(self, queue: str) -> int:
-        """Return the time ON of a queue, in microseconds, up to the end of the log."""
+        """Return the total time for which a queue was ON, in microseconds, up to the end of the log."""
         spells = self.queues[queue].spells
         return sum((self.end_us if one.end_us is None else one.end_us) - one.begin_us for one in spells)
 
@@ -300,11 +307,13 @@ class BrokerLog(Tabular):
     def weigh_findings(self, findings: Iterable[Finding], start_us: int) -> list[Finding]:
         """Return an audit's findings without those on flow control that this log refutes.
 
-        An audit works out when a queue was ON from the thresholds of the workload; this log says when it was.
-        Completions that were late while the queue was ON, or came while it was OFF, are no client's fault:
-        in their place comes one finding for each queue, that the broker ran with other thresholds.
+        An audit computes when a queue was ON from the workload's thresholds, but this log shows when it
+        really was.  Completions that were late while the queue was ON, or came while it was OFF, are no fault
+        of a client.  Such findings are replaced by one finding for each queue: that the broker ran with other
+        thresholds.
 
         Parameters:
+            findings: The findings of an audit.
             start_us: The time 0 of the client log (:attr:`ClientLog.start_us`).
         """
         if not self.shows_flow:
@@ -326,15 +335,15 @@ class BrokerLog(Tabular):
         return sorted(kept, key=lambda finding: finding.time)
 
     def _refutes(self, finding: Finding, start_us: int) -> str:
-        """Return the state in this log that refutes a finding, or an empty text."""
-        # Times in whole seconds are cut off, so that a spell may have begun or ended up to a second later.
+        """Return the state (ON or OFF) of a queue in this log that refutes a finding, or ""."""
+        # Whole seconds are rounded down, so an interval may have begun or ended up to a second later.
         slack = _HIRES_SLACK if self.is_hires else SECOND
         begin = end = finding.time + start_us
         if finding.kind in _LATE:
             begin, end = (begin, end + finding.gap) if finding.kind == _NEVER else (begin - finding.gap, end)
         elif finding.kind != "completed while held":
             return ""
-        # Outside of its time this log proves nothing.
+        # This log proves nothing about times before its first line or after its last.
         if end < self.begin_us or begin > self.end_us:
             return ""
         spells = [one for one in self.spells if finding.queue in ("", one.queue)]
@@ -343,14 +352,14 @@ class BrokerLog(Tabular):
             for one in spells
         ]
         if finding.kind in _LATE:
-            # A late completion is explained only if the queue was ON for the whole of its delay.
+            # A late completion is explained only if the queue was ON during its whole delay.
             is_on = any(since <= begin + slack and end <= until + slack for since, until in widened)
             return "ON" if is_on else ""
-        # The opposite takes one instant: a completion outside of all spells came while the queue was OFF.
+        # A completion at an instant outside all intervals came while the queue was OFF.
         return "" if any(since <= end <= until for since, until in widened) else "OFF"
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return a row for each queue, as columns by name."""
+        """Return a table with a row for each queue, as columns by name."""
         rows = [self._row(queue) for queue in list(self.queues.values())[start:end]]
         return columns_of(rows, _QueueRow._fields)
 
@@ -370,7 +379,7 @@ class BrokerLog(Tabular):
         )
 
     def asdict(self) -> dict[str, Any]:
-        """Return plain values, as ``--json`` prints them; times are microseconds since 1970."""
+        """Return the log as JSON values, as ``--json`` prints it; times are microseconds since 1970."""
         return {
             "name": self.name,
             "begin_us": self.begin_us,
@@ -400,15 +409,15 @@ class BrokerLog(Tabular):
         }
 
     def when(self, time_us: int) -> str:
-        """Return a time as text in the broker's zone."""
-        # By whole seconds: a float of this size would round the microseconds.
+        """Return a time as text in the broker's time zone."""
+        # From whole seconds, as a float of this size would round the microseconds.
         instant = datetime.fromtimestamp(time_us // SECOND, self.zone).replace(microsecond=time_us % SECOND)
         return instant.strftime("%Y-%m-%d %H:%M:%S") + (
             f".{instant.microsecond // 1000:03d}" if self.is_hires else ""
         )
 
     def sentences(self) -> list[str]:
-        """Return the findings in sentences: the log's extent, each queue, each death.
+        """Return sentences on the log's extent, on each queue, and on the sessions that died.
 
         >>> from qflow.kit import kit_path
         >>> logs = kit_path("data") / "recordings" / "broker-logs"
@@ -505,7 +514,7 @@ def _in_words(count: int | None, size: int | None) -> str:
 
 
 class _Stamp(NamedTuple):
-    """A parsed time: microseconds in local time, and the UTC offset if the line names one."""
+    """A parsed time: microseconds in local time, and the UTC offset if the line has one."""
 
     local_us: int
     offset_us: int | None
@@ -523,14 +532,14 @@ _OWN = re.compile(
 _SYSLOG = re.compile(rb"(?:^|[\s>\"])([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?\s")
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 _LONGEST_HEAD = 400
-"""Bytes in front of a message in which its time is looked for."""
+"""The largest number of bytes before a message in which its time is searched."""
 _ANY_YEAR = 2000
-"""The year of times without a year; it has a 29 February."""
+"""The year that is assumed for times without a year; it has a 29 February."""
 _HOUR_US = 3600 * SECOND
 
 
 class _Clock:
-    """A parser of the lines' times, which turns them into instants."""
+    """A parser of the times in lines, which converts them to microseconds since 1970."""
 
     def __init__(self, zone: tzinfo | None, year: int | None) -> None:
         self.zone, self.year = zone, year
@@ -541,11 +550,11 @@ class _Clock:
         self._fold = 0
 
     def stamp(self, head: bytes) -> _Stamp | None:
-        """Return the time before a line's message, or None."""
+        """Return the time in the text before a line's message, or None."""
         found = list(_OWN.finditer(head))
         if found:
             try:
-                # The broker's own time is the last one, and the finest; what precedes it may know the zone.
+                # The last time is the broker's own, and the finest; an earlier one may have the zone.
                 own = found[-1]
                 year, month, day, _, hour, minute, second, fraction, _ = own.groups()
                 time = _local(int(year), int(month), int(day), int(hour), int(minute), int(second))
@@ -567,7 +576,7 @@ class _Clock:
         return None
 
     def instant(self, head: bytes) -> int | None:
-        """Return the time of the next line in microseconds since 1970; None if it has none."""
+        """Return the time of the next line in microseconds since 1970, or None if it has no time."""
         stamp = self.stamp(head)
         if stamp is None:
             return None
@@ -576,12 +585,12 @@ class _Clock:
         local = stamp.local_us
         if stamp.offset_us is not None:
             return local - stamp.offset_us
-        # Half a year back is a new year; less is disorder, or a clock that was set.
+        # A time more than half a year back begins a new year; less is disorder, or a clock that was set.
         if not stamp.has_year and self._last - local > 180 * 24 * _HOUR_US:
             self.year = (self.year or _ANY_YEAR) + 1
             return self.instant(head)
         if local < self._last - _HOUR_US // 2:
-            # Summer time ended, or somebody set the clock.
+            # Summer time ended, or the clock was set back.
             self.went_back.append(local)
             self._fold = 1
         self._last = local
@@ -595,8 +604,8 @@ class _Clock:
 
 @lru_cache(4096)
 def _local(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
-    """Return microseconds from 1970 to a local time, as if it were UTC; second 60 is the next minute's."""
-    # A leap second has no datetime.
+    """Return the microseconds from 1970 to a local time as if it were UTC; the second may be 60."""
+    # datetime does not support leap seconds.
     instant = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
     return (int(instant.timestamp()) + (second == 60)) * SECOND
 
@@ -629,15 +638,15 @@ def _zone(name: str | None) -> tzinfo | None:
 # Files
 
 _MOST_KEPT = 100_000
-"""Lines of a file that are remembered, to be known again in the next one."""
+"""The largest number of lines of a file that are remembered, to recognise them in the next file."""
 _BLOCK = 1 << 22
-"""Bytes that are read at once."""
+"""The number of bytes that are read at once."""
 _PACKED = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 _DAMAGE = (*DAMAGE, lzma.LZMAError, OSError)
 
 
 class _Head(NamedTuple):
-    """The beginning of a file: its first lines."""
+    """The time of a file's first line, and the file."""
 
     begin_us: int
     path: Path
@@ -645,7 +654,7 @@ class _Head(NamedTuple):
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Open a file, unpacked if its first two bytes are a packer's."""
+    """Open a file, decompressed if its first two bytes identify a compression; yield raw and content."""
     with path.open("rb") as raw:
         unpack = _PACKED.get(raw.read(2))
         raw.seek(0)
@@ -653,11 +662,11 @@ def _open(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 def _read(file: IO[bytes], size: int) -> tuple[bytes, Exception | None]:
-    """Return the next bytes; a damaged packed file gives the bytes before the damage, and the error."""
+    """Return the next bytes and None, or the bytes before the damage of a compressed file and the error."""
     parts, missing = list[bytes](), size
     while missing > 0:
         try:
-            # read() would lose what precedes the damage.
+            # read() would lose the bytes before the damage.
             part = file.read1(missing)  # type: ignore[attr-defined]
         except _DAMAGE as error:
             return b"".join(parts), error
@@ -669,14 +678,14 @@ def _read(file: IO[bytes], size: int) -> tuple[bytes, Exception | None]:
 
 
 def _head(path: Path) -> list[bytes]:
-    """Return the first lines of a file, empty ones left out."""
+    """Return the first lines of a file, without blank lines."""
     with _open(path) as (_, unpacked):
         lines = _read(unpacked, 1 << 16)[0].splitlines()
     return [line[:_LONGEST_HEAD] for line in lines if line.strip()]
 
 
 def _blocks(path: Path, notes: list[str]) -> Iterator[tuple[bytes, int]]:
-    """Yield blocks of whole lines, a few million bytes each, with the position in the file."""
+    """Yield blocks of whole lines, each with the position in the file after it."""
     rest, error = b"", None
     with _open(path) as (raw, unpacked):
         while error is None:
@@ -687,7 +696,7 @@ def _blocks(path: Path, notes: list[str]) -> Iterator[tuple[bytes, int]]:
                 break
             end = block.rfind(b"\n") + 1
             if end:
-                # Progress is counted in packed bytes, as the file's size is.
+                # The position is in compressed bytes, as is the file's size that progress is compared with.
                 yield rest + block[:end], raw.tell()
                 rest = block[end:]
             else:
@@ -698,7 +707,7 @@ def _blocks(path: Path, notes: list[str]) -> Iterator[tuple[bytes, int]]:
 
 # Lines
 
-# A container's runtime that writes JSON puts a backslash in front of each quotation mark.
+# A container's runtime that writes JSON puts a backslash before each quotation mark.
 _QUOTED = r'Queue \\?"(?P<queue>.+?)\\?": '
 _ON = re.compile(
     _QUOTED + r"has reached (?P<stop>\d+) enqueued (?P<unit>messages|bytes)\. "
@@ -727,7 +736,7 @@ _OTHER_INFO = re.compile(rb"\] (?:info|debug|trace)\b")
 
 
 class _LogReader:
-    """Folds the lines of a log, block by block, into queues."""
+    """A reader that collects the queues of a log from its lines, block by block."""
 
     def __init__(self, clock: _Clock) -> None:
         self.clock = clock
@@ -737,15 +746,15 @@ class _LogReader:
         self._on: dict[str, FlowSpell] = {}
         self._begin: int | None = None
         self._end = 0
-        # When the broker that is being observed began to be, and when it shut down.
+        # When the observation of the present broker began, and when that broker shut down.
         self._since: int | None = None
         self._stopped: int | None = None
         self._observed = 0
         self._has_levels = self._has_info = self._has_other_info = False
         self._file, self._following = "", b""
-        # Lines that matter, of this file and of earlier ones: copytruncate leaves some in two files.
+        # The relevant lines of this file and of earlier files: logrotate's copytruncate may repeat lines.
         self._here, self._earlier = set[bytes](), set[bytes]()
-        # A phrase that is in every line of a kind, the whole of its message, and what follows from it.
+        # For each kind of line, a phrase to search for, the pattern of the message, and the method to call.
         self._rules: tuple[tuple[bytes, re.Pattern[str], Callable[[int, re.Match[str]], None]], ...] = (
             (b"Producer flow control activated", _ON, self._turn_on),
             (b"Producer flow control deactivated", _OFF, self._turn_off),
@@ -759,18 +768,18 @@ class _LogReader:
         )
 
     def begin_file(self, name: str) -> None:
-        """Note the name of the next file."""
+        """Begin the next file, which has the given name."""
         self._file = name
         self._earlier |= self._here
         self._here = set()
 
     def take(self, block: bytes) -> None:
-        """Read some whole lines."""
+        """Read a block of whole lines."""
         self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
         self._has_info = self._has_info or bool(_INFO.search(block))
         self._has_levels = self._has_levels or bool(_LEVEL.search(block))
         self._has_other_info = self._has_other_info or bool(_OTHER_INFO.search(block))
-        # Lines without a time may come first, such as those of a start script.
+        # The first lines may have no time, such as the output of a start script.
         lines = block.split(b"\n", 50)[:50] if self._begin is None else ()
         first = next((time for line in lines if (time := self.clock.instant(line[:_LONGEST_HEAD]))), None)
         if first is not None:
@@ -779,8 +788,8 @@ class _LogReader:
             end = block.find(b"\n", start)
             end = len(block) if end < 0 else end
             self._read(kind, block[start:end], block[end + 1 : end + 1 + _LONGEST_HEAD])
-        # The observed time ends with the last line of any kind: a queue may be ON long after the last line
-        # that matters.
+        # The observed time ends with the last line of any kind: a queue may be ON long after the last
+        # relevant line.
         for line in reversed(block[-8 * _LONGEST_HEAD :].splitlines()):
             time = self.clock.instant(line[:_LONGEST_HEAD])
             if time is not None:
@@ -788,7 +797,7 @@ class _LogReader:
                 break
 
     def _places(self, block: bytes) -> list[tuple[int, int]]:
-        """Return the offset of each line that holds a known phrase, in order, with the phrase's number."""
+        """Return the offset of each line with a known phrase, in order, with the number of its kind."""
         found: dict[int, int] = {}
         # One search for each phrase, which runs in C: a debug log of 100 MB takes about a second.
         for kind, (phrase, *_) in enumerate(self._rules):
@@ -834,13 +843,13 @@ class _LogReader:
         open_ = self._on.get(queue.name)
         if open_ is not None:
             if time == open_.begin_us:
-                # The same line twice, as syslog and a file of its own may be collected into one.
+                # The same line again: syslog and the broker's own file may be collected into one.
                 return
             self._close(queue.name, time, "not logged")
-        # The line names one threshold; the other unit may have one, too, of which it says nothing.
+        # The line names the threshold of one unit; the other unit may have a threshold, too.
         stop, unit = int(match["stop"]), match["unit"]
         name = "stop_count" if unit == "messages" else "stop_size"
-        # Thresholds of a queue never change, so another stop is that of a new queue with the same name.
+        # The thresholds of a queue never change, so another stop belongs to a new queue with the same name.
         if getattr(queue.thresholds, name) not in (None, stop):
             queue.changes += 1
             queue.thresholds = LoggedThresholds()
@@ -853,7 +862,7 @@ class _LogReader:
             last = queue.spells[-1] if queue.spells else None
             if last and last.end_us == time:
                 return
-            # It was ON before the log began; if it was OFF in between, its ON line is missing.
+            # The queue was ON before the log began, or a later ON line is missing.
             since = self._since if last is None or (self._since or 0) > last.begin_us else last.end_us
             self._on[queue.name] = FlowSpell(queue.name, since or time, None, None, "", "log ends")
             if last is not None:
@@ -865,7 +874,7 @@ class _LogReader:
     def _close(self, queue: str, time: int, ending: Ending) -> None:
         spell = self._on.pop(queue, None)
         if spell is not None:
-            # No spell has a negative length, also where the clock was set back.
+            # If the clock was set back, the interval gets length 0.
             end = max(time, spell.begin_us)
             self.queues[queue].spells.append(spell._replace(end_us=end, ending=ending))
 
@@ -873,7 +882,7 @@ class _LogReader:
         queue = self._queue(match)
         self._close(queue.name, time, "queue replaced")
         levels = LoggedThresholds(*(int(match[name]) for name in LoggedThresholds._fields))
-        # The broker logs this once for each queue: there is a new one of that name.
+        # The broker logs this line once for each queue, so there is a new queue with the name.
         known = [(old, new) for old, new in zip(queue.thresholds, levels, strict=True) if old is not None]
         queue.changes += any(old != new for old, new in known)
         queue.thresholds = levels
@@ -893,7 +902,7 @@ class _LogReader:
         refused = Overflow(
             time, queue.name, *depth, *limit, is_error, detached["session"] if detached else ""
         )
-        # A warning of the exchange precedes the error of the session, in the same words.
+        # The exchange's warning precedes the session's error with the same text: they are one refusal.
         for place in range(len(queue.overflows) - 1, -1, -1):
             before = queue.overflows[place]
             if time - before.time_us > SECOND:
@@ -912,22 +921,22 @@ class _LogReader:
         if self._since is not None and time > self._since:
             ended = time if self._stopped is None else self._stopped
             self._observed += max(0, ended - self._since)
-            # A queue begins OFF (FC-13), so the spell ended with the broker that shut down.
+            # A queue begins OFF (FC-13), so the interval ended with the broker that shut down.
             for queue in list(self._on):
                 self._close(queue, ended, "broker stopped")
             if self.runs == 1:
-                # One was running when the log began.
+                # Another broker was running when the log began.
                 self.runs = 2
         self._since, self._stopped = time, None
 
     def _stop(self, time: int, match: re.Match[str]) -> None:
-        # Spells stay open: whether the queue comes back empty is known when a broker starts.
+        # Intervals stay open until a broker starts: the log may end here.
         self._stopped = time
 
     def finish(self, name: str) -> BrokerLog:
-        """Return the log; a queue that is still ON stays ON until the end."""
+        """Return the log; an interval that is still open lasts until the end of the log."""
         begin = self._begin or 0
-        # Lines after the shut-down, of tools that share the file, are no time of the broker's.
+        # The time after a shut-down, in which other programs may write to the file, is not observed.
         self._observed += max(0, (self._stopped or self._end) - (self._since or begin))
         for queue, spell in self._on.items():
             self.queues[queue].spells.append(spell)
@@ -939,8 +948,8 @@ class _LogReader:
             self.notes.append(f"The clock goes back, to {local:%Y-%m-%d %H:%M:%S}{hint}.")
         shows: bool | None = True
         if not any(queue.spells or queue.held or any(queue.thresholds) for queue in self.queues.values()):
-            # Levels may be set for each category: info lines of another one leave open whether flow control's
-            # are on, and so does a log that shows no levels.
+            # Levels may be set for each category. Info lines of another category, or a log that shows no
+            # levels, do not tell whether info lines of flow control are enabled.
             is_unsure = self._has_other_info or not self._has_levels
             shows = True if self._has_info else None if is_unsure else False
         return BrokerLog(
@@ -950,6 +959,6 @@ class _LogReader:
 
 
 def _parse_depth(text: str) -> tuple[int | None, int | None]:
-    """Return messages and bytes of a depth such as ``count: 12, size: 1200``."""
+    """Return the messages and bytes in a depth such as ``count: 12, size: 1200``; None for a missing one."""
     values = {unit: int(value) for unit, value in re.findall(r"(count|size): (\d+)", text)}
     return values.get("count"), values.get("size")

@@ -1,24 +1,25 @@
-"""RuleChecks: the rules that a client can see, checked against a log row by row.
+"""Rule checks: check a client log, row by row, against those of the broker's rules that a client can observe.
 
-A log shows what clients saw; the rules allow only some of it.  Nothing arrives before it is sent (CM-01); a
-message is delivered once unless it is released (CN-10), to a consumer that has credit for it (CN-04), oldest
-first (CN-27, MG-06), and of a group only to the group's owner (MG-07); a settlement is of a held message
-(CN-13); a completion comes when every queue has released the transfer (FC-15), and then at once (CM-02); a
-queue that drops nothing delivers each message (LP-05).
+The rules are these.  A message is not delivered before it is sent (CM-01).  It is delivered once unless it is
+released (CN-10), to a consumer that has credit for it (CN-04), the oldest message first (CN-27, MG-06), and a
+message of a group only to the group's owner (MG-07).  Only a message that the consumer holds is settled
+(CN-13).  A transfer is complete when every queue has released it (FC-15), and then at once (CM-02).  A queue
+that drops nothing delivers each message (LP-05).
 
-The engine knows whose completion a queue may hold, so the checks also take the engine's events, as the player
-makes them.  A client's log has the time of an act at the client, not its time at the broker: a finding is
-only what no clock and no chance explains (:class:`~qflow.logs.tolerance.Tolerance`, :class:`_QueueCourse`).
-Missing rows explain much, too (:class:`~qflow.logs.tolerance.Doubt`): no finding is about a message that they
-may have been about, and after a gap all that was under way is forgotten.
+The engine knows which transfers a queue may hold, so the checks also take the engine's events during the
+replay.  A client's log has the time of an event at the client and not at the broker.  So only an event that
+clocks and delays cannot explain is a finding (:class:`~qflow.logs.tolerance.Tolerance`,
+:class:`_QueueCourse`).  Missing rows explain events, too (:class:`~qflow.logs.tolerance.Doubt`): there is no
+finding about a message that a missing row may have been about, and after a gap, all messages that were under
+way are forgotten.
 
-Three things can be wrong with a completion that comes too late.  Where a later transfer of the same client to
-the same queues is complete, no queue can hold the earlier one: this needs no engine and no threshold.  Where
-the engine was far below its thresholds when the message came, the queue was not ON.  And where many
-completions are a little late at such times, the broker's thresholds are other ones than the file's.
+A completion that comes too late is judged in three ways.  If a later transfer of the same client to the same
+queues is complete, no queue can hold the earlier transfer; this needs neither the engine nor thresholds.  If
+the engine's queue was far below its thresholds when the message came, the queue was not ON.  And if many
+completions are slightly late at such times, the broker's thresholds differ from those in the workload file.
 
-The memory grows with the messages under way, not with the log: of a message that is gone its number stays, in
-a set of ranges.  Between two rows the state is a plain value.
+The memory grows with the number of messages under way and not with the length of the log: of a finished
+message, only its number is kept, in a set of ranges.  Between two rows, the state is a JSON value.
 """
 
 from __future__ import annotations
@@ -40,43 +41,44 @@ from qflow.workload.agenda import SECOND
 from qflow.workload.model import Senders, Workload, is_unseen
 
 _PATIENCE = SECOND
-"""Microseconds by which a busy client may learn late that a transfer is complete."""
+"""The largest delay, in microseconds, with which a busy client may notice that a transfer is complete."""
 
 _MANY_LATE, _SHARE_LATE, _TIMES_HELD = 20, 0.02, 4
-"""Completions that do not come at once before the thresholds are in doubt: their number, their share, and how
-many times the number of those that the engine holds, too.
+"""The limits from which on late completions put the thresholds in doubt.
 
-In the real broker's recordings the engine holds between two fifths and all of such completions, in a log that
-is compared with twice its thresholds a sixth at most.
+They are the number of completions that are late though the engine did not hold them, their share of all
+completions, and their ratio to the late completions that the engine held.  In the real broker's recordings,
+the engine holds between two fifths and all late completions; in a log that is compared with twice its
+thresholds, at most a sixth.
 """
 
 _STALE = 2
-"""Windows of later messages that a consumer settles before a delivery without a settlement is stale."""
+"""After settling this many windows of later messages, a consumer's unsettled delivery is stale."""
 
 _MOST_SPELLS = 256
-"""Spells of a queue that are remembered for completions that are late."""
+"""The largest number of a queue's spells (see _QueueCourse) that are remembered for late completions."""
 
 _MOST_DIGITS = 18
-"""Digits of a label's number; a longer one does not number a message."""
+"""The largest number of digits in a label's number."""
 
 _MOST_ODD = 1_000
-"""The most messages remembered without their transfer, or without their completion, in the log."""
+"""The largest number of remembered messages whose transfer or completion is not in the log."""
 
 _NEVER = 1 << 62
 """Microseconds: later than any row."""
 
 _KEEPING = ("accept", "acquire", "reject")
-"""Why a message leaves a queue when no policy drops it."""
+"""The reasons for which a message leaves a queue without being dropped by a policy."""
 
 
 class _LabelSet:
-    """Labels ``<producer>-<n>`` stored as ranges of numbers: a million consecutive ones need no memory."""
+    """A set of labels ``<producer>-<n>``, stored as ranges of numbers to save memory."""
 
     __slots__ = ("_ranges", "_odd")
 
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         self._odd: dict[str, None] = dict.fromkeys((state or {}).pop("", ()))
-        # A state that was text has lists, and the compiled engine takes no list for a pair.
+        # A state from JSON has lists, but the compiled engine requires tuples.
         self._ranges = {
             name: RangeSet.of([(first, last) for first, last in ranges])
             for name, ranges in (state or {}).items()
@@ -106,7 +108,7 @@ class _LabelSet:
         return len(self._odd) + sum(map(len, self._ranges.values()))
 
     def join(self, other: _LabelSet) -> bool:
-        """Join with another set of labels; return whether no label is in both."""
+        """Add all labels of another set, and return whether no label was in both."""
         are_new = self._odd.keys().isdisjoint(other._odd)
         self._odd |= other._odd
         for name, ranges in other._ranges.items():
@@ -121,23 +123,25 @@ class _LabelSet:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a number is in canonical form, so that only one label can have it."""
+    """Return whether a text is a number without leading zeros, so that only one label can have it."""
     return text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= _MOST_DIGITS
 
 
 class _QueueCourse:
-    """The course of one queue in the engine, with its uncertainty against the real queue."""
+    """The depth of one queue in the engine over time, and when the real queue was surely or possibly ON."""
 
-    # What consumers may hold, the slack, may have been settled earlier or later than the engine thought.  The
-    # queue was certainly ON from when it had been well above a stop level for a while, for as long as it did
-    # not come near its resume levels; it can have been ON whenever it was not well below them (a spell).
+    # The real depth may differ by the slack, as the messages that consumers hold may have been settled
+    # earlier or later than in the engine.  The real queue was surely ON after the depth had been above a stop
+    # level by more than the slack for some time, until it came within the slack of the resume levels.  The
+    # queue was possibly ON while the depth was not below the resume levels by more than the slack; such an
+    # interval is a spell.
     __slots__ = ("levels", "slack", "high_since", "lows", "begins", "ends", "is_near_on", "depth", "bytes")
 
     def __init__(self, levels: FlowThresholds | None, slack: int) -> None:
         self.levels, self.slack = levels, slack
         self.high_since: int | None = None
         self.lows = self.depth = self.bytes = 0
-        # When the spells began, and when those ended that are over.
+        # The begins of the spells, and the ends of the finished ones.
         self.begins: list[int] = []
         self.ends: list[int] = []
         self.is_near_on = False
@@ -162,7 +166,7 @@ class _QueueCourse:
             self.high_since = time
 
     def is_high(self, others: int) -> bool:
-        """Return whether the queue is well above a stop level, even if other messages arrive later."""
+        """Return whether the depth is above a stop level even without the slack and `others` messages."""
         if self.levels is None:
             return False
         less = self.slack + others
@@ -173,9 +177,9 @@ class _QueueCourse:
         return self.levels is not None and self.high_since is not None and self.high_since <= since
 
     def free_at(self, time: int, lag: int) -> int | None:
-        """Return the instant from which the queue cannot hold a message that came at `time`, if any."""
-        # A message may have come up to `lag` earlier or later.  It is held if the queue was ON then, and no
-        # longer than until the queue is OFF, which it surely is between two spells.
+        """Return the instant from which on the queue cannot hold a message that came at `time`, or None."""
+        # A message may have come up to `lag` earlier or later.  It is held if the queue was ON then, at most
+        # until the queue turns OFF, and between two spells it is surely OFF.
         place = bisect_right(self.begins, time + lag)
         if not place:
             return None if len(self.ends) >= _MOST_SPELLS else time
@@ -193,14 +197,14 @@ class _QueueCourse:
 
 
 class _Hold(NamedTuple):
-    """A queue's state when it held a message: its times below resume, and whether it was well above."""
+    """A hold of a message: how often the queue had been below its resume levels, and whether it was high."""
 
     lows: int
     is_high: bool
 
 
 class _Holder(NamedTuple):
-    """The consumer that holds a message, the message's group, and the consumer's settlements until now."""
+    """The consumer that holds a message, the message's group, and the consumer's settlements until then."""
 
     client: str
     group: str
@@ -208,7 +212,7 @@ class _Holder(NamedTuple):
 
 
 class _Newest(NamedTuple):
-    """The latest sent among the delivered messages, from one producer to one consumer or in one group."""
+    """The most recently sent of the delivered messages from a producer, to one consumer or in one group."""
 
     place: int
     label: str
@@ -217,7 +221,7 @@ class _Newest(NamedTuple):
 
 
 class _At(NamedTuple):
-    """A row that may become a finding: a delivery, a transfer or a completion."""
+    """A row of a delivery, transfer or completion that may become a finding."""
 
     row: int
     time: int
@@ -228,7 +232,7 @@ class _At(NamedTuple):
 
 
 class _Pending(NamedTuple):
-    """A completion of a message that the engine still holds; it is judged at its due time."""
+    """A completion of a transfer that the engine still holds, which is judged at its due time."""
 
     due: int
     at: _At
@@ -238,7 +242,7 @@ class _Pending(NamedTuple):
 
 @dataclass(slots=True)
 class _LeftOut:
-    """A producer's first transfer after the engine ended its session; the number and time of later ones."""
+    """A producer's first transfer after the engine ended its session, and the number and time span of all."""
 
     at: _At
     number: int = 0
@@ -247,9 +251,9 @@ class _LeftOut:
 
 @dataclass(slots=True)
 class _Slow:
-    """Completions of a queue that came late: those that the engine held, and the others."""
+    """The late completions of a queue: the number that the engine held, and the others."""
 
-    # at: The first of the others; then their number and the longest time.
+    # at, number, most: The first of the others, their number, and the longest delay among them.
 
     at: _At | None = None
     number: int = 0
@@ -259,7 +263,7 @@ class _Slow:
 
 @dataclass(slots=True)
 class _Unfinished:
-    """A producer's incomplete transfers in order, those overtaken by later ones, and its last row's time."""
+    """A producer's incomplete transfers in order, the overtaken ones, and the time of its last row."""
 
     outstanding: dict[str, None] = field(default_factory=dict)
     passed: dict[str, int] = field(default_factory=dict)
@@ -269,7 +273,7 @@ class _Unfinished:
 
 @dataclass(slots=True)
 class _Sent:
-    """A message under way: the number of its queues that are open, and of those that hold it."""
+    """A message under way: its transfer, the number of queues it is on, and the queues that hold it."""
 
     row: int
     time: int
@@ -282,7 +286,7 @@ class _Sent:
     queues: list[str] = field(default_factory=list)
     is_complete: bool = False
     is_settled: bool = False
-    # When it left its last queue.
+    # The time at which it left its last queue.
     left: int | None = None
 
     def state(self) -> list[Any]:
@@ -296,14 +300,14 @@ class _Sent:
 
 
 class _Queue:
-    """The log's view of one queue: nested maps of names, which are plain values."""
+    """The state of the checks for one queue."""
 
     __slots__ = ("is_known", "is_fifo", "is_grouped", "policy", "course", "gone", "windows", "evicts",
                  "holders", "returned", "newest", "owners", "pending", "waiting", "overtaken")  # fmt: skip
 
     def __init__(self, workload: Workload, name: str, prefetch: int) -> None:
         settings = QueueSettings.from_arguments(workload.queues[name])
-        # How an unknown queue chooses and drops messages is no rule's business, nor when it is ON.
+        # If a queue's declaration is unknown, no rules on its order, drops and flow control are checked.
         self.is_known = not is_unseen(workload.queues[name])
         self.is_fifo = self.is_known and not settings.priorities and not settings.last_value_queue_key
         self.is_grouped = bool(settings.group_header_key)
@@ -313,15 +317,16 @@ class _Queue:
         self.gone = _LabelSet()
         self.evicts = not self.is_known
         self.windows: dict[str, int] = {}
-        # By label.
+        # By label: the consumers of delivered messages, and the released messages.
         self.holders: dict[str, _Holder] = {}
         self.returned: dict[str, None] = {}
-        # By group, or consumer, and producer.
+        # By group or consumer, then by producer.
         self.newest: dict[str, dict[str, _Newest]] = {}
-        # Group: consumer: its number of messages; and deliveries to another one meanwhile.
+        # By group: the number of messages that each consumer holds, and meanwhile deliveries to others.
         self.owners: dict[str, dict[str, int]] = {}
         self.pending: dict[str, list[_At]] = {}
-        # Producer: group: labels on the queue which no consumer got, and those that later ones overtook.
+        # By producer and group: the labels on the queue that were not delivered; and by label, the messages
+        # that later ones overtook.
         self.waiting: dict[str, dict[str, dict[str, None]]] = {}
         self.overtaken: dict[str, _At] = {}
 
@@ -351,14 +356,14 @@ class _Queue:
         self.overtaken = {label: _At(*at) for label, at in self.overtaken.items()}
 
     def forget(self) -> None:
-        """Forget all messages and the flow state, which are unknown after a gap."""
+        """Forget all messages and the flow control state, which are unknown after a gap."""
         self.holders, self.newest, self.owners, self.pending = {}, {}, {}, {}
         self.waiting, self.overtaken = {}, {}
         self.is_known, self.course.levels = False, None
 
 
 class RuleChecks:
-    """Takes a log's rows in order, and the engine's events in between; reports findings."""
+    """The checks of a log, which take its rows in order and the engine's events, and report findings."""
 
     def __init__(
         self,
@@ -371,7 +376,8 @@ class RuleChecks:
         self._skew, self._lag, self._told = tolerance.skew, tolerance.lag, find
         doubt = tolerance.doubt
         self._is_reported, self._gaps = doubt.is_reported, list(doubt.gaps)
-        # Messages of which a row is missing; how many more may be; and whether rows have been missing.
+        # The messages of which a row is missing, the number of unknown messages of which one may be, and
+        # whether a gap has passed.
         self._unsure = set(doubt.labels)
         self._spare, self._is_after_gap = doubt.unread, False
         self._off = doubt.unread + len(doubt.labels)
@@ -381,20 +387,20 @@ class RuleChecks:
         prefetch = dict.fromkeys(workload.queues, 0)
         for consumer in workload.consumers:
             prefetch[consumer.queue] = prefetch.get(consumer.queue, 0) + consumer.prefetch
-        # Of each message in doubt it is not known whether it is on its queue.
+        # The depth is uncertain by each message in doubt, which may or may not be on its queue.
         slack = {name: number + self._off for name, number in prefetch.items()}
         self._queues = {name: _Queue(workload, name, slack[name]) for name in workload.queues}
         self._held = dict.fromkeys(self._readers, 0)
         self._settled = dict.fromkeys(self._readers, 0)
-        # Client, event and queue of rows that need not be asked about any more.
+        # The client, event and queue of rows that are known to be in the workload.
         self.known: set[tuple[str, str, str]] = set()
         self._place = 0
         self._sent: dict[str, _Sent] = {}
         self._sent_labels, self._done_labels = _LabelSet(), _LabelSet()
-        # Delivered before their transfer; on no queue any more, and not complete.
+        # Messages that were delivered before their transfer; and messages on no queue that are not complete.
         self._ahead: dict[str, list[_At]] = {}
         self._odd: dict[str, None] = {}
-        # Completions that are not decided yet, as a heap: the one that is due first is the first.
+        # A heap of the completions that are not judged yet; the first is due first.
         self.pending: list[_Pending] = [] if pending is None else pending
         self._suspects: dict[str, _At] = {}
         self._left_out: dict[str, _LeftOut] = {}
@@ -429,23 +435,23 @@ class RuleChecks:
         self._find(Finding(at.row, at.time, kind, at.client, at.queue, at.label, **more))
 
     def _is_excused(self, label: str) -> bool:
-        """Return whether a missing row explains a message's odd rows; the message is not judged again."""
+        """Return whether a missing row may explain a contradiction; then the message is not judged again."""
         if label in self._unsure:
             return True
         if self._is_after_gap and label not in self._sent_labels:
             self._unsure.add(label)
             return True
         if self._spare:
-            # Each of the rows that cannot be read explains one message.
+            # Each unreadable row may explain one message.
             self._spare -= 1
             self._unsure.add(label)
             return True
         return False
 
-    # Who a row is of
+    # Clients of rows
 
     def is_known(self, row: LakeRow) -> bool:
-        """Return whether a row is an event of one of the workload's clients; report it if not."""
+        """Return whether a row is an event of a client in the workload, and report a finding if not."""
         client, event, early = row.client, row.event, 0
         if event in OF_PRODUCERS:
             kind, is_known = "unknown producer", client in self._capacity
@@ -463,7 +469,7 @@ class RuleChecks:
             self._find_in(row, kind, name=event, gap=early)
         return is_known
 
-    # What producers log
+    # Rows of producers
 
     def _transfer(self, row: LakeRow) -> None:
         label, time, client = row.label, row.ts_us, row.client
@@ -516,14 +522,14 @@ class RuleChecks:
             self._odd.pop(label, None)
 
     def _note_complete(self, label: str, sent: _Sent, time: int) -> int | None:
-        """Mark earlier transfers as overtaken; return the time since which this one is, or None."""
+        """Mark earlier transfers as overtaken; return when this transfer was overtaken, or None."""
         unfinished = self._unfinished[sent.client]
         unfinished.has_completed, unfinished.last = True, time
         outstanding = unfinished.outstanding
         if label not in outstanding:
             return unfinished.passed.pop(label, None)
-        # A queue that is ON also completes what leaves it; and a completion that the engine thinks too early
-        # proves nothing.
+        # A queue that is ON also completes messages that leave it, and a completion that is too early for the
+        # engine proves nothing.
         for earlier in list(outstanding) if sent.open and not sent.holds else []:
             if earlier == label:
                 break
@@ -535,13 +541,13 @@ class RuleChecks:
         return None
 
     def _judge_late(self, at: _At, sent: _Sent) -> None:
-        """Report a completion that comes over a second after no queue could hold its message."""
+        """Report a completion that came more than a second after any queue could hold its message."""
         free = self._free_at(sent)
         if free is not None and at.time - free > _PATIENCE + self._lag:
             self._find_at(at, "withheld without cause", gap=at.time - free)
 
     def _note_slow(self, at: _At, sent: _Sent) -> None:
-        """Count a completion that came late, and whether the engine held it too."""
+        """Count a late completion for each of its queues, separately if the engine also held it."""
         is_held = bool(sent.holds) or sent.freed > sent.time
         for name in sent.queues:
             slow = self._slow[name]
@@ -553,7 +559,7 @@ class RuleChecks:
             slow.most = max(slow.most, at.time - sent.time)
 
     def _free_at(self, sent: _Sent) -> int | None:
-        """Return the instant from which no queue can hold a message; None if one still can."""
+        """Return the instant from which on no queue can hold a message, or None if a queue still can."""
         if sent.left is not None and not self._off and not self._is_after_gap:
             return sent.left
         free = sent.time
@@ -566,7 +572,7 @@ class RuleChecks:
         return free
 
     def _note_refusal(self, row: LakeRow) -> None:
-        """Forget a transfer that the broker refused: it is on no queue."""
+        """Forget a transfer that the broker refused, as its message is on no queue."""
         label = row.label
         if label in self._unsure:
             return
@@ -589,7 +595,7 @@ class RuleChecks:
             unfinished.passed.pop(label, None)
 
     def due(self, time: int) -> None:
-        """Judge the completions that are due before `time`."""
+        """Judge the pending completions that are due before `time`."""
         while self.pending and self.pending[0].due < time:
             _, at, since, hold = heapq.heappop(self.pending)
             course = self._queues[at.queue].course
@@ -611,7 +617,7 @@ class RuleChecks:
         return self._gaps[0].begin if self._gaps else _NEVER
 
     def pass_gap(self) -> None:
-        """Report a gap, and forget all messages under way, as the log does not show their end."""
+        """Report a gap, and forget all messages under way, as the log does not show how they ended."""
         gap = self._gaps.pop(0)
         if self._is_reported:
             self._told(Finding(0, gap.begin, "rows missing", gap=gap.end - gap.begin, number=gap.rows))
@@ -626,7 +632,7 @@ class RuleChecks:
         self._unfinished = {name: _Unfinished() for name in self._capacity}
         self._held = dict.fromkeys(self._readers, 0)
 
-    # What consumers log
+    # Rows of consumers
 
     def _deliver(self, row: LakeRow) -> None:
         client, queue, label, group = row.client, row.queue, row.label, row.group
@@ -666,7 +672,8 @@ class RuleChecks:
             self._order(row, state, sent)
 
     def _forget_stale(self, client: str, state: _Queue) -> bool:
-        """Forget a delivery after many later ones were settled: its settlement is missing from the log."""
+        """Forget a consumer's oldest delivery if many later ones were settled; return whether it did so."""
+        # The settlement of such a delivery is missing from the log.
         label, holder = next((label, one) for label, one in state.holders.items() if one.client == client)
         is_stale = self._settled[client] - holder.settled > _STALE * self._readers[client].prefetch
         if is_stale:
@@ -678,7 +685,7 @@ class RuleChecks:
         return is_stale
 
     def _order(self, row: LakeRow, state: _Queue, sent: _Sent) -> None:
-        """Check the order of delivery: oldest first in a group, or between a producer and a consumer."""
+        """Check that the oldest message is delivered first, in a group or from a producer to a consumer."""
         whose = sent.group if state.is_grouped else row.client
         newest = state.newest.get(whose)
         if newest is None:
@@ -686,7 +693,7 @@ class RuleChecks:
             forget_oldest(state.newest, _MOST_ODD)
         last = newest.get(sent.client)
         if last is not None and sent.place < last.place:
-            # Within one instant no order is certain.
+            # The order within one instant is uncertain.
             if sent.time < last.time and last.delivered < row.ts_us:
                 kind = "group order" if state.is_grouped else "order"
                 self._find_in(row, kind, name=last.label, gap=last.time - sent.time)
@@ -700,7 +707,7 @@ class RuleChecks:
         state = self._queues[row.queue]
         holder = state.holders.get(label)
         if holder is None or holder.client != client:
-            # It did reach a consumer.
+            # The settlement shows that the message reached a consumer.
             state.overtaken.pop(label, None)
             if not self._is_excused(label):
                 name = f"{event}, {holder.client} holds it" if holder else event
@@ -731,19 +738,19 @@ class RuleChecks:
         self._resolve(state, group, client, now)
 
     def _resolve(self, state: _Queue, group: str, owner: str, now: int) -> None:
-        """Report messages of a group that others got before their owner released the group."""
+        """Report messages of a group that were delivered to others before the owner released the group."""
         waiting = state.pending.pop(group, [])
         rest = [one for one in waiting if owner and one.owner != owner]
         if rest:
             state.pending[group] = rest
         for at in waiting:
             gap = now - at.time
-            # A settlement that cannot be read may have released the group.
+            # An unreadable settlement may have released the group.
             if (not owner or at.owner == owner) and gap > self._skew and not self._spare:
                 self._find_at(at, "group owned by another", name=at.owner, gap=gap)
 
     def _error(self, row: LakeRow) -> None:
-        """Process the end of a session: its messages are released (MG-16), its transfers stay incomplete."""
+        """Process the end of a session: its messages are released (MG-16), its transfers are forgotten."""
         client = row.client
         self._left_out.pop(client, None)
         if client in self._unfinished:
@@ -757,7 +764,7 @@ class RuleChecks:
         if client in self._held:
             self._held[client] = 0
 
-    # What the engine does
+    # Events of the engine
 
     def _on_enqueued(self, event: Event) -> None:
         detail: Any = event.detail
@@ -781,7 +788,7 @@ class RuleChecks:
         state = self._queues[event.queue]
         state.course.move(event.time, detail["depth"], detail["bytes"])
         if not state.evicts and detail.get("reason") not in _KEEPING:
-            # It drops messages by itself, so that none that is missing is missed.
+            # The queue drops messages itself, so a message that is not delivered is no finding.
             state.evicts = True
             state.waiting, state.overtaken = {}, {}
         sent = self._sent.get(event.message)
@@ -828,7 +835,7 @@ class RuleChecks:
             self._forget(forgotten)
 
     def _note_arrival(self, state: _Queue, label: str, sent: _Sent) -> None:
-        """Record a delivery; undelivered messages that were sent earlier are overtaken."""
+        """Record a delivery, and mark undelivered messages that were sent earlier as overtaken."""
         groups = state.waiting.get(sent.client)
         labels = groups.get(sent.group) if groups is not None else None
         if groups is None or not labels or label not in labels:
@@ -838,7 +845,7 @@ class RuleChecks:
             if first == label:
                 break
             late = self._sent.get(first)
-            # Of two that were sent in one instant none is the first.
+            # The order of two messages that were sent in one instant is uncertain.
             if late is not None and late.time < sent.time:
                 state.overtaken[first] = _At(late.row, late.time, late.client, "", first)
         if not labels:
@@ -847,15 +854,15 @@ class RuleChecks:
     # The end
 
     def finish(self, end: int, dead: Iterable[str]) -> None:
-        """Judge what the end of the log makes certain."""
+        """Report the findings that are certain only at the end of the log."""
         self.due(end + 10 * SECOND)
         for label in list(self._suspects):
             self._accuse(label, end + SECOND)
         for label in list(self._ahead):
             self._never_sent(label)
         for left_out in self._left_out.values():
-            # Transfers on their way when a session ends are lost; its client hears of that within the lag.
-            # An engine that misses settlements may have ended the session by mistake.
+            # Transfers that are in transit when a session ends are lost, and the client learns of the end
+            # within the lag. If settlements are missing, the engine may have ended the session by mistake.
             if left_out.long > self._lag + self._skew and not self._off:
                 self._find_at(left_out.at, "sends on", gap=left_out.long, number=left_out.number)
         gone = set(dead)
@@ -866,7 +873,7 @@ class RuleChecks:
         for name, state in self._queues.items():
             slow, many = self._slow[name], max(_MANY_LATE, _SHARE_LATE * len(self._done_labels))
             is_other = slow.number >= many and slow.number > _TIMES_HELD * slow.held
-            # An engine that misses transfers holds less than the broker did.
+            # If transfers are missing, the engine holds fewer of them than the broker did.
             if slow.at and is_other and state.is_known and not self._off:
                 at = slow.at._replace(queue=name)
                 self._find_at(at, "thresholds differ", gap=slow.most, number=slow.number)
@@ -877,7 +884,7 @@ class RuleChecks:
                     self._find_at(at._replace(queue=name), "discarded", name=state.policy)
 
     def _judge_unfinished(self, label: str, now: int) -> None:
-        """Report a transfer without a completion, if a later one is complete or no queue can hold it."""
+        """Report an incomplete transfer if a later transfer is complete or if no queue can hold it."""
         sent = self._sent.get(label)
         if sent is None or label in self._done_labels or label in self._unsure:
             return
@@ -885,7 +892,7 @@ class RuleChecks:
         since = unfinished.passed.get(label)
         if since is None and not sent.holds:
             since = self._free_at(sent)
-        # Of a client that logs nothing more it is not known what it heard.
+        # After a client's last row, it is unknown which completions it got.
         long = min(now, unfinished.last) - since if since is not None else 0
         if unfinished.has_completed and long > _PATIENCE + self._lag and not self._is_excused(label):
             queue = sent.queues[0] if sent.queues else ""
@@ -900,7 +907,7 @@ class RuleChecks:
     # State
 
     def state(self) -> dict[str, Any]:
-        """Return the state as a JSON value; take it between rows."""
+        """Return the state of the checks as a JSON value; only valid between rows."""
         return {
             "place": self._place,
             "held": self._held,
@@ -923,7 +930,7 @@ class RuleChecks:
         return not (self._sent or self._ahead or self.pending or self._suspects)
 
     def join(self, before: RuleChecks) -> bool:
-        """Add an earlier piece's checks to these, begun at rest; return whether no message is in both."""
+        """Add the checks of the preceding piece to these; return whether no message is in both."""
         if before._off or before._is_after_gap:
             return False
         are_new = [self._queues[name].join(queue) for name, queue in before._queues.items()]

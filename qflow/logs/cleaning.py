@@ -1,15 +1,16 @@
-"""Cleaning: the rows of a log in order, each once, with clocks corrected, and the spans of missing rows.
+"""Cleaning: sort the rows of a client log, drop duplicates, correct clocks, and find missing rows.
 
-A client log passes through syslog, Kafka or Spark before it is a file, and takes harm on the way that neither
-clients nor broker have done.  Three harms are repaired: late rows are sorted in (:class:`_Sorter`), exact
-duplicates are dropped, and a host's clock that is ahead of the others or behind them is corrected
-(:meth:`~qflow.logs.tolerance.Ways.offsets`).  Two cannot be repaired and are reported instead: rows that are
-missing in the middle (:class:`_GapFinder`) and quarantined rows.  The messages they make uncertain go to the
-audit as a :class:`~qflow.logs.tolerance.Doubt`, so that no finding names a message that only the log lost.
+A client log passes through syslog, Kafka or Spark before it is a file, and is damaged there without any fault
+of the clients or the broker.  Three kinds of damage are repaired: late rows are sorted in (:class:`_Sorter`),
+exact duplicates are dropped, and a host's clock that is ahead of the others or behind them is corrected
+(:meth:`~qflow.logs.tolerance.Ways.offsets`).  Two kinds cannot be repaired and are reported: rows that are
+missing within the log (:class:`_GapFinder`), and quarantined rows.  The messages that these make uncertain
+are passed to the audit as a :class:`~qflow.logs.tolerance.Doubt`, so that it reports no finding about a
+message whose rows are merely missing from the log.
 
-Nothing here knows a file: rows go in and rows come out, of a whole log, of one component, or bit by bit.  The
-lateness of the latest row and the offsets of the clocks have to be known before the first row is given out:
-:class:`CleanLog` looks through a log as often as it must, once where the log is in order.
+This module reads no files: it gets rows and returns rows, of a whole log, of one component, or in batches.
+The largest lateness and the clocks' offsets must be known before the first clean row is returned.  Therefore
+:class:`CleanLog` reads a log once if its rows are in order, and otherwise two or three times.
 """
 
 from __future__ import annotations
@@ -34,20 +35,22 @@ _MILLISECOND = 1_000
 T = TypeVar("T", bound="_Taker")
 
 AUTO = "auto"
-"""The log itself shows the clocks' offsets."""
+"""The skew with which the clocks' offsets are estimated from the log itself."""
 
 Skew = str | int | Mapping[str, int]
-"""``auto``; the offset of each host's clock in microseconds; or microseconds tolerated, with no clock set."""
+"""``auto``; or the offset of each host's clock in microseconds; or a tolerated difference in microseconds.
+
+With a tolerated difference, no clock is corrected."""
 
 _MUCH = 0.05
-"""Share of quarantined rows above which a verdict is about the rest of a log only."""
+"""The share of quarantined rows above which an audit is said to cover only the rest of a log."""
 
 
 # Order
 
 
 class _Sorter:
-    """A buffer that yields rows in order of time, each as soon as no earlier row can come.
+    """A buffer that returns rows in order of time, each as soon as no earlier row can follow.
 
     >>> sorter = _Sorter(window=5)
     >>> late = [LogRow(time, "p", "block", "", "", 0, "") for time in (3, 1, 9, 9)]
@@ -55,13 +58,13 @@ class _Sorter:
     ([1, 3, 9], 1)
     """
 
-    # window: Microseconds by which a row may come late; 0 for rows that are in order.
-    # offsets: Microseconds by which clients' clocks are ahead, which are taken off their times.
-    # shift: Microseconds to take off all times.
-    # is_certain: Whether the order of rows within one instant is the clients' own.
-    # has_order: Whether the rows come in any order; if not, each instant is put in the order of its columns,
-    #     so that the same rows give the same result however a table holds them.
-    # duplicates (int): How many rows were dropped because another one is equal in all columns.
+    # window: The largest lateness of a row in microseconds; 0 for rows that are in order.
+    # offsets: By how many microseconds each client's clock is ahead, which is subtracted from its times.
+    # shift: Microseconds to subtract from all times.
+    # is_certain: Whether the order of rows within one instant is the order in which clients wrote them.
+    # has_order: Whether the order of the given rows has a meaning.  If not, the rows of one instant are first
+    #     sorted by their columns, so that the result does not depend on the order in a table.
+    # duplicates (int): The number of rows that were dropped because they equal another row in all columns.
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class _Sorter:
         self._latest = 0
 
     def take(self, rows: Sequence[LogRow]) -> list[LogRow]:
-        """Take rows in the file's order; return those that are certain to come next."""
+        """Add rows in the file's order, and return the rows that no later row can precede."""
         if not rows:
             return []
         if self._offsets or self._shift:
@@ -91,7 +94,7 @@ class _Sorter:
         if self._window or self._offsets:
             waiting.sort(key=attrgetter("ts_us"))
         self._latest = max(self._latest, waiting[-1].ts_us)
-        # The last instant may not be whole yet.
+        # More rows of the last instant may follow.
         until = self._latest - self._window
         keep = len(waiting)
         while keep and waiting[keep - 1].ts_us >= until:
@@ -106,7 +109,7 @@ class _Sorter:
         return self._arrange(rows)
 
     def _arrange(self, rows: list[LogRow]) -> list[LogRow]:
-        """Return rows sorted by time, and within one instant causes before effects."""
+        """Return rows in order of time without duplicates, with causes before effects within an instant."""
         instants = [place for place, (row, after) in enumerate(pairwise(rows)) if row.ts_us == after.ts_us]
         if not instants:
             return rows
@@ -129,7 +132,7 @@ class _Sorter:
 
 _EFFECTS = {"complete": "transfer", "refused": "transfer", "deliver": "transfer"}
 _EFFECTS |= dict.fromkeys(("accept", "reject"), "deliver")
-"""Event to the event of the same message that must precede it."""
+"""For each event, the event of the same message that must precede it."""
 
 
 def _is_caused(instant: Sequence[LogRow]) -> bool:
@@ -145,9 +148,9 @@ def _is_caused(instant: Sequence[LogRow]) -> bool:
 
 
 def _by_cause(instant: Sequence[LogRow]) -> list[LogRow]:
-    """Return the rows of one instant so that causes precede their effects."""
-    # A settlement of a message that was delivered earlier comes first, as it gives the credit for the next
-    # one; that of a message of this instant follows its delivery at once, for the same reason.
+    """Return the rows of one instant in an order in which causes precede their effects."""
+    # A settlement of a message that was delivered earlier comes first, as it returns credit for the next
+    # delivery. For the same reason, a settlement of a message of this instant directly follows its delivery.
     sent = {row.label for row in instant if row.event == "transfer"}
     delivered: dict[tuple[str, str], tuple[int, str]] = {}
     for place, row in enumerate(instant):
@@ -164,7 +167,7 @@ def _by_cause(instant: Sequence[LogRow]) -> list[LogRow]:
             return (3, first, 1) if client and (event != "release" or client == row.client) else (0, place, 0)
         if event in ("complete", "refused"):
             return (4 if row.label in sent else 0), place, 0
-        # Of one instant a number in the label says which was sent first.
+        # Within one instant, the number in the label gives the order in which messages were sent.
         digits = row.label.rpartition("-")[2]
         number = int(digits) if event == "transfer" and digits.isdecimal() and len(digits) < 18 else 0
         return ranks[event], number, place
@@ -174,18 +177,18 @@ def _by_cause(instant: Sequence[LogRow]) -> list[LogRow]:
 
 @dataclass
 class Order:
-    """The disorder of a log, measured in one pass over rows in the file's order."""
+    """The disorder of a log: the number of late rows and their lateness, measured in one pass."""
 
     rows: int = 0
     late: int = 0
     latest_us: int = 0
     first: int = 0
     last: int = 0
-    # One more than the largest number of a row.
+    # The largest number of a row, plus one.
     end: int = 0
 
     def take(self, numbers: Sequence[int], rows: Sequence[LogRow]) -> None:
-        """Take the next rows, with their numbers."""
+        """Measure the next rows in the file's order, with their numbers."""
         if not rows:
             return
         self.end = max(self.end, max(numbers) + 1)
@@ -210,19 +213,19 @@ _MOST_SILENCES = 4_096
 _MOST_WINDOWS = 1_000
 _MOST_PASSED = 1_000
 _NEARLY = 0.8
-"""Share of the most windows around any silence that a silence like no other has to have to be the gap."""
+"""An outstanding silence is the gap if at least this share of the largest number of windows contains it."""
 _FEW_LOST = 5
-"""The most rows without their cause that are findings one by one, as a client's own; more are the log's."""
+"""The largest number of rows without a cause that are a client's own findings; more are lost by the log."""
 _MANY_GAPS = 4
-"""The fewest gaps that more often are rows lost one by one, some of them by chance in one silence."""
+"""From this number of gaps on, the gaps are more probably single lost rows that share silences by chance."""
 _FEW_RARE = 4
-"""The most silences like no other: twice as long as all that follow in order of length."""
+"""The largest number of outstanding silences, which are more than twice as long as all other silences."""
 _FEW_JUMPS = 20
-"""A producer that skips a number more often than once in this many transfers does not number all messages."""
+"""A producer that skips a number more than once in this many transfers does not number all its messages."""
 
 
 class _Window(NamedTuple):
-    """A span of time in which a client's row must have been, though the log lacks it."""
+    """A time interval in which a row of a client is missing from the log."""
 
     begin: int
     end: int
@@ -232,30 +235,31 @@ class _Window(NamedTuple):
 
 
 _STOPPED = ("incomplete", "undelivered", "unsettled")
-"""Steps that a message may lack."""
+"""The steps of a message that may be missing: its completion, delivery and settlement."""
 
 
 class _Waiting:
-    """A client's messages that wait for one step: completion, delivery or settlement."""
+    """A client's messages that wait for one step, which is completion, delivery or settlement."""
 
-    # Later messages pass one that lacks the step for good; one that takes it late is passed for a while.
+    # Later messages pass a message whose step is missing for ever; a message whose step is late is passed
+    # until it takes the step.
 
     __slots__ = ("number", "passed", "_waiting")
 
     def __init__(self) -> None:
         self.number = 0
-        # By label: from when to when its step can have been.
+        # By label, the start and end of the interval in which the step may have happened.
         self.passed: dict[str, tuple[int, int]] = {}
         self._waiting: dict[str, int] = {}
 
     def begin(self, label: str, time: int) -> None:
-        """Note that a message begins to wait for its step."""
+        """Record that a message begins to wait for its step."""
         self.number += 1
         self._waiting[label] = time
         forget_oldest(self._waiting, MOST_UNDER_WAY)
 
     def end(self, label: str, time: int) -> int | None:
-        """Note that a message takes its step; return the start of its wait, or None."""
+        """Record that a message takes its step, and return the start of its wait, or None."""
         begun = self._waiting.pop(label, None)
         if begun is None:
             passed = self.passed.pop(label, None)
@@ -263,7 +267,7 @@ class _Waiting:
         waiting = self._waiting
         while waiting:
             first = next(iter(waiting))
-            # Of two messages of one instant neither is the first.
+            # Of two messages of one instant, neither passes the other.
             if waiting[first] >= begun:
                 break
             self.passed[first] = waiting.pop(first), time
@@ -271,12 +275,12 @@ class _Waiting:
         return begun
 
     def forget(self) -> None:
-        """Forget all messages, as when their session ends."""
+        """Forget all messages, because their session has ended."""
         self._waiting.clear()
         self.passed.clear()
 
     def windows(self, kind: str) -> list[_Window]:
-        """Return the windows with missing steps; none if messages usually lack this step."""
+        """Return the windows of missing steps, or [] if the step is missing too often to be lost rows."""
         if len(self.passed) * _FEW_JUMPS > self.number:
             return []
         return [_Window(begin, end, label, kind) for label, (begin, end) in self.passed.items()]
@@ -284,7 +288,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Client:
-    """A client's rows until now, with the instants at which its latest messages began to wait for a step."""
+    """A client's state in the search for missing rows: its numbering, and its waiting messages."""
 
     number: int = 0
     prefix: str = ""
@@ -300,17 +304,18 @@ class _Client:
 
 
 class _GapFinder:
-    """A search for time spans with missing rows; takes the rows in order of time."""
+    """A search for time intervals with missing rows, which takes the rows in order of time."""
 
-    # A completion or delivery of a message that no row sends, a settlement of a message that no row delivers,
-    # and a number that a producer left out are each a window in which a row is missing.  So is the time from
-    # a message's last row until a later message passes it, if it is never complete, delivered or settled.
-    # One such row is a finding about its message.  Where the windows of several messages share a silence of
-    # all clients, the silence is a gap: broker and clients went on, and their log did not.
+    # A row is missing if a message is completed or delivered that no row sends, if a message is settled that
+    # no row delivers, or if a producer skips a number.  Each case gives a window: an interval that must
+    # contain the missing row.  A window also results if a message is never completed, delivered or settled:
+    # from its last row until a later message passes it.  A single missing row is a finding about its message.
+    # But if the windows of several messages contain the same silence of all clients, the silence is a gap:
+    # the broker and the clients continued, and only their log did not.
 
     def __init__(self) -> None:
         self._clients: dict[str, _Client] = {}
-        # By label: the producer.
+        # The producer of each message, by label.
         self._sent: dict[str, _Client] = {}
         self._ahead: dict[str, _Window] = {}
         self._windows: list[_Window] = []
@@ -320,7 +325,7 @@ class _GapFinder:
         self._last = self._rows = 0
 
     def take(self, row: LogRow) -> None:
-        """Take a row."""
+        """Examine the next row."""
         time, name, event, _, label, _, _ = row
         if time - self._last > self._shortest:
             self._note_silence(time)
@@ -349,13 +354,14 @@ class _GapFinder:
                 sent = producer.undelivered.end(label, time)
                 client.got_from = client.got_from if sent is None else sent
             else:
-                # Its consumer's clock may be behind, so that its transfer follows.
+                # The consumer's clock may be behind; then the transfer follows.
                 self._ahead[label] = _Window(client.got_from, time, label, event)
                 forget_oldest(self._ahead, MOST_UNDER_WAY)
         elif event in SETTLEMENTS:
             delivered = client.unsettled.end(label, time)
             if delivered is None:
-                # Messages are settled in about the order of their deliveries.
+                # The window begins at the latest settled delivery, as messages are settled in about the order
+                # of their deliveries.
                 self._note(_Window(client.settled_from, time, label, "settle"))
             else:
                 client.settled_from = delivered
@@ -393,12 +399,13 @@ class _GapFinder:
             self._shortest = self._silences[0][0]
 
     def doubt(self, quarantined: Collection[str], unknown: int) -> Doubt:
-        """Return the time spans with missing rows and the affected messages, beside the quarantined rows."""
+        """Return the gaps and the affected messages as a doubt, together with those of quarantined rows."""
         first = self._first or 0
         windows = [window for window in self._all_windows() if window.label not in quarantined]
         found, windows = self._find_gaps(windows[:_MOST_WINDOWS], unknown)
-        # Rows that are lost one by one, as by a log sent over UDP, share silences by chance only.  A client
-        # may leave out a step of its own, but neither completes, gets nor settles what was not there before.
+        # Rows that are lost one by one, as when a log is sent over UDP, share silences only by chance.  A
+        # client may leave out a step itself, but it cannot complete, receive or settle a message that was
+        # not sent or delivered: such windows are lost rows.
         few = _FEW_LOST if len(found) < _MANY_GAPS else _MANY_GAPS * _FEW_LOST
         weak = [span for span, within in found.items() if _count_rows(within) <= few]
         alone = [one for one in chain(windows, *(found[span] for span in weak)) if one.begin >= 0]
@@ -407,7 +414,7 @@ class _GapFinder:
         begun = min((end for _, end in found), default=self._last + 1)
         early = [window for window in windows if window.begin < 0 and window.end < begun]
         if len(early) > 1 + unknown:
-            # The log begins when messages are under way already.
+            # Messages were already under way when the log began.
             found[first - 1, first] = early
         lasts = max(1, self._last - first - sum(map(_length, found)))
         gaps = [
@@ -424,7 +431,7 @@ class _GapFinder:
         return Doubt(tuple(gaps), tuple(sorted(labels)), unknown)
 
     def _all_windows(self) -> list[_Window]:
-        """Return the windows of all clients, except habitual ones, which indicate no missing row."""
+        """Return the windows of all clients, without those that recur too often to be missing rows."""
         windows = [*self._windows, *self._ahead.values()]
         for client in self._clients.values():
             if len(client.jumps) * _FEW_JUMPS <= client.sent:
@@ -436,30 +443,32 @@ class _GapFinder:
     def _find_gaps(
         self, windows: list[_Window], unknown: int
     ) -> tuple[dict[tuple[int, int], list[_Window]], list[_Window]]:
-        """Return the silences that are gaps, each with the windows around it, and the remaining windows."""
+        """Return the silences that are gaps with the windows that contain each, and the remaining windows."""
         silences = sorted((begin, end) for _, begin, end in self._silences)
         longest = max(silences, key=_length, default=None)
         usual = sorted(map(_length, silences), reverse=True)[_FEW_RARE : _FEW_RARE + 1]
         rare = [one for one in silences if usual and _length(one) > 2 * usual[0]]
         found: dict[tuple[int, int], list[_Window]] = {}
         while left := [window for window in windows if window.begin >= 0]:
-            # The silence that most windows share; of those the longest.  A silence like no other needs only
-            # nearly as many: messages that are passed just before a gap add their windows to short silences.
+            # Take the silence that most windows contain, and of several the longest.  An outstanding silence
+            # needs only nearly as many windows, because messages that were passed just before a gap add their
+            # windows to short silences.
             counts = _count_around(silences, left)
             span = max(counts, key=lambda one: (counts[one], _length(one)), default=(0, 0))
             most = _NEARLY * counts.get(span, 0)
             span = max((one for one in rare if counts.get(one, 0) >= most), key=_length, default=span)
             within = [one for one in left if one.begin <= span[0] and span[1] <= one.end]
             labels, kinds = {one.label for one in within}, {one.kind for one in within}
-            # One client's habit leaves messages at one step; if they stop at two, the log is the cause.
+            # If all windows are of one kind of missing step, the client may usually omit it; if they are of
+            # two kinds, rows of the log are missing.
             is_shared = len(labels) > 1 + unknown and not (len(kinds) == 1 and kinds <= {*_STOPPED})
-            # All that is odd in the log is odd about its longest silence.
+            # Most windows of the whole log contain its longest silence.
             is_only = not unknown and not found and span == longest and 2 * len(within) > len(windows)
             is_many = _count_rows(one for one in within if one.kind not in _STOPPED) > 2 + unknown
             if not (is_shared or is_only or is_many):
                 break
             found[span] = within
-            # A message that was passed not long before the gap may have taken its step late, in the gap.
+            # A message that was passed shortly before the gap may have taken its step late, within the gap.
             near = span[0] - _length(span)
             windows = [
                 one
@@ -482,7 +491,7 @@ def _length(span: tuple[int, int]) -> int:
 def _count_around(
     silences: Sequence[tuple[int, int]], windows: Iterable[_Window]
 ) -> dict[tuple[int, int], int]:
-    """Count the windows that contain each silence; the silences are in order."""
+    """Return the number of windows that contain each silence; the silences must be in order."""
     steps = [0] * (len(silences) + 1)
     for window in windows:
         first = bisect_left(silences, (window.begin, 0))
@@ -498,7 +507,7 @@ def _count_around(
 
 @dataclass(frozen=True)
 class Cleaning:
-    """A report of a log's cleaning: the repairs, and the missing rows.
+    """A report on the cleaning of a log: its repairs, and the missing and quarantined rows.
 
     >>> Cleaning(late=2, latest_us=500).sentences()
     ['2 rows came late, by at most 0.5 ms: sorted by time']
@@ -514,7 +523,7 @@ class Cleaning:
     doubt: Doubt = field(default_factory=Doubt)
 
     def sentences(self) -> list[str]:
-        """Return one sentence for each repair and each doubt."""
+        """Return a sentence for each kind of repair, and on the messages that cannot be judged."""
         said = []
         if self.late:
             rows = "1 row came late" if self.late == 1 else f"{self.late} rows came late"
@@ -534,11 +543,11 @@ class Cleaning:
 
     @property
     def is_partial(self) -> bool:
-        """Whether over a twentieth of the rows was quarantined, so that a verdict covers only the others."""
+        """Whether more than 5 % of the rows were quarantined, so that an audit covers only the others."""
         return self.quarantined > _MUCH * (self.rows + self.quarantined)
 
     def headline(self) -> str:
-        """Return a warning if the audit covers only part of the log; else empty text."""
+        """Return a warning if more than 5 % of the rows were quarantined, or ""."""
         if not self.is_partial:
             return ""
         share = self.quarantined / (self.rows + self.quarantined)
@@ -550,24 +559,27 @@ def _in_ms(time: int) -> str:
 
 
 class _Taker(Protocol):
-    """A receiver of a log's rows, one by one, in order."""
+    """A receiver of the clean rows of a log, one by one and in order."""
 
     def take(self, row: LogRow, /) -> None:
-        """Take a row."""
+        """Process the next row."""
 
 
 class CleanLog:
-    """A log that can be read many times, each time as clean rows."""
+    """A log that can be read repeatedly, each time as clean rows."""
 
-    # bits: Returns the rows as the files have them, from the first one on.
-    # skew: How the clocks are set; a number of microseconds is tolerated, and no clock is set.
-    # has_order: Whether the rows come in the order in which they were written; those of a table do not.
-    # cleaning (Cleaning): What was done, after :meth:`look`.
-    # tolerance (Tolerance): What is no finding in the clean rows, after :meth:`look`.
-    # quarantine (Quarantine): Rows that make no sense, after :meth:`look`.
-    # order (Order): How far the files' rows are from order, after :meth:`look`.
+    # Arguments:
+    # bits: A function that returns the batches of rows as the files have them, from the beginning.
+    # skew: The correction of clocks (see Skew).
+    # has_order: Whether the rows come in the order in which they were written, which a table does not keep.
+    # Attributes that :meth:`look` sets:
+    # cleaning (Cleaning): The report on the cleaning.
+    # tolerance (Tolerance): The clock difference and delay that are no finding in the clean rows.
+    # quarantine (Quarantine): The quarantined rows.
+    # order (Order): The disorder of the files' rows.
     # recognised (Recognised | None): The columns and the clock, if they are not the kit's own.
-    # may_be_ahead (Mapping): Offsets of clocks that no early arrival proves, in microseconds by client.
+    # may_be_ahead (Mapping): The offsets of clocks that may be ahead, though no early arrival proves it, in
+    #     microseconds by client.
 
     def __init__(
         self, bits: Callable[[], Iterable[Bit]], skew: Skew = AUTO, *, has_order: bool = True
@@ -580,13 +592,13 @@ class CleanLog:
         self._is_numbered = False
         self._shift = 0
         self._offsets: Mapping[str, int] = {} if isinstance(skew, str | int) else skew
-        # Rows that their own numbers put in another order than the file's: all of them, sorted.
+        # If the rows' own numbers are not in the file's order, all rows sorted by number (empty until then).
         self._renumbered: list[LogRow] | None = None
         self._duplicates = 0
 
     def look(self, make: Callable[[], T], tell: Callable[[int], None] | None = None) -> T:
-        """Analyse the log; return the receiver from `make`, and the one that then took each clean row."""
-        # tell: Gets the number of rows that were read, now and then.
+        """Analyse the log; return a receiver, created by `make`, that has taken every clean row."""
+        # tell: A function that is called now and then with the number of rows read.
         quarantine, unread, order = Quarantine(), list[str](), Order()
 
         def note(bits: Iterable[Bit]) -> Iterator[Bit]:
@@ -639,13 +651,13 @@ class CleanLog:
         return taker
 
     def with_clocks(self, offsets: Mapping[str, int]) -> CleanLog:
-        """Return the log with further clocks corrected, and analysed again."""
+        """Return the same log with further clocks corrected, already analysed."""
         corrected = CleanLog(self._bits, {**self._offsets, **offsets}, has_order=self._has_order)
         corrected.look(Nobody)
         return corrected
 
     def _plan_order(self, order: Order) -> bool:
-        """Set the window of late rows and the start; return whether another pass is needed."""
+        """Set the largest lateness and the start, and return whether the log must be read again."""
         self.order = order
         if self._is_numbered:
             return self._renumbered is not None
@@ -664,12 +676,12 @@ class CleanLog:
         return taker, ways, holes
 
     def parts(self) -> Iterator[list[LogRow]]:
-        """Yield the clean rows in order, some at a time."""
+        """Yield the clean rows in order, in batches."""
         return self._sorted(self._bits())
 
     @property
     def start_us(self) -> int | None:
-        """The instant of the clean rows' time 0, in microseconds since 1970; None for a log without dates."""
+        """The instant of the clean rows' time 0 in microseconds since 1970; None for a log without dates."""
         clock = self.recognised and self.recognised.clock
         return clock.start + self._shift if clock and clock.is_epoch else None
 
@@ -704,7 +716,7 @@ class CleanLog:
 
 
 def clean_rows(rows: Sequence[LogRow], skew: Skew = AUTO, *, has_order: bool = True) -> CleanLog:
-    """Return rows in memory as a clean log, already analysed; of a whole log or one component.
+    """Return a clean, already analysed log from the rows of a whole log or of one component in memory.
 
     >>> late = [LogRow(time, "p", "transfer", "q", f"p-{time}", 1, "") for time in (1, 3, 2)]
     >>> clean = clean_rows(late)
@@ -718,7 +730,7 @@ def clean_rows(rows: Sequence[LogRow], skew: Skew = AUTO, *, has_order: bool = T
 
 
 class Nobody:
-    """A receiver that keeps nothing."""
+    """A receiver of rows that ignores them."""
 
     def take(self, row: LogRow, /) -> None:
-        """Take a row."""
+        """Ignore the row."""

@@ -1,4 +1,4 @@
-"""``qflow trace import LOG``: audit a client log, and make a trace and a workload of it."""
+"""``qflow trace import LOG``: audit a client log, and write its trace and its workload."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 _MOST = 50_000
-"""Rows of a log that thresholds are read from: of a long one the first."""
+"""The largest number of rows, from the log's beginning, from which thresholds are inferred."""
 _MILLISECOND = 1_000
 DATELESS = "the client log must have a date, as times since 1970 or ISO times"
 _LATE = 946_684_800
-"""Microseconds: a log that begins so late may have times since 1970 in seconds or milliseconds."""
+"""Microseconds; a log whose first time is later may count in seconds or milliseconds since 1970 instead."""
 
 
 def add_arguments(actions: Any) -> None:
@@ -97,14 +97,14 @@ def add_arguments(actions: Any) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Import the log, and print the findings."""
+    """Run the import: audit the log, write the requested files, print the findings, return the status."""
     from qflow.logs.client_log import ClientLog
 
     logs, given = _find_workload(namespace.log)
     fails = _failures_of(namespace.fail_on)
     kept = Path(namespace.like) if namespace.like else None
-    # --like alone reads a kept mapping. Beside --map it names the file to keep that in, which is written only
-    # after the log could be read with it.
+    # Without --map, --like names the file of a mapping to read. With --map, it names the file to write the
+    # mapping to, which is done only if the log can be read with it.
     if kept is not None and namespace.map is None:
         namespace.map = _kept_mapping(kept)
         kept = None
@@ -155,11 +155,12 @@ _FAILURES = ("findings", "rows", "many-rows")
 
 
 def _failures_of(text: str) -> list[str]:
-    """Return the conditions that ``--fail-on`` names; RefusalError for unknown ones."""
+    """Return the conditions that ``--fail-on`` names, or raise a RefusalError for an unknown one."""
     fails = [word.strip() for word in text.split(",") if word.strip()]
     for word in fails:
         if word not in _FAILURES:
-            raise RefusalError(f"--fail-on: must be some of {', '.join(_FAILURES)}, got {word!r}")
+            allowed = f"one or more of {', '.join(_FAILURES)}, separated by commas"
+            raise RefusalError(f"--fail-on must be {allowed}; got {word!r}")
     return fails
 
 
@@ -177,7 +178,7 @@ def _weigh(namespace: argparse.Namespace, clean: CleanLog, audited: Audit) -> Au
 
 
 class _Seen(NamedTuple):
-    """A log before it is replayed: its clean rows, and the guess of its workload."""
+    """A log after its first reading: its clean rows, and the guess of its workload."""
 
     clean: CleanLog
     guess: Guess
@@ -187,7 +188,7 @@ class _Seen(NamedTuple):
         return self.clean.cleaning.rows
 
     def recognition(self) -> list[str]:
-        """Return the recognised columns and times, or a warning about times that begin late."""
+        """Return sentences on the recognised columns and times, or a warning about a late first time."""
         first, last = self.guess.first or 0, self.guess.last
         if self.clean.recognised is not None:
             return self.clean.recognised.sentences(last)
@@ -223,7 +224,7 @@ def _skew(text: str) -> Skew:
     from qflow.workload.attributes import LARGEST_NUMBER
 
     def milliseconds(number: str) -> int:
-        # No number at all is out of the range, too.
+        # A text that is not a number is refused like a number out of range.
         with suppress(ValueError, OverflowError):
             if abs(float(number)) <= LARGEST_NUMBER:
                 return round(float(number) * _MILLISECOND)
@@ -235,7 +236,7 @@ def _skew(text: str) -> Skew:
     if "=" in text:
         pairs = (part.rpartition("=") for part in text.split(",") if part.strip())
         return {host.strip(): milliseconds(number) for host, _, number in pairs}
-    # A tolerance is never negative; infinity takes the way of all numbers out of range.
+    # A tolerance must not be negative; a negative one is replaced by infinity, which is out of range.
     return milliseconds("inf" if text.strip().startswith("-") else text)
 
 
@@ -246,7 +247,9 @@ def _kept_mapping(path: Path) -> str:
     except FileNotFoundError:
         raise RefusalError(f"--like: there is no {path} yet; give --map beside it once") from None
     except (ValueError, KeyError, TypeError):
-        raise RefusalError(f"--like: {path} is no mapping that an import has kept") from None
+        raise RefusalError(
+            f"--like must be a file that an import with --map has written; got {path}"
+        ) from None
 
 
 def _workload(logs: list[str], path: str | Path | None, seen: _Seen) -> tuple[Workload, str]:
@@ -255,7 +258,7 @@ def _workload(logs: list[str], path: str | Path | None, seen: _Seen) -> tuple[Wo
 
     if path is not None:
         return Workload.load(path), Path(path).name
-    # Without a good row there is nothing to guess from, and the quarantine says why.
+    # Without a valid row there is nothing to guess from; the quarantine has the reason.
     if not seen.rows and seen.clean.quarantine:
         raise RefusalError(f"{_name(logs)}: {seen.clean.quarantine.summary()}")
     guessed = seen.guess.workload(source_of(logs))
@@ -263,23 +266,23 @@ def _workload(logs: list[str], path: str | Path | None, seen: _Seen) -> tuple[Wo
 
 
 def _find_workload(given: list[str]) -> tuple[list[str], str | Path | None]:
-    """Return the logs and the workload file: a last argument that is one, or the one beside the log."""
+    """Return the logs, and the workload file, which is the last argument or is beside the log; or None."""
     from qflow.logs.log_file import source_of
 
     if len(given) > 1 and given[-1].endswith(".json") and _is_workload(Path(given[-1])):
         return given[:-1], given[-1]
     beside = Path(given[0]).with_name(f"{source_of(given)}.json")
-    # A log may itself be a .json of that name.
+    # The log may itself be a .json file with that name.
     is_other = not any(beside.exists() and beside.samefile(log) for log in given if Path(log).exists())
     return given, beside if beside.is_file() and is_other else None
 
 
 def _is_workload(path: Path) -> bool:
-    """Return whether a .json file is a workload: one object without a time."""
+    """Return whether a .json file is a workload, that is, one object without the key ``ts_us``."""
     try:
         held = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
-        # A file that is not there or not readable is a workload that the reader meant.
+        # A missing or unreadable file is assumed to be meant as a workload.
         return True
     return isinstance(held, dict) and "ts_us" not in held
 
@@ -287,15 +290,15 @@ def _is_workload(path: Path) -> bool:
 def _audit_log(
     namespace: argparse.Namespace, logs: list[str], seen: _Seen, workload: Workload
 ) -> tuple[CleanLog, Audit, int, dict[str, Any]]:
-    """Audit the log and write the trace; return also the log, the number of events, the derived depths."""
+    """Audit the log and write its trace; return the log, the audit, the number of events, derived depths."""
     from qflow.logs.audit import correct_clocks, is_about_clocks
     from qflow.trace.files import write_trace
 
     clean = seen.clean
     played = _play(namespace, logs, clean, workload, seen.guess.last)
     if is_about_clocks(played.audited.findings):
-        # A clock that is ahead looks like a queue that was never empty, so only an audit can tell: if a
-        # correction clears findings, the log is played again with it.
+        # A clock that is ahead looks like a queue that was never empty, so only an audit can distinguish
+        # them: if correcting a clock removes the findings, the log is replayed with the correction.
         corrected = correct_clocks(clean, workload)
         if corrected is not clean:
             clean = corrected
@@ -312,7 +315,7 @@ def _audit_log(
 
 
 class _Played(NamedTuple):
-    """A log's audit, and the engine's events: their number, their trace if requested, and their meters."""
+    """A log's audit, the number of the engine's events, their trace if requested, and the queues' meters."""
 
     audited: Audit
     events: int
@@ -356,7 +359,7 @@ def _play(
 
 
 def _thresholds(clean: CleanLog, audited: Audit, workload: Workload) -> list[str]:
-    """Return the thresholds that the log shows, if the workload's are disproved or unknown."""
+    """Return sentences on the inferred thresholds, if the workload's are contradicted or unknown."""
     from qflow.logs.client_log import ClientLog
     from qflow.logs.inferred_thresholds import contradiction_of, infer_thresholds
     from qflow.logs.log_file import LogError
@@ -369,7 +372,7 @@ def _thresholds(clean: CleanLog, audited: Audit, workload: Workload) -> list[str
             rows = (row for part in clean.parts() for row in part)
             inferred = infer_thresholds(ClientLog("", list(islice(rows, _MOST))), workload, shown)
     except LogError:
-        # A client that is not in the workload is a finding already.
+        # The log names a client that is not in the workload, which is a finding already.
         return []
     return inferred.sentences()[:1] if inferred.levels else []
 

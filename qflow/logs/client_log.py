@@ -1,26 +1,26 @@
-"""ClientLog: the record of a real broker's clients, and its replay through the engine.
+"""Client logs: the records of a real broker's clients, and their replay through the engine.
 
-A log is what people can record without touching the broker.  :meth:`ClientLog.load` reads one, :func:`replay`
-plays it through the engine (:class:`LogPlayer`), which so fills in what no client could see, and
-:func:`client_rows` goes the other way: what the clients of a run would have written down.
+People can record a client log without access to the broker.  :meth:`ClientLog.load` reads a log.
+:func:`replay` plays it through the engine (:class:`LogPlayer`), which reconstructs what no client could see.
+:func:`client_rows` is the inverse: it returns the rows that the clients of a run would have recorded.
 
 The player sends each transfer, accept, release and reject to the engine at its recorded time, and the engine
-works out the rest: whose transfer was held and released, when a queue turned ON and OFF, which message was
-where.  What the log says of completions, deliveries and statistics is not sent to the engine, so that it can
-be compared with it.
+determines which transfers were held and released, when a queue turned ON and OFF, and where each message was.
+The completions, deliveries and statistics of the log are not sent to the engine, so that they can be compared
+with what the engine does.
 
-A client's clock is not the broker's.  The engine may therefore deliver a message to another consumer than the
-real broker did, or later, or never.  Two rules keep the two together:
+A client's clock differs from the broker's.  The engine may therefore deliver a message to another consumer
+than the real broker did, or later, or never.  Two rules keep the engine close to the log:
 
-- A message is settled where the engine delivered it, as soon as it has.
-- When a consumer settles a message that the engine has not delivered, its oldest delivery which the log has
-  not shown leaves its window: the real consumer had another message in that place.
+- A message is settled at the consumer to which the engine delivered it, as soon as it has been delivered.
+- If a consumer settles a message that the engine has not delivered to it, the oldest delivery in its window
+  that the log does not show is completed: the real consumer had another message in its place.
 
-A client that continues after its log says that its session ended has begun a new one: so does the player, at
-the first transfer or delivery after that.
+A client that continues after its log records the end of its session has begun a new session.  The player then
+attaches a new session, too, at the first transfer or delivery after that.
 
-The player never looks ahead: a stream has no "ahead", and a batch, a checkpoint and a whole file must give
-what the stream gives.  Between two rows its state is a plain value that JSON can hold.
+The player never reads ahead, which is impossible in a stream: a batch, a checkpoint and a whole file must
+give the same result as a stream.  Between two rows, the player's state is a JSON value.
 """
 
 from __future__ import annotations
@@ -64,7 +64,12 @@ from qflow.workload.stage import Stage, make_message, pause_collector
 
 @dataclass(frozen=True, slots=True)
 class ClientLog(Tabular):
-    """A recorded run as its clients saw it, with the broker's own reports of its queues.
+    """A client log: the rows that clients recorded, with the broker's own reports on its queues.
+
+    Attributes:
+        name: The name of the log.
+        rows: The rows.
+        cleaning, tolerance: The report on cleaning and the estimated tolerance of a log read from a file.
 
     >>> stats = LogRow(50_000, "broker", "stats", "orders", "[3, 444, false, 0, 1, 0, 0]", 0, "")
     >>> ClientLog("small", [stats]).statistics("orders")[0].msgDepth
@@ -74,7 +79,7 @@ class ClientLog(Tabular):
     name: str
     rows: list[LogRow]
     start_us: int | None = field(default=None, compare=False)
-    """Microseconds from 1970 to the time 0 of the rows; None if the log has no date."""
+    """The instant of time 0 of the rows in microseconds since 1970, or None if the log has no dates."""
     cleaning: Cleaning | None = field(default=None, compare=False, repr=False)
     tolerance: Tolerance | None = field(default=None, compare=False, repr=False)
 
@@ -88,23 +93,25 @@ class ClientLog(Tabular):
         zone: str = "",
         skew: Skew = AUTO,
     ) -> ClientLog:
-        r"""Read a log from text, JSON or Parquet, also gzipped; from several files or a folder of parts.
+        r"""Read a log from a file, from several files or from a folder of parts: CSV, JSON or Parquet.
 
         Late rows are sorted in, exact duplicates are dropped, and clocks that are ahead or behind are
-        corrected; :attr:`cleaning` tells of it.
+        corrected; :attr:`cleaning` reports that.
 
         Parameters:
-            path: Files with the columns of :class:`LogRow`; or with any, whose meanings are in ``columns``.
-                Times since 1970 become times since the first row.
-            columns: Meaning to column, such as ``{"time": "@timestamp", "client": "host"}``; the others are
-                guessed from the names.  The time's unit and the words of events may be added, as
-                :meth:`qflow.logs.foreign_columns.ColumnMap.of` says.
-            separator: The character between the values of text, or its name; empty to see it in the header.
-            zone: The time zone of times without one, such as ``Europe/Berlin``; empty for UTC.
-            skew: The offset of each host's clock in microseconds; ``auto`` to estimate them.
+            path: The file, the folder of parts, or several files, gzipped or not.  They may have the columns
+                of :class:`LogRow`, or other columns, whose meanings are given in ``columns``.  Times since
+                1970 are converted to times since the first row.
+            columns: The columns by meaning, such as ``{"time": "@timestamp", "client": "host"}``; others are
+                guessed from their names.  The unit of the time and the words for events may be added
+                (:meth:`qflow.logs.foreign_columns.ColumnMap.of`).
+            separator: The separator of values in text, as a character or name; empty to find it in the
+                header.
+            zone: The time zone of times without a zone, such as ``Europe/Berlin``; empty for UTC.
+            skew: The offset of each host's clock in microseconds; ``auto`` to estimate the offsets.
 
         Raises:
-            LogError: One sentence that names the file, the row and the column.
+            LogError: If a row is invalid or the log cannot be read; the text names file, row and column.
             OSError: If the file cannot be opened.
 
         >>> import tempfile
@@ -131,13 +138,16 @@ class ClientLog(Tabular):
         zone: str = "",
         skew: Skew = AUTO,
     ) -> tuple[ClientLog, Quarantine]:
-        """Read a log from any source: keep good rows, quarantine bad ones with the reason.
+        """Read a log of any origin: keep the valid rows, and quarantine the others with the reason.
 
         Parameters:
-            path, columns, separator, zone, skew: As :meth:`load` takes them.
+            path, columns, separator, zone, skew: See :meth:`load`.
+
+        Returns:
+            The log, and the quarantined rows.
 
         Raises:
-            LogError: If no row can be read: one sentence that names the file and says why.
+            LogError: If no row can be read; the text names the file and the reason.
             OSError: If the file cannot be opened.
         """
         try:
@@ -151,7 +161,7 @@ class ClientLog(Tabular):
 
     @classmethod
     def of(cls, run: Run) -> ClientLog:
-        """Return the log that the clients of a simulated run would have written.
+        """Return the log that the clients of a simulated run would have recorded.
 
         >>> from qflow.workload import simulate
         >>> producer = Producer("p", ("", "q"), 10, 5, 100)
@@ -161,14 +171,14 @@ class ClientLog(Tabular):
         return cls(run.workload.name, list(client_rows(run.events, run.workload.producers)))
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the columns, or a slice of their rows, by name."""
+        """Return the columns by name, or a slice of their rows."""
         return columns_of(self.rows[start:end], LogRow._fields)
 
     def statistics(self, queue: str) -> list[QueueSample]:
-        """Return the broker's reports of a queue, in order of time.
+        """Return the broker's reports on a queue, in order of time.
 
         Raises:
-            LogError: If there is no report of that queue, or one makes no sense.
+            LogError: If the log has no report on the queue, or an invalid one.
         """
         samples: list[QueueSample] = []
         for number, row in enumerate(self.rows, 1):
@@ -189,7 +199,7 @@ class ClientLog(Tabular):
 
 
 def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
-    """Return each client's rows, in order."""
+    """Return the rows of each client, in order, by the client's name."""
     by_client: dict[str, list[LogRow]] = {}
     for row in rows:
         by_client.setdefault(row.client, []).append(row)
@@ -197,7 +207,7 @@ def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
 
 
 def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
-    """Return time, number and round trip of each transfer that was alone on its way."""
+    """Return the time, number and round trip of each transfer that was its client's only outstanding one."""
     trips: list[tuple[int, int, int]] = []
     sent = outstanding = 0
     alone, since = "", 0
@@ -208,7 +218,7 @@ def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
             alone, since = (row.label, row.ts_us) if outstanding == 1 else ("", 0)
         elif row.event in ("complete", "refused"):
             outstanding -= 1
-            # By label: where a queue holds transfers, later ones may complete first.
+            # Compared by label, as later transfers may complete first if a queue holds transfers.
             if row.label == alone:
                 trips.append((since, sent, row.ts_us - since))
     return trips
@@ -218,10 +228,10 @@ def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
 
 _Row = LogRow | LakeRow
 _Key = tuple[str, str]
-"""A message on a queue: the queue, the label."""
+"""A message on a queue: the name of the queue and the label of the message."""
 
 _MOST_EARLY = 10_000
-"""The most messages to remember that the log delivers or settles before the engine delivers them."""
+"""The largest number of remembered messages that the log delivers or settles before the engine does."""
 
 
 @dataclass(slots=True)
@@ -257,16 +267,16 @@ class LogPlayer:
         self._consumers = {model.name: model for model in workload.consumers}
         self.errors: dict[str, AmqpException] = {}
         self._joins = sorted((round(m.start * SECOND), n) for n, m in enumerate(workload.consumers))
-        # By message on a queue.
+        # The engine's unsettled deliveries, by message on a queue.
         self._holders: dict[_Key, _Holder] = {}
-        # Of a consumer: the deliveries that are in its window, oldest first.
+        # The deliveries in each consumer's window, oldest first.
         self._owned: dict[str, dict[int, _Key]] = {name: {} for name in self._consumers}
         self._early: dict[_Key, str] = {}
         self._shown: dict[_Key, None] = {}
         self._arrived: list[tuple[_Key, str]] = []
-        # Clients that know that their session has ended.
+        # The clients that know that their session has ended.
         self._ended: dict[str, None] = {}
-        # What is done with a row, by its event.
+        # The method for each event of a row.
         self.rows: dict[str, Callable[[_Row], None]] = {
             "transfer": self._transfer,
             "deliver": self._deliver,
@@ -277,7 +287,7 @@ class LogPlayer:
         self._stage = Stage(workload, 0)
         if state is None:
             self.broker = self._stage.broker
-            # The setup made its events before there was an observer.
+            # The setup's events happened before the observer was set.
             for event in self._stage.events:
                 observer(event)
             self.broker.observe(observer)
@@ -325,7 +335,7 @@ class LogPlayer:
         client = row.client
         session = self._sessions.get(client) or self.broker.sessions.get(client)
         if session is not None:
-            # The engine's own error is exact. The log's is text, which other programs write in their own way.
+            # The engine's own error is exact; the log's is text, which programs word differently.
             self._note_death(session, session.error or _error_of(row.label))
             session.close()
             self._ended |= dict.fromkeys(self._senders.on(session.name) or (client,))
@@ -336,7 +346,7 @@ class LogPlayer:
         self._observer(Event(self.broker.now, f"client.{row.event}", session=row.client))
 
     def pass_time(self, until: int) -> None:
-        """Advance to an instant: consumers subscribe, the broker's timers fire."""
+        """Advance the broker's time, with the due subscriptions of consumers and timers of the broker."""
         broker = self.broker
         while self._joins or broker.timers.next_due is not None:
             due = broker.timers.next_due
@@ -344,7 +354,7 @@ class LogPlayer:
             time = min(instant for instant in (due, join) if instant is not None)
             if time > until:
                 break
-            # Timers come before consumers that subscribe at the same instant.
+            # Timers fire before consumers subscribe at the same instant.
             broker.advance(max(time, broker.now))
             if join == time:
                 self._join(self.workload.consumers[self._joins.pop(0)[1]].name)
@@ -353,7 +363,7 @@ class LogPlayer:
             broker.advance(until)
 
     def finish(self, end: int) -> None:
-        """Pass the time until the end of the log, and note the sessions that the engine ended."""
+        """Advance to the end of the log, and record the errors of the sessions that the engine ended."""
         self.pass_time(end)
         for session in self.broker.sessions.values():
             if session.error is not None:
@@ -364,12 +374,12 @@ class LogPlayer:
             self.errors.setdefault(name, error)
 
     def dissolve(self) -> None:
-        """Drop the references between engine and clients, so that memory is freed."""
+        """Drop the cyclic references between engine and clients, so that memory is freed at once."""
         self._stage.dissolve()
         self.rows.clear()
 
     def _begin_again(self, name: str) -> Session:
-        """Attach a session again, for all its producers."""
+        """Attach a new session with the same name, for all its producers."""
         session = self.broker.session(name)
         for producer in self._senders.on(name):
             self._sessions[producer] = session
@@ -379,7 +389,7 @@ class LogPlayer:
     # Consumers
 
     def _join_again(self, name: str) -> None:
-        """Subscribe again; earlier deliveries no longer belong to the consumer (MG-16)."""
+        """Subscribe a consumer again, which has lost its earlier deliveries (MG-16)."""
         del self._ended[name]
         self._owned[name].clear()
         for key in [key for key, holder in self._holders.items() if holder.consumer == name]:
@@ -398,7 +408,7 @@ class LogPlayer:
         owned = self._owned[name]
 
         def on_delivery(record: DeliveryRecord) -> None:
-            # The engine is in the middle of a command here: a settlement waits until that is over.
+            # The engine is in the middle of a command here, so a settlement must wait until its end.
             key = (queue, record.label)
             owned[record.id] = key
             verdict = self._early.pop(key, None)
@@ -439,7 +449,7 @@ class LogPlayer:
         session = self.broker.sessions.get(name)
         if session is None or not session.is_attached:
             return
-        # On AMQP 0-10 a delivery leaves the window only when it is completed, too (CN-10).
+        # In AMQP 0-10, a delivery leaves the window only when it is also completed (CN-10).
         if verdict != "complete":
             settle(session, verdict, number)
         settle(session, "complete", number)
@@ -453,7 +463,7 @@ class LogPlayer:
                 return
 
     def _drop_ghost(self, name: str) -> None:
-        """Settle a full window's oldest delivery: another delivery shows that there was credit for it."""
+        """Accept the oldest delivery in a full window, as the log's next delivery shows there is credit."""
         consumer, owned = self._consumers.get(name), self._owned.get(name, {})
         if consumer is not None and len(owned) >= consumer.prefetch:
             number, key = next(iter(owned.items()))
@@ -468,7 +478,7 @@ class LogPlayer:
     # State
 
     def state(self) -> dict[str, Any]:
-        """Return the state as a JSON value; take it between rows."""
+        """Return the player's state as a JSON value; only valid between rows."""
         return {
             "broker": self.broker.snapshot(),
             "errors": {name: error_text(error) for name, error in self.errors.items()},
@@ -483,12 +493,12 @@ class LogPlayer:
         }
 
     def rest_key(self) -> str:
-        """Return the state that determines the engine's future, as text; empty if a delivery is under way."""
+        """Return the state that determines the engine's future as text, or "" if deliveries are unsettled."""
         if self._holders or self._early or self._shown or any(self._owned.values()):
             return ""
         state = self.state()
-        # Counters of the past are left out.  The order of waiting consumers, credit, flow state, groups,
-        # alarms, timers, settings, and stores of other kinds decide the future, and are compared as they are.
+        # Statistics are left out, as they do not influence the future.  The order of waiting consumers,
+        # credit, flow control states, groups, alarms, timers, settings and stores do, and are kept.
         parts = [
             [kind, "counts" if kind in ONLY_COUNT else fields]
             for kind, fields in state["broker"]["objects"][1:]
@@ -498,7 +508,7 @@ class LogPlayer:
     def _continue(self, state: dict[str, Any]) -> None:
         self.broker = self._stage.broker = Broker.restore(state["broker"])
         self.errors = {name: _error_of(text) for name, text in state["errors"].items()}
-        # Consumers join in a fixed order, so the number of joins left says which they are.
+        # Consumers subscribe in a fixed order, so the number of those left identifies them.
         self._joins = self._joins[len(self._joins) - state["joins"] :]
         self._holders = {(queue, label): _Holder(*own) for queue, label, *own in state["holders"]}
         self._early = {(queue, label): verdict for queue, label, verdict in state["early"]}
@@ -513,40 +523,41 @@ class LogPlayer:
 
 
 def error_text(error: AmqpException) -> str:
-    """Return an exception as the text of a log's ``error`` row."""
+    """Return the text for an exception in a log's ``error`` row."""
     return f"{error.code} {error.name}: {error.text}"
 
 
 def _error_of(text: str) -> AmqpException:
-    """Return the exception that an ``error`` row's text names."""
+    """Return the exception that the text of an ``error`` row describes."""
     title, _, words = text.partition(": ")
     for kind in vars(errors).values():
         is_refusal = isinstance(kind, type) and issubclass(kind, AmqpException)
         if is_refusal and f"{kind.code} {kind.name}" == title:
             refusal: AmqpException = kind(words)
             return refusal
-    # Any text may be in a stranger's log, so one that names no error of the broker is kept as it is.
+    # A log may have any text; one that does not name an error of the broker is kept unchanged.
     return AmqpException(text)
 
 
 def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None) -> Run:
     """Send a log's transfers, accepts, releases and rejects to the engine, each at its recorded time.
 
-    What the broker did in between (whose transfer was held and released, when flow control turned ON and OFF,
-    which message was where) is the engine's own work; how the two are kept together, the top of this
-    module says.
+    The engine reconstructs what the broker did: which transfers were held and released, when queues turned ON
+    and OFF, and where each message was.  The docstring of :mod:`qflow.logs.client_log` explains the rules
+    that keep the engine close to the log.
 
     Parameters:
-        workload: The recorded workload: the queues, and the consumers' prefetch.
-        tell: Gets the number of rows that are done, now and then; it may raise to stop.
+        log: The log.
+        workload: The recorded workload, with the queues and the consumers' prefetch.
+        tell: A function that is called now and then with the number of rows replayed; it may raise to stop.
 
     Returns:
-        Like a simulated one; ``end`` is the time of the log's last row.  What the log does and the engine's
-        clients cannot is a ``client.differs`` row.
+        A run like a simulated one, whose ``end`` is the time of the log's last row.  A row of the log that
+        the engine's clients cannot follow is an event ``client.differs``.
 
     Raises:
-        LogError: If the log names a client that the workload has not.
-        AmqpException: The broker's own refusal of a queue.
+        LogError: If the log names a client that is not in the workload.
+        AmqpException: If the broker refuses to declare a queue.
 
     >>> workload = Workload("small", 1, {"q": {}}, producers=(Producer("p", ("", "q"), 10, 5, 100),))
     >>> replay(ClientLog("small", [LogRow(7, "p", "transfer", "q", "p-1", 100, "")]), workload)
@@ -585,11 +596,11 @@ def _require_known(log: ClientLog, workload: Workload) -> None:
             )
 
 
-# The other way
+# From a run to a log
 
 
 class ClientSide:
-    """An observer that keeps the rows which a run's clients would log."""
+    """An observer of events, which collects the rows that the clients of a run would record."""
 
     def __init__(self, producers: Iterable[Producer] = ()) -> None:
         self.rows: list[LogRow] = []
@@ -600,12 +611,12 @@ class ClientSide:
         self._sending = (0, "")
 
     def append(self, event: Event) -> None:
-        """Take an event."""
+        """Add the rows that an event causes in the clients' logs."""
         kind, session = event.kind, event.session
         detail: Any = event.detail
         place = event.queue, event.message
         if kind == "enqueued":
-            # The enqueues of a transfer follow it, and do not repeat its size and group.
+            # Enqueued events follow their transfer, whose size and group they do not repeat.
             self._sizes[place] = self._sending
         elif kind == "dequeued":
             self._sizes.pop(place, None)
@@ -640,7 +651,7 @@ class ClientSide:
 
 
 def client_rows(events: Iterable[Event], producers: Iterable[Producer] = ()) -> Iterator[LogRow]:
-    """Yield the rows that the clients of a run or a trace would log."""
+    """Yield the rows that the clients of a run or a trace would record, from its events."""
     side = ClientSide(producers)
     for event in events:
         side.append(event)

@@ -1,8 +1,8 @@
-"""Components: clients and queues that can influence one another, and a log split by them.
+"""Components: groups of clients and queues that can influence one another, and logs split by component.
 
-A queue's history is a sequence, which cannot be split; but queues without a common client are independent.
-Two queues that one client touches belong together: a transfer is complete only when each of its queues has
-released it (CM-03), so that a producer carries the state of one queue over to the next.
+The history of a queue is a sequence that cannot be split, but queues without a common client are independent.
+Two queues with a common client belong to one component: a transfer is complete only when each of its queues
+has released it (CM-03), so the state of one queue influences what a producer sends to the other.
 """
 
 from __future__ import annotations
@@ -27,25 +27,28 @@ from qflow.workload.model import Workload
 from qflow.workload.stage import Stage, make_message
 
 _Touch = tuple[str, str, str]
-"""Source, client, queue: a client of a log, and a queue that it touches."""
+"""A client that uses a queue: source (name of the log), client and queue."""
 
 
 def touches_of(source: str, workload: Workload) -> list[_Touch]:
-    """Return the pairs of client and queue in a workload; the engine routes the messages."""
+    """Return the clients of a workload with the queues that each sends to or reads from.
+
+    The engine's exchanges determine the queues that a producer's messages reach.
+    """
     pairs = {(queue, queue) for queue in workload.queues}
     pairs |= {(consumer.name, consumer.queue) for consumer in workload.consumers}
     try:
         pairs |= routes_of(workload)
     except AmqpException:
-        # A queue that the broker refuses: the audit reports what cannot start, for all its clients.
+        # The broker refuses a queue, so the workload cannot start; the audit reports that for all clients.
         pairs |= {(p.name, queue) for p in workload.producers for queue in workload.queues}
     pairs |= {(session, queue) for session, queue in _shared_sessions(workload, pairs)}
     return [(source, client, queue) for client, queue in sorted(pairs)]
 
 
 def routes_of(workload: Workload) -> set[tuple[str, str]]:
-    """Return the pairs of producer and queue that the engine's exchanges connect."""
-    # A message of each producer is sent through the engine: so exchanges are not modelled a second time.
+    """Return the pairs of a producer and a queue that its messages reach."""
+    # A message of each producer is sent through the engine, so that exchanges are not modelled twice.
     stage = Stage(workload, 0)
     pairs: set[tuple[str, str]] = set()
     for producer in workload.producers:
@@ -53,19 +56,19 @@ def routes_of(workload: Workload) -> set[tuple[str, str]]:
         reached: list[Event] = []
         stage.broker.observe(reached.append)
         session = stage.broker.session(producer.name)
-        # Refused or full, it has no effect on any queue.
+        # A refused message has no effect on any queue.
         with suppress(AmqpException):
             session.message_transfer(make_message(key, "probe", 0, ""), exchange)
         session.close()
         pairs |= {(producer.name, event.queue) for event in reached if event.kind in ("enqueued", "dropped")}
         if exchange == "amq.match":
-            # A headers exchange, the only one: a workload declares none of its own.
+            # amq.match is the only headers exchange, as a workload declares no exchanges.
             pairs |= {(producer.name, queue) for name, queue, _ in workload.binds if name == exchange}
     return pairs
 
 
 def _shared_sessions(workload: Workload, pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return each session's producers paired with all its queues: they share its window and fate (CAP-09)."""
+    """Return each producer on a shared session with all queues of that session (CAP-09)."""
     by_session: dict[str, set[str]] = {}
     for producer in workload.producers:
         if producer.session:
@@ -79,7 +82,10 @@ def _shared_sessions(workload: Workload, pairs: set[tuple[str, str]]) -> set[tup
 
 
 def components_of(touches: Iterable[_Touch]) -> dict[tuple[str, str, str], str]:
-    """Return the component of each client and queue: the connected parts of the graph of their contacts."""
+    """Return the component of each client and each queue.
+
+    Components are the connected parts of the graph that connects each client with its queues.
+    """
     import networkx
 
     graph = networkx.Graph()
@@ -88,14 +94,14 @@ def components_of(touches: Iterable[_Touch]) -> dict[tuple[str, str, str], str]:
     found: dict[tuple[str, str, str], str] = {}
     for part in networkx.connected_components(graph):
         source = min(part)[0]
-        # Named after its first queue by the alphabet, so that the order of rows does not matter.
+        # Named after the alphabetically first queue, so that the name does not depend on the order of rows.
         least = min(member for _, role, member in part if role == "queue")
         found.update(dict.fromkeys(part, f"{source}/{least}"))
     return dict(sorted(found.items()))
 
 
 def parts_of(workload: Workload, components: Mapping[tuple[str, str, str], str]) -> dict[str, Workload]:
-    """Return the part of a workload that belongs to each component, by the component's name."""
+    """Return the workload of each component, by the component's name."""
     members: dict[str, dict[str, set[str]]] = {}
     for (_, role, member), component in components.items():
         members.setdefault(component, {"client": set(), "queue": set()})[role].add(member)
@@ -112,9 +118,9 @@ def parts_of(workload: Workload, components: Mapping[tuple[str, str, str], str])
 
 
 class Splitter:
-    """Splits a log by components, and numbers the events of each without gaps, from begin to end."""
+    """A splitter of a log by components, which numbers the rows of each from ``begin`` to ``end``."""
 
-    # What is shown: which clients the log itself has at which queues, besides what the workload says.
+    # shown: The pairs of client and queue in the log, which are added to those of the workload.
     def __init__(
         self,
         source: str,
@@ -125,12 +131,12 @@ class Splitter:
         self._source, self._time = source, 0
         touches = touches_of(source, workload)
         _, clients, queues = map(set, zip(*touches, strict=True)) if touches else (set(), set(), set())
-        # A log may only add what a workload knows: others belong to no component.
+        # Only clients and queues of the workload; others belong to no component.
         touches += [(source, *pair) for pair in shown if pair[0] in clients and pair[1] in queues]
         self._components = components_of(touches)
         parts = parts_of(workload, self._components)
         first = next(iter(parts), "")
-        # A gap is one finding, though it is in the log of each component.
+        # Only the first component reports the log's gaps, so that each gap is one finding.
         labels = {"": ""}
         if tolerance is not None:
             labels = dict.fromkeys(parts, tolerance.unreported().text()) | {first: tolerance.text()}
@@ -140,12 +146,12 @@ class Splitter:
         self._next = dict.fromkeys(self._begins, 1)
 
     def begin(self) -> Iterator[tuple[str, LakeRow]]:
-        """Yield the begin of each component, once."""
+        """Yield the ``begin`` row of each component at the first call."""
         begins, self._begins = self._begins, {}
         yield from begins.items()
 
     def place(self, row: LogRow) -> tuple[str, LakeRow] | None:
-        """Return a row with its component; None for a client or queue outside the workload."""
+        """Return a row's component and numbered row, or None if the workload lacks its client or queue."""
         self._time = max(0, row.ts_us)
         component = self.component_of(row.client, row.event, row.queue)
         if component is None:
@@ -155,23 +161,23 @@ class Splitter:
         return component, LakeRow.of(seq, row)
 
     def component_of(self, client: str, event: str, queue: str) -> str | None:
-        """Return the component of a row by its client, of a report by its queue."""
+        """Return the component of a row's client (of its queue if the row is a report), or None."""
         role, member = ("queue", queue) if event == "stats" else ("client", client)
         return self._components.get((self._source, role, member))
 
     def split(self, rows: Iterable[LogRow]) -> Iterator[tuple[str, LakeRow]]:
-        """Yield the rows that have a component, after the begin of each component."""
+        """Yield the ``begin`` row of each component, then the rows that have a component."""
         yield from self.begin()
         yield from filter(None, map(self.place, rows))
 
     def end(self) -> Iterator[tuple[str, LakeRow]]:
-        """Yield the end of each component, at the end of the log."""
+        """Yield the ``end`` row of each component, at the end of the log."""
         for name, seq in self._next.items():
             yield name, LakeRow.end(seq, self._time)
 
 
 def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str, list[LakeRow]]:
-    """Split a log by components, in memory."""
+    """Return the numbered rows of each component of a log, after cleaning it, in memory."""
     clean = clean_rows(rows)
     rows = clean.rows()
     splitter = Splitter(source, workload, clean.tolerance)
@@ -184,17 +190,18 @@ def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str
 def read_components(
     path: str | Path, workload: Workload, chosen: Collection[str] = ()
 ) -> tuple[dict[str, int], dict[str, list[LakeRow]]]:
-    """Read a log file piece by piece: count the rows of all components, and keep those of some.
+    """Read a log file in batches: count the rows of all components, and keep the rows of some.
 
-    A log of half a million rows takes 200 MB more in memory than four of its components.
+    This saves memory: a log of half a million rows takes 200 MB more than four of its components.
 
     Parameters:
-        path: The log; it is read twice.
-        workload: What the log is of.
+        path: The log, which is read at least twice.
+        workload: The workload that was recorded.
         chosen: The components to keep, as :func:`components_of` names them.
 
     Returns:
-        The number of rows of each component, its begin and end included, and the rows of the chosen ones.
+        The number of rows of each component, ``begin`` and ``end`` included, and the rows of the chosen
+        components.
 
     Raises:
         LogError: If the file cannot be read as a log.
@@ -219,7 +226,7 @@ def read_components(
 
 
 def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[Result]:
-    """Audit each component; results in order of component and number."""
+    """Audit each component, and return the results in order of component and number."""
     results: list[Result] = []
     for component in sorted(lake):
         auditor = Auditor(component)
@@ -229,7 +236,7 @@ def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[Result]:
 
 
 def result_hash(results: Iterable[Sequence[object]]) -> str:
-    """Return a hash of results that does not depend on their order."""
+    """Return a hash of results that is independent of their order, to compare two audits."""
     digest = hashlib.sha256()
     for line in sorted(json.dumps(list(row), separators=(",", ":")) for row in results):
         digest.update(line.encode() + b"\n")

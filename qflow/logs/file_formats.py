@@ -1,16 +1,16 @@
-"""File formats: every form in which a client log comes, read as a table of a header and raw rows.
+"""File formats: read a client log in any supported format as a table of a header and raw rows.
 
-Form is forgiven, content is not.  The form is told by the content and by the name only where the content is
-silent: Parquet by its magic bytes, gzip by its own, JSON by its first character (``{``: one object a line,
-``[``: one array), text by the separator of its header (comma, semicolon, tab or bar), UTF-16 by its byte
-order mark or its null bytes.  Values are not looked at here; :mod:`qflow.logs.log_file` checks them.
+The format is detected from the content, and from the file's name only if the content does not show it.
+Parquet and gzip are detected by their magic bytes, JSON by its first character (``{`` for one object per
+line, ``[`` for an array), text by the separator in its header (comma, semicolon, tab or bar), and UTF-16 by
+its byte order mark or null bytes.  This module does not check values; :mod:`qflow.logs.log_file` does.
 
-A line that cannot be read (bytes that are no UTF-8, a quotation mark that is never closed) is one
-:class:`BadRowError` in the place of a row, and the next lines are read; a table of a truncated file ends at
-the cut, and :attr:`RawTable.damage` says so.
+A line that cannot be read, because it is not UTF-8 or has an unclosed quotation mark, becomes a
+:class:`BadRowError` in place of a row, and reading continues with the next line.  The table of a truncated
+file ends where the file is cut off, and :attr:`RawTable.damage` has the reason.
 
-A log may be several files: a folder as Spark writes it (``part-…`` beside ``_SUCCESS``, also below
-``day=…/``) is one log, and so are files that are named together.
+A log may consist of several files: a folder as Spark writes it (``part-…`` beside ``_SUCCESS``, possibly
+below ``day=…/``), or several files that are given together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from qflow.trace.files import DAMAGE, BoundedLines
 from qflow.workload.attributes import is_text
 
 LOG_ENDINGS = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".parquet")
-"""Endings of the files that this kit writes, and takes for logs in a folder of logs."""
+"""The endings of log files that this kit writes, and by which it finds the logs in a folder of logs."""
 
 _TEXT_ENDINGS = (".tsv", ".ndjson", ".json", ".log", ".txt")
 _ENDINGS = (*LOG_ENDINGS, *_TEXT_ENDINGS, *(f"{ending}.gz" for ending in _TEXT_ENDINGS))
@@ -41,27 +41,27 @@ _ENDINGS = (*LOG_ENDINGS, *_TEXT_ENDINGS, *(f"{ending}.gz" for ending in _TEXT_E
 _DAMAGED = "the file is cut off or damaged {{after}} ({})"
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
-"""Separators of text by name; the header shows which one a file has."""
+"""The separators of values in text, by name; a file's separator is found in its header."""
 
 MOST_ROWS = 10_000
-"""Rows that are read at once."""
+"""The number of rows that are read at once."""
 
 
 _ChooseColumns = Callable[[Sequence[str]], Sequence[str] | None]
-"""Returns the columns of JSON objects from the first one's keys; None where objects may differ in keys."""
+"""A function from the first JSON object's keys to the columns, or None if objects may differ in keys."""
 
 
 class BadRowError(Exception):
-    """A row that makes no sense: the column, empty for the whole row, and the reason."""
+    """A row is invalid; its arguments are the column (empty for the whole row) and the reason."""
 
 
 @dataclass
 class RawTable:
-    """One file as a header and rows."""
+    """An open file of a log as a table: its header, and an iterator over its rows."""
 
-    # rows: Values in the header's order, or an error where a line cannot be read.
-    # instants: Columns that hold instants of Parquet, given in microseconds since 1970.
-    # damage: Why the rows ended early, with ``{after}`` for the place; empty until then.
+    # rows: The values of each row in the header's order, or an error for an unreadable line.
+    # instants: The columns that are timestamps in Parquet, which are given in microseconds since 1970.
+    # damage: After the last row, the reason why the rows ended early, with ``{after}`` for the position.
 
     header: Sequence[object]
     rows: Iterator[Sequence[object] | BadRowError]
@@ -70,8 +70,8 @@ class RawTable:
 
 
 def log_files(given: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the files of one log: a file, the parts of a folder, or several of both."""
-    # ValueError: If a name is none of a log's, or a folder holds no part of one.
+    """Return the files of a log that is given as a file, as a folder of parts, or as several of both."""
+    # ValueError is raised for a file with another ending, and for a folder without parts.
     files: list[Path] = []
     for path in map(Path, [given] if isinstance(given, str | Path) else given):
         if not path.is_dir():
@@ -88,11 +88,11 @@ def log_files(given: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 _MARKS = b"\x00\xef\xbb\xbf\xff\xfe"
-"""Nulls and byte order marks."""
+"""Null bytes and the bytes of byte order marks."""
 
 
 def _is_part(path: Path, folder: Path) -> bool:
-    # What Spark and Hadoop write beside the parts begins with a dot or an underscore; a workload is .json.
+    # Other files of Spark and Hadoop begin with a dot or an underscore, and a workload ends in .json.
     hidden = any(name.startswith((".", "_")) for name in path.relative_to(folder).parts)
     is_named = path.name.startswith("part-") or (path.name.endswith(_ENDINGS) and path.suffix != ".json")
     return is_named and not hidden and path.is_file()
@@ -100,10 +100,10 @@ def _is_part(path: Path, folder: Path) -> bool:
 
 @contextmanager
 def open_table(path: Path, choose_columns: _ChooseColumns, separator: str = "") -> Iterator[RawTable]:
-    """Open one file as a table."""
-    # separator: The character between the values of text; empty to see it in the header.
-    # BadRowError: If it is a Parquet file that cannot be opened, or pyarrow is missing.
-    # OSError: If the file cannot be opened.
+    """Open one file of a log as a table."""
+    # separator: The separator of the values in text; empty to find it in the header.
+    # BadRowError is raised if the header cannot be read, or pyarrow is missing for Parquet; OSError if the
+    # file cannot be opened.
     with path.open("rb") as raw:
         magic = raw.read(4)
         if magic == b"PAR1" or (path.name.endswith(".parquet") and magic[:2] != b"\x1f\x8b"):
@@ -120,9 +120,9 @@ def open_table(path: Path, choose_columns: _ChooseColumns, separator: str = "") 
             yield RawTable((), iter(()), (), [_DAMAGED.format(error)])
             return
         if is_packed and not head.translate(None, _MARKS).lstrip().startswith(b"["):
-            # An array may be one line as a whole.
+            # Not for an array, which may be a single long line.
             binary = io.BufferedReader(BoundedLines(binary))
-        # What is no UTF-8 becomes surrogates, by which its line is known.
+        # Bytes that are not UTF-8 become surrogates, by which the line is recognised later.
         text = io.TextIOWrapper(binary, encoding=_encoding_of(head), errors="surrogateescape", newline="")
         rows = _rows_of_text(text, head, path.name, separator, choose_columns)
         given = _until_damage(rows, damage, (*DAMAGE, csv.Error), _DAMAGED.format)
@@ -135,7 +135,7 @@ def open_table(path: Path, choose_columns: _ChooseColumns, separator: str = "") 
 def _encoding_of(head: bytes) -> str:
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
-    # ASCII in UTF-16 without a mark has a null byte in each pair.
+    # UTF-16 without a byte order mark has a null byte in each pair of bytes of ASCII text.
     if len(head) > 3 and head[1] == head[3] == 0 and head[0] and head[2]:
         return "utf-16-le"
     if len(head) > 3 and head[0] == head[2] == 0 and head[1] and head[3]:
@@ -158,7 +158,7 @@ def _until_damage(
 def _rows_of_text(
     text: io.TextIOWrapper, head: bytes, name: str, separator: str, choose_columns: _ChooseColumns
 ) -> Iterator[Sequence[object] | BadRowError]:
-    # Nulls and marks are of UTF-16 and of no interest here.
+    # Without the null bytes and byte order marks of UTF-16, the first character shows the format.
     start = head.translate(None, _MARKS).lstrip()
     is_named = any(ending in name for ending in (".jsonl", ".ndjson"))
     if start[:1] == b"[" and (start[1:].lstrip()[:1] == b"{" or ".json" in name.removesuffix("l")):
@@ -172,8 +172,8 @@ def _rows_of_text(
 
 
 def _csv_rows(text: io.TextIOWrapper, separator: str) -> Iterator[Sequence[str] | BadRowError]:
-    """Yield the rows; an unreadable row loses its first line, and its other lines are read again."""
-    # The lines of the row that is read, and those to be read before the file's next.
+    """Yield the rows of CSV; after an unreadable row, reading continues with the row's second line."""
+    # The lines of the current row, and the lines to be read again before the file's next line.
     taken: list[str] = []
     again: deque[str] = deque()
 
@@ -189,7 +189,7 @@ def _csv_rows(text: io.TextIOWrapper, separator: str) -> Iterator[Sequence[str] 
     between = separator or max(SEPARATORS.values(), key=first.count)
 
     def rows() -> Any:
-        # A blank after a separator is no part of a value that people typed.
+        # A blank after a separator is not part of the value.
         return csv.reader(lines(), delimiter=between, skipinitialspace=True, strict=True)
 
     reader, wanted = rows(), 0
@@ -198,14 +198,14 @@ def _csv_rows(text: io.TextIOWrapper, separator: str) -> Iterator[Sequence[str] 
         problem = ""
         try:
             row = next(reader)
-            # A quotation mark that was left open may be closed by chance, rows later.
+            # An unclosed quotation mark may be closed by another row's quotation mark.
             if len(taken) > 1 and len(row) != wanted:
                 problem = "a quotation mark is left open"
         except StopIteration:
             return
         except csv.Error as error:
             if len(taken) == 1 and not taken[0].endswith(("\n", "\r")):
-                # The file's last line, which is not whole.
+                # The last line of the file is incomplete.
                 raise
             problem = str(error)
         if problem:
@@ -213,7 +213,7 @@ def _csv_rows(text: io.TextIOWrapper, separator: str) -> Iterator[Sequence[str] 
             reader = rows()
             yield BadRowError("", f"must be a line of CSV, got {taken[0][:40].strip()!a}: {problem}")
         elif wanted or not (row and row[0].startswith("sep=")):
-            # Excel begins a file with a line that names the separator; that is no header.
+            # Excel may write a first line that names the separator, which is not the header.
             wanted = wanted or len(row)
             yield row if all(map(is_utf8, taken)) else _no_utf8(taken)
 
@@ -238,7 +238,7 @@ def _json_line(line: str) -> Any:
 
 
 def _array_items(text: io.TextIOWrapper) -> Iterator[Any]:
-    """Yield the items of one array; a truncated array ends at the cut."""
+    """Yield the items of a JSON array, or raise an EOFError where it is cut off."""
     whole, decode, place = text.read(), json.JSONDecoder().raw_decode, 0
     place = whole.index("[") + 1
     while True:
@@ -256,7 +256,7 @@ def _array_items(text: io.TextIOWrapper) -> Iterator[Any]:
 def _json_rows(
     given: Iterator[Any], choose_columns: _ChooseColumns
 ) -> Iterator[Sequence[object] | BadRowError]:
-    """Yield the columns, then the rows; a foreign log has the columns of its first objects."""
+    """Yield the columns and then the rows; the columns of a foreign log are those of its first objects."""
     first = list(islice(given, 1))
     names = choose_columns(list(first[0]) if first and isinstance(first[0], dict) else [])
     is_foreign = names is None
@@ -269,7 +269,7 @@ def _json_rows(
         if isinstance(item, BadRowError):
             yield item
         elif isinstance(item, dict) and (is_foreign or set(item) == set(names)):
-            # What a foreign object lacks is null.
+            # A column that a foreign object lacks is null.
             row = _flat(item) if is_foreign else item
             yield [row.get(name) for name in names]
         else:
@@ -279,7 +279,7 @@ def _json_rows(
 
 
 def _flat(item: Mapping[str, Any], depth: int = 3) -> dict[str, Any]:
-    """Flatten nested objects into columns such as ``host.name``."""
+    """Return an object whose nested objects are flattened into keys such as ``host.name``."""
     flat: dict[str, Any] = {}
     for name, value in item.items():
         inner = _flat(value, depth - 1) if depth and isinstance(value, dict) else {}
@@ -319,7 +319,7 @@ def _no_parquet(error: Exception) -> str:
 
 
 def _rows_of_batch(batch: Any) -> list[tuple[object, ...]]:
-    """Return the rows of an Arrow batch, with instants of any unit as microseconds since 1970."""
+    """Return the rows of an Arrow batch, with timestamps converted to microseconds since 1970."""
     import pyarrow
 
     columns = [

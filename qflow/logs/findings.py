@@ -1,7 +1,8 @@
-"""Findings and results: the rows of an audit, and the sentence of each kind of finding.
+"""Findings and results: the rows of an audit, and the sentence for each kind of finding.
 
-A finding is a contradiction between a log and the rules, in columns.  A result is a row of the audit's table:
-a finding, or an interval in which a queue was ON, a transfer held, a producer blocked or a group owned.
+A *finding* is a contradiction between a log and the broker's rules, a doubt, or a count of the engine.  A
+*result* is a row of an audit's table: a finding, or an interval in which a queue was ON, a transfer was held,
+a producer was blocked or a group was owned.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ from qflow.workload.agenda import SECOND
 
 
 class Finding(NamedTuple):
-    """One contradiction between a log and the rules, as the columns from which its sentence is made.
+    """A finding of an audit, such as a contradiction between a log and the rules.
 
     Fields:
-        row: The row of the log, from 1 without the header; 0 for none.
-        time: Microseconds since the start.
+        row: The row of the log, from 1 without the header; 0 if it is about no single row.
+        time: The time in microseconds since the start.
         kind: A key of :data:`_SENTENCES`, such as ``completed while held``.
-        client, queue, message: The names in the row; empty for none.
-        name: Another name that belongs to it: the holder, the group's owner, the row's event, the policy.
-        seen, expected: The count, and the count that the rules allow.
-        gap: By how many microseconds.
+        client, queue, message: The names in the row; each may be empty.
+        name: A further name, which depends on the kind: the message's holder, the group's owner, the row's
+            event, or the queue's policy.
+        seen, expected: The observed number, and the number that the rules allow.
+        gap: The difference in time from what the rules allow, in microseconds.
         max_depth, max_bytes: Measures of the queue (:mod:`qflow.workload.measures`).
-        depth_off, depth_off_most: The sum and the largest of msgDepth's differences.
-        number: The number of messages, events or reports concerned.
+        depth_off, depth_off_most: The sum and the largest of the differences in msgDepth between the broker's
+            reports and the engine.
+        number: The number of messages, events or reports that the finding is about.
 
     >>> Finding(7, 5_000, "never sent", "c", "q", "p-9", "deliver").text()
     'row 7, 0.005 s: never sent (CM-01), c, q, p-9: deliver; allowed: a message that a producer sent before'
@@ -50,23 +53,23 @@ class Finding(NamedTuple):
 
     @property
     def rule(self) -> str:
-        """The rule that it breaks, such as ``FC-15``; empty if it breaks none."""
+        """The rule that the log contradicts, such as ``FC-15``, or empty text."""
         return _SENTENCES[self.kind][0]
 
     @property
     def needs_reader(self) -> bool:
-        """Whether a reader of the audit should see it: it breaks a rule, or rows of the log are missing."""
+        """Whether a reader of the audit must see the finding: it contradicts a rule, or rows are missing."""
         return bool(self.rule) or self.kind == "rows missing"
 
     def sentence(self) -> str:
-        """Return the observation as a sentence, with the allowed one if it breaks a rule."""
+        """Return the finding as a sentence, with the allowed behaviour if it contradicts a rule."""
         words = _SENTENCES[self.kind][1]
         gap = Gap(self.time, self.time + self.gap, self.number).text() if "{missing}" in words else ""
         late = f"{self.gap / SECOND:.3g}"
         return words.format(**self._asdict(), mean=self._mean_off(), missing=gap, late=late)
 
     def text(self) -> str:
-        """Return one line: place, kind, names and the sentence."""
+        """Return the finding as one line, with its row, time, kind, names and sentence."""
         if self.kind == "rows missing":
             return self.sentence()
         what = ", ".join(part for part in (self.client, self.queue, self.message) if part)
@@ -75,14 +78,14 @@ class Finding(NamedTuple):
         return f"row {self.row}, {self.time / SECOND:g} s: {self.kind}{rule}, {what}: {self.sentence()}{gap}"
 
     def _mean_off(self) -> str:
-        # In hundredths and whole numbers: the same text on every machine.
+        # Computed in whole hundredths, so that the text is the same on every machine.
         reports = self.expected or 1
         mean = (100 * self.depth_off + reports // 2) // reports
         return f"{mean // 100}.{mean % 100:02d}"
 
 
 _SENTENCES: dict[str, tuple[str, str]] = {
-    # What the rules do not allow.
+    # Contradictions to the rules
     "unknown producer": ("CAP-01", "{name}; allowed: a producer of the workload"),
     "not subscribed": ("CN-03", "{name}; allowed: a consumer of this queue, from when it subscribes on"),
     "never sent": ("CM-01", "{name}; allowed: a message that a producer sent before"),
@@ -122,7 +125,7 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "new session",
     ),
     "discarded": ("LP-05", "never delivered, later ones are; allowed: policy {name} drops nothing it took"),
-    # What makes a result uncertain.
+    # Doubts, which make results uncertain
     "rows missing": (
         "",
         "{missing}; consequences are not judged",
@@ -132,7 +135,7 @@ _SENTENCES: dict[str, tuple[str, str]] = {
     "no-begin": ("", "its workload is missing; nothing audited"),
     "refused": ("", "the engine cannot start: {name}"),
     "unknown": ("", "{name} is no event of a client's log"),
-    # What the engine counted.
+    # Counts of the engine
     "died": ("", "{name}"),
     "max_depth": ("", "the deepest it was"),
     "dropped": ("", "messages left without being accepted: {name}"),
@@ -142,34 +145,38 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "flowStopped agrees in {seen} of {expected} reports of the broker; the depth is off by {mean} "
         "messages on average, {depth_off_most} at most",
     ),
-    # What the broker's own log says against an audit.
+    # Contradictions between the broker's own log and an audit
     "broker disagrees": (
         "FC-02",
         "{name} in the broker's own log, which refutes {number} findings; allowed: the thresholds that the "
         "broker ran with, not the workload's",
     ),
 }
-"""Kind of finding to the rule that it breaks, and its sentence."""
+"""The rule (or "") and the sentence for each kind of finding."""
 
 
 class Result(NamedTuple):
-    """A result of an audit; columns that its kind does not use are None.
+    """A result of an audit; a column that the result's kind does not use is None.
 
     Fields:
-        component, number: Its key: the component, and which of its results it is, from 0.
+        component, number: The key of the result: the name of its component, and its number there, from 0.
         kind: ``flow_on``, ``held``, ``blocked``, ``group_owned`` or ``finding``.
-        queue: The queue; of a blocked producer, the queues that hold its transfers.
-        client: ``held``, ``blocked``: the producer; ``group_owned``: the owner; of a finding as there.
-        begin_us, end_us: Since when, until when; no end if it still went on at the log's end.
-        message: ``flow_on``: the one that turned it ON; ``held``: the one held; of a finding as there.
-        group: ``group_owned``: the group.
-        cause: ``held``: how it ended, resumed or dequeued; ``blocked``: by what, held or round trip.
-        depth, bytes: ``flow_on``: what was on the queue when it turned ON.
-        size: ``held``: bytes of the message on the queue.
-        flowStoppedCount: ``held``: which time ON held it, from 1.
-        transfers: ``blocked``: how many transfers of the producer were held when it began.
-        finding: The kind of a :class:`Finding`, whose other fields follow: ``seq`` is its row, ``affected``
-            its number, ``gap_us`` its gap; its time is the begin and the end.
+        queue: The queue; for ``blocked``, the queues that hold the producer's transfers.
+        client: The producer for ``held`` and ``blocked``, the owner for ``group_owned``, the client of a
+            ``finding``.
+        begin_us, end_us: The begin and end of the interval in microseconds; the end is None if the interval
+            was still open at the log's end.
+        message: The message that turned the queue ON for ``flow_on``, the held message for ``held``, the
+            message of a ``finding``.
+        group: The group, for ``group_owned``.
+        cause: For ``held``, how the hold ended: resumed or dequeued.  For ``blocked``, why the producer was
+            blocked: held or round trip.
+        depth, bytes: The depth of the queue when it turned ON, for ``flow_on``.
+        size: The bytes of the message on the queue, for ``held``.
+        flowStoppedCount: For ``held``, the number of the queue's interval ON that held the message, from 1.
+        transfers: The number of the producer's held transfers at the begin, for ``blocked``.
+        finding: The kind of a :class:`Finding`, whose fields are in the further columns: its row in ``seq``,
+            its number in ``affected``, its gap in ``gap_us``, its time in ``begin_us`` and ``end_us``.
 
     >>> result_of(Finding(7, 5_000, "not held", "c"), "log/q", 0)[:7]
     ('log/q', 0, 'finding', '', 'c', 5000, 5000)
@@ -209,17 +216,17 @@ _COLUMNS = [
     )
     for name in Finding._fields
 ]
-"""The columns of a result that hold the fields of a finding, in their order."""
+"""The columns of a result that hold the fields of a finding, in the order of the fields."""
 
 
 def result_of(found: Finding, component: str, number: int) -> Result:
-    """Return the result that holds a finding."""
+    """Return the result with the fields of a finding."""
     values: dict[str, Any] = dict(zip(_COLUMNS, found, strict=True))
     return Result(component, number, "finding", end_us=found.time, **values)
 
 
 def finding_of(result: Sequence[Any]) -> Finding:
-    """Return the finding that a result holds.
+    """Return the finding in a result of the kind ``finding``.
 
     Parameters:
         result: A :class:`Result`, or a row of its table.

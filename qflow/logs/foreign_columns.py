@@ -1,19 +1,20 @@
 """Foreign columns: the meaning of the columns of a log that another program wrote, and the unit of its times.
 
-A log has seven columns (:class:`qflow.logs.log_file.LogRow`), and few programs write exactly these.  A *map*
-says which column has which meaning: ``time=@timestamp,client=host``.  A meaning that the map leaves out is
-the column of its own name, or of a usual one (``timestamp``, ``message_id``); the import prints such guesses.
-A column may be a path into JSON text, ``value.id`` of a column ``value``, as Kafka's connectors write one;
-and the time may be in two columns, ``date+time``.
+A log has seven columns (:class:`qflow.logs.log_file.LogRow`), but few programs write exactly these.  A *map*
+gives the column for each meaning: ``time=@timestamp,client=host``.  For a meaning that the map leaves out,
+the column with that name or with a usual name (``timestamp``, ``message_id``) is guessed; the import prints
+such guesses.  A column may be a path into JSON text, such as ``value.id`` in a column ``value`` that a
+connector of Kafka wrote; and the time may be in two columns, ``date+time``.
 
-Times are numbers since 1970 in seconds, milliseconds, microseconds or nanoseconds, which their size shows:
-from 2000 to 2100 the four have no number in common.  Or they are ISO text, or numbers that count from
-anywhere: whole ones are microseconds then, others seconds.  All are made relative to the earliest of the
-first rows.  The unit is that of the first two rows that agree; a row in another unit, or more than
-:data:`FAR` from the one before, is quarantined, as no workload pauses so long and a clock that was set does.
+Times may be numbers since 1970 in seconds, milliseconds, microseconds or nanoseconds.  The unit follows from
+the size of the numbers: from 2000 to 2100, no number is possible in two units.  Times may also be ISO text,
+or numbers that count from another start: whole numbers are then microseconds, others seconds.  All times are
+converted to microseconds since the earliest of the first rows.  The unit is taken from the first two
+successive rows that agree.  A row in another unit is quarantined, and so is a row more than :data:`FAR` from
+the row before it: such a difference is a clock that was set, as no workload pauses for that long.
 
-ISO text without a zone is read in the zone that is given, else as UTC.  At the end of summer time a local
-hour comes twice: of its two instants the one nearer to the row before is taken.
+ISO text without a zone is read in the given zone, or else in UTC.  At the end of summer time, an hour of
+local time occurs twice; of the two possible instants, the one nearer to the row before it is chosen.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ _USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "size": ("bytes", "length", "content_length"),
     "group": ("group_id", "groupid", "jmsxgroupid"),
 }
-"""Each meaning that a column can have, and what other programs often call it, in small letters."""
+"""The meanings of columns, and the usual names of each in other programs, in lower case."""
 
 _REQUIRED = ("time", "client", "event", "queue", "label")
-"""Meanings without which rows make no log; of the others there may be none."""
+"""The meanings for which a log must have a column; the others are optional."""
 
 FAR = 7 * 86_400_000_000
-"""The longest plausible time between one row and the next, in microseconds."""
+"""The largest plausible difference between the times of successive rows, in microseconds."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SINCE, _UNTIL = 946_684_800, 4_102_444_800
-"""Seconds since 1970 of the years 2000 and 2100."""
+"""The starts of the years 2000 and 2100, in seconds since 1970."""
 
 _A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _UNITS = {
@@ -71,11 +72,11 @@ _EVENT_COLUMN = re.compile(r"(.+?)(?::\{(.*)\})?")
 
 
 def _number(value: object) -> int | Decimal | None:
-    """Return a value's exact number, or None."""
+    """Return the exact number in a value, or None if it is not a number."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = Decimal(value.strip())
     elif isinstance(value, float) and abs(value) < float("inf"):
-        # By its shortest text: the exact value of a float has digits that nobody wrote.
+        # From its shortest text: the exact value of a float has digits that the writer did not mean.
         value = Decimal(repr(value))
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else value
@@ -83,7 +84,7 @@ def _number(value: object) -> int | Decimal | None:
 
 
 def _unit_of(number: int | Decimal) -> str:
-    """Return the unit in which a number is a time between 2000 and 2100; "" for none."""
+    """Return the unit in which a number since 1970 is a time between 2000 and 2100, or ""."""
     fitting = (unit for unit, many in _A_SECOND.items() if _SINCE * many <= number < _UNTIL * many)
     return next(fitting, "")
 
@@ -105,13 +106,13 @@ def zone_of(name: str) -> tzinfo:
 
 
 def _time_of(value: object, zone: str = "", fold: int = 0) -> tuple[str, int | Decimal] | None:
-    """Return a time's unit and number, with "" for an unknown unit; None for other values."""
+    """Return the unit ("" if unknown) and number of a time, or None if the value is not a time."""
     number = _number(value)
     if number is not None:
         return _unit_of(number), number
     try:
         date = datetime.fromisoformat(value.strip()) if isinstance(value, str) else None
-        # A zone can lead beyond the years that there are.
+        # Converting to UTC can lead outside the years that datetime supports.
         known = date and date.replace(tzinfo=date.tzinfo or zone_of(zone), fold=fold).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
@@ -129,31 +130,31 @@ def _microseconds(number: int | Decimal, unit: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The unit, zone and start of a log's times."""
+    """The unit, zone and start of a log's times, which convert them to microseconds since the start."""
 
     unit: str
     start: int
     is_epoch: bool
     is_guess: bool = True
     zone: str = ""
-    # A time that a spreadsheet rounded, as it is in the file.
+    # The first time that a spreadsheet rounded, as the file has it; empty if there is none.
     rounded: str = ""
-    # Of times with a zone, the first one's offset, such as +01:00; empty for UTC.
+    # The UTC offset of the first time with a zone, such as +01:00; empty for UTC.
     offset: str = ""
 
     @classmethod
     def of(cls, values: Sequence[object], unit: str = "", zone: str = "") -> Clock:
-        """Return the clock of a column's first values."""
+        """Return the clock for a column's first values, or raise a ValueError if none is a time."""
         if zone:
             zone_of(zone)
         found = [time for time in (_time_of(value, zone) for value in values) if time is not None]
         if unit:
-            # A stated unit says whether times are text or numbers, so values of the other kind do not count.
+            # A stated unit decides whether times are text or numbers; values of the other kind are ignored.
             found = [(kind, number) for kind, number in found if kind.startswith("iso") == (unit == "iso")]
         if not found:
             got = repr(values[0])[:40] if values else "no row"
             raise ValueError(f"must be numbers or ISO text, such as 2026-01-31T09:30:00.5Z, got {got}")
-        # One row of another kind, even the first, does not decide.
+        # Two successive rows must agree, so that a single odd row, even the first, does not decide the unit.
         agreeing = (one for one, next_ in pairwise(found) if one[0] == next_[0])
         kind, first = next(agreeing, found[0])
         is_epoch = bool(kind)
@@ -164,8 +165,8 @@ class Clock:
         is_of_it = (lambda own: own == kind) if is_epoch else (lambda own: not own.startswith("iso"))
         times = (_microseconds(number, kind) for own, number in found if is_of_it(own))
         base = _microseconds(first, kind)
-        # The earliest of the first rows: one that is late would be negative. Not one that is FAR away, as a
-        # single wrong date would then move the whole log by years.
+        # The earliest of the first rows is the start, so that no late row has a negative time. Rows more than
+        # FAR away are ignored: a single wrong date would move the whole log by years.
         start = min(time for time in times if abs(time - base) <= FAR)
         rounded = next(filter(None, map(_rounded, values)), "")
         return cls(
@@ -179,7 +180,7 @@ class Clock:
         )
 
     def read(self, value: object, near: int | None = None) -> int:
-        """Return a time in microseconds since the start; a local hour that comes twice is the nearer one."""
+        """Return a time in microseconds since the start, in a repeated hour the one nearest to `near`."""
         kind, number = _time_of(value, self.zone) or (None, 0)
         if kind == "iso" and self.zone and near is not None:
             _, later = _time_of(value, self.zone, fold=1) or (None, number)
@@ -187,11 +188,11 @@ class Clock:
         is_foreign = kind != self.unit and (kind or self.unit.startswith("iso"))
         if kind is None or (is_foreign and (self.is_epoch or kind.startswith("iso"))):
             shown = f", which is {self._words(kind)}" if kind else ""
-            raise ValueError(f"must be {self.words()} as in the first rows, got {str(value)[:40]!r}{shown}")
+            raise ValueError(f"must be {self.words()} as in the first rows; got {str(value)[:40]!r}{shown}")
         return _microseconds(number, self.unit) - self.start
 
     def words(self) -> str:
-        """Return the unit in words."""
+        """Return the unit of the times in words."""
         return self._words(self.unit, self.is_epoch)
 
     def _words(self, unit: str, is_epoch: bool = True) -> str:
@@ -199,13 +200,13 @@ class Clock:
         return words.replace("UTC", self.zone or "UTC")
 
     def start_text(self) -> str:
-        """Return the instant of time 0: a date if it is known, else the number of microseconds."""
+        """Return the instant of time 0 as text: a date, or a number of microseconds if no date is known."""
         if not self.is_epoch:
             return f"{self.start} us"
         return (_EPOCH + timedelta(microseconds=self.start)).isoformat()
 
     def sentence(self, last: int) -> str:
-        """Return the unit of the times, and the length of the log in the other units."""
+        """Return a sentence on the unit of the times and the log's length, also in the other units."""
         seconds = last / _A_SECOND["us"]
         text = f"times: {self.words()}{' (guessed)' * self.is_guess}; 0 is {self.start_text()}, "
         text += f"and the log lasts {seconds:g} s"
@@ -229,7 +230,7 @@ class Clock:
 
 
 def _offset_of(values: Iterable[object]) -> str:
-    """Return the UTC offset of the first time with a zone, such as ``+01:00``; empty for UTC."""
+    """Return the UTC offset of the first time with a zone, such as ``+01:00``, or "" for UTC."""
     for value in values:
         with suppress(ValueError):
             date = datetime.fromisoformat(str(value).strip())
@@ -239,11 +240,11 @@ def _offset_of(values: Iterable[object]) -> str:
 
 
 OWN_CLOCK = Clock("us", 0, is_epoch=False, is_guess=False)
-"""The clock of a log's own column ``ts_us``, whose times count from the start."""
+"""The clock of a log's own column ``ts_us``, whose times are microseconds since the start."""
 
 
 def _rounded(value: object) -> str:
-    """Return a number with an exponent if its last digit is over a second, as spreadsheets round; else ""."""
+    """Return a number whose exponent shows that a spreadsheet rounded it, as text, or ""."""
     text = str(value).strip() if isinstance(value, str) else ""
     if not _NUMBER.fullmatch(text) or "E" not in text.upper():
         return ""
@@ -256,7 +257,7 @@ def _rounded(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """The columns of a foreign log by their meaning, as far as the reader named them.
+    """The columns of a foreign log that a user has named, by their meaning.
 
     >>> made = ColumnMap.of("time=@timestamp:ms,event=action:{sent=transfer,acked=complete}")
     >>> made.columns, made.unit, made.words["acked"]
@@ -269,7 +270,7 @@ class ColumnMap:
 
     @classmethod
     def of(cls, given: str | Mapping[str, str]) -> ColumnMap:
-        """Read a map: text as on the command line, or a mapping of meanings to columns."""
+        """Read a map from text as on the command line, or from a mapping of meanings to columns."""
         if isinstance(given, str):
             # A comma between braces belongs to the words of events.
             parts = [part for part in re.split(r",(?![^{}]*\})", given) if part.strip()]
@@ -294,7 +295,7 @@ class ColumnMap:
         return cls(columns, unit, words)
 
     def found_in(self, header: Sequence[str]) -> Columns:
-        """Return the place of each meaning in a file of these columns."""
+        """Return the column for each meaning in a file with a header, or raise a ValueError."""
         there = f"the columns are {', '.join(header) or 'none'}"
         places: dict[str, _Place] = {}
         for meaning, column in self.columns.items():
@@ -309,9 +310,9 @@ class ColumnMap:
             if meaning in columns:
                 continue
             likely = [name for name in free if name == meaning]
-            # The exact name comes first, so that a log with both time and timestamp needs no map.
+            # The exact name has precedence, so that a log with both time and timestamp needs no map.
             likely = likely or [name for name in free if name.lower() in (meaning, *usual)]
-            # Beside a date, a column named time holds a time of day: neither says the instant alone.
+            # Besides a column date, a column time is a time of day: the instant needs both.
             if meaning == "time" and (dates := [name for name in free if name.lower() == "date"]):
                 times = [name for name in free if name.lower() == "time"]
                 likely = [f"{dates[0]}+{times[0]}"] if times else likely
@@ -333,15 +334,15 @@ class ColumnMap:
 
 
 class _Place(NamedTuple):
-    """The columns that hold a value, with the path to it in a column of JSON text."""
+    """The indexes of the columns that hold a value, and the path to it if the column is JSON text."""
 
     indexes: tuple[int, ...]
     path: tuple[str, ...] = ()
 
 
 def _place_of(column: str, header: Sequence[str]) -> _Place | None:
-    """Return the place of a column, of two columns ``date+time``, or of a key in a column of JSON text."""
-    # As a whole first: a column's own name may hold a plus sign or a dot.
+    """Return the place of a column, of two columns ``date+time``, or of a path into JSON text; or None."""
+    # The whole text first, as a column's name may contain a plus sign or a dot.
     if column in header:
         return _Place((list(header).index(column),))
     parts = [part.strip() for part in column.split("+")]
@@ -373,7 +374,7 @@ def _words_of(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The place of each meaning in a foreign log."""
+    """The columns of a foreign log by their meaning, as found in its header."""
 
     names: Mapping[str, str]
     places: Mapping[str, _Place]
@@ -382,11 +383,11 @@ class Columns:
     words: Mapping[str, str]
 
     def times_of(self, rows: Sequence[Sequence[object]]) -> list[object]:
-        """Return the times of some rows as in the file."""
+        """Return the times of some rows, as the file has them."""
         return [self.value(row, "time") for row in rows]
 
     def clock_of(self, rows: Sequence[Sequence[object]], unit: str, zone: str = "") -> Clock:
-        """Return the clock of a log's first rows."""
+        """Return the clock for the times of a log's first rows, or raise a ValueError."""
         if zone:
             zone_of(zone)
         try:
@@ -395,7 +396,7 @@ class Columns:
             raise ValueError(f"column {self.names['time']}: times {error}") from None
 
     def values(self, row: Sequence[object], read: Callable[[object], int]) -> list[object]:
-        """Return a row's values in the order of ``LogRow``, with a log's numbers and names."""
+        """Return a row's values in the order of ``LogRow``, with the log's event names and numbers."""
         event = self.value(row, "event")
         size = self.value(row, "size")
         number = 0 if size in (None, "") else _number(size)
@@ -405,14 +406,14 @@ class Columns:
             self.words.get(str(event), event),
             _name(self.value(row, "queue")),
             _name(self.value(row, "label")),
-            # A size that is no whole number passes as it is: the check of the row refuses it, with the
+            # A size that is not a whole number is unchanged: the validation of the row refuses it, with the
             # file's own text.
             size if number is None or isinstance(number, Decimal) else number,
             _name(self.value(row, "group")),
         ]
 
     def value(self, row: Sequence[object], meaning: str) -> object:
-        """Return a row's value by its meaning, as in the file; None without such a column."""
+        """Return a row's value with a meaning, as the file has it, or None if there is no such column."""
         place = self.places.get(meaning)
         if place is None:
             return None
@@ -426,7 +427,7 @@ class Columns:
         return value
 
     def sentence(self) -> str:
-        """Return the columns by their meaning, with a mark at each guess."""
+        """Return a sentence on the columns by their meaning, with a mark at each guess."""
         taken = ", ".join(
             f"{meaning} is {name!r}{' (guessed)' * (meaning in self.guessed)}"
             for meaning, name in self.names.items()
@@ -438,7 +439,7 @@ class Columns:
 
 
 def _name(value: object) -> object:
-    """Return a name; a number becomes its digits."""
+    """Return a name; a whole number is converted to text."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -450,12 +451,12 @@ class Recognised:
     clock: Clock
 
     def sentences(self, last: int) -> list[str]:
-        """Return the recognised columns and times in words; ``last`` is the last row's time, in us."""
+        """Return sentences on the recognised columns and times; ``last`` is the last time in us."""
         columns = [self.columns.sentence()] if self.columns else []
         return [*columns, self.clock.sentence(last)]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the recognised columns and times as JSON."""
+        """Return the recognised columns and times as JSON values."""
         columns = self.columns
         return {
             "columns": dict(columns.names) if columns else None,
@@ -468,10 +469,10 @@ class Recognised:
 
 
 def own_clock(times: Sequence[object], zone: str = "") -> Clock | None:
-    """Return the clock of a log's own column ``ts_us``, if its times count from 1970; else None."""
-    # As microseconds such times are decades, which no log lasts.  Milliseconds or seconds since 1970 may as
-    # well be microseconds since a machine was started, and are left as they are: unless they are no whole
-    # numbers, which that column never holds.
+    """Return the clock for a log's own column ``ts_us`` if its times count from 1970, or None."""
+    # As microseconds since the start, such times would be decades, which no log lasts.  Milliseconds or
+    # seconds since 1970, however, may be microseconds since a machine was started, and are left unchanged;
+    # unless they are not whole numbers, which that column never has.
     given = list(islice(times, 100))
     kinds = [time and time[0] for time in (_time_of(value, zone) for value in given)]
     is_epoch = sum(kind in ("us", "ns") for kind in kinds) > len(kinds) / 2

@@ -1,14 +1,17 @@
-"""Thresholds that a log shows, and those that it disproves.
+"""Inferred thresholds: find the flow control thresholds that best explain a client log.
 
-No client sees when flow control turned ON, but its completions tell: what was sent while the queue was ON is
-complete when the queue is below its resume levels, or the message has left it (FC-14 to FC-17).  How deep the
-queue was follows from what was sent and settled, whatever its thresholds are.  So the log is played once
-without flow control, and levels are sought under which completions come when they were recorded, with the
-least difference in sum.  Rounder levels nearby that explain about as much are taken, as people choose such
-numbers.  Then the log is audited with what was found, and with what the workload said.
+No client sees when a queue turns ON, but the times of its completions show it: a transfer that was sent while
+the queue was ON is complete when the queue falls below its resume thresholds, or when the message has left
+the queue (FC-14 to FC-17).  The queue's depth follows from the sent and settled messages, whatever its
+thresholds are.  So the log is replayed once without flow control.  Then a search finds the thresholds
+(*levels*) for which the sum of the differences between the expected and the recorded times of completions
+(the *misfit*) is smallest.  Rounder numbers nearby are preferred if they explain the log about as well,
+because people choose such numbers.  Finally, the log is audited with the inferred thresholds and with the
+workload's own.
 
-A depth is known but for what was on its way, and so is a level.  What no message met cannot be read: a stop
-above the deepest that the queue was, a resume below what it went down to.
+A depth is known up to the number of messages in transit, and so is a level.  A level that the queue never
+crossed cannot be inferred: a stop threshold above its greatest depth, or a resume threshold that it never
+fell to.
 """
 
 from __future__ import annotations
@@ -26,20 +29,22 @@ from qflow.progress import Progress
 from qflow.workload.model import Workload
 
 _MOST = 10_000
-"""Messages of a log that are enough to read thresholds from."""
+"""The number of transfers, from the log's beginning, from which thresholds are inferred."""
 
 _BETTER = 0.9
-"""Levels explain a log if the remaining difference is at most this share of the difference without them."""
+"""Levels explain a log if their misfit is less than this share of the misfit without them."""
 
 _CLEARLY = 0.98
-"""The same of levels in bytes, which for messages of one size explain what levels in messages do."""
+"""Levels in bytes are preferred if their misfit is less than this share of that of levels in messages.
+
+For messages of one size, levels in bytes and in messages explain a log equally well."""
 
 _AS_GOOD = 2
-"""Limit on the misfit of rounder levels within the uncertainty, as a multiple of that of the best ones."""
+"""Rounder levels are accepted if their misfit is at most this multiple of that of the best levels."""
 
 
 class Levels(NamedTuple):
-    """Thresholds of a queue in messages and in bytes, in the order of FlowThresholds; 0 for none."""
+    """The thresholds of a queue in messages and in bytes, in the order of FlowThresholds; 0 for none."""
 
     stop_count: int = 0
     resume_count: int = 0
@@ -59,7 +64,7 @@ class _Depth(NamedTuple):
 
 
 class _DepthChange(NamedTuple):
-    """A message that was enqueued or left, and the depth of its queue after that."""
+    """A message that was enqueued or dequeued, and the depth of its queue after that."""
 
     message: str
     is_enqueued: bool
@@ -69,7 +74,7 @@ class _DepthChange(NamedTuple):
 
 
 class _FittedQueue(NamedTuple):
-    """The best levels of a queue; queues compare by misfit, the best explained first."""
+    """The best levels of a queue and their misfit, by which fitted queues are compared."""
 
     misfit: int
     queue: str
@@ -77,7 +82,7 @@ class _FittedQueue(NamedTuple):
 
 
 def contradiction_of(findings: Iterable[Finding]) -> str:
-    """Return the completions that a workload's thresholds contradict, in words; empty if there are none."""
+    """Return a text with the numbers of findings that contradict a workload's thresholds, or ""."""
     kinds = [finding.kind for finding in findings]
     asked = ("withheld without cause", "completed while held", "thresholds differ")
     parts = [f"{kinds.count(kind):,} {kind}" for kind in asked if kind in kinds]
@@ -89,8 +94,8 @@ class Inferred:
     """A workload with inferred thresholds, and the audit's findings without and with them."""
 
     workload: Workload
-    # Levels of the queues that held completions, and by how many messages they may be off; the greatest depth
-    # of the others.
+    # The levels of the queues that held completions, and the number of messages by which each may be off; and
+    # the greatest depth of each other queue.
     levels: Mapping[str, Levels]
     slack: Mapping[str, int]
     never_on: Mapping[str, int]
@@ -98,7 +103,7 @@ class Inferred:
     after: Sequence[Finding]
 
     def sentences(self) -> list[str]:
-        """Return the thresholds and the audit's verdict on them, as sentences."""
+        """Return sentences on the inferred thresholds and on the number of findings with them."""
         words = [
             f"{queue} {_in_words(levels)} (known but for {self.slack[queue]} messages)"
             for queue, levels in self.levels.items()
@@ -114,14 +119,14 @@ class Inferred:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """Return thresholds and findings, ready for JSON."""
+        """Return the thresholds and the numbers of findings as JSON values."""
         found = {queue: _arguments(levels) for queue, levels in self.levels.items()}
         findings = {"findings_before": len(self.before), "findings": len(self.after)}
         return {"queue_arguments": found, **findings, "sentences": self.sentences()}
 
 
 def _in_words(levels: Levels) -> str:
-    """Return stop and resume in words.
+    """Return the stop and resume thresholds of a queue as text.
 
     >>> _in_words(Levels(900, 500, 80_000, 60_000))
     '900/500 messages and 80,000/60,000 bytes'
@@ -135,13 +140,13 @@ def _arguments(levels: Levels) -> dict[str, Any]:
 
 
 def infer_thresholds(log: ClientLog, workload: Workload, progress: Progress | None = None) -> Inferred:
-    """Return the workload with the thresholds that best explain the times of its log's completions."""
+    """Return the workload with the thresholds that best explain the times of the log's completions."""
     fit = _Fit(log, workload, progress)
     levels = fit.levels()
     inferred = fit.workload_with(levels)
     before, after = (audit(log, one).findings for one in (workload, inferred))
-    # With messages of one size, levels in messages and in bytes fit equally well.  The audit judges each
-    # completion, so it decides between the options.
+    # With messages of one size, levels in messages and in bytes fit equally well.  An audit checks each
+    # completion, so the levels with the fewest findings are chosen.
     for queue, option in [(name, own) for name in levels for own in fit.options[name]]:
         if after and option != levels[queue]:
             other = fit.workload_with(levels | {queue: option})
@@ -163,16 +168,16 @@ class _Fit:
         self._end = max(0, rows[-1].ts_us) if rows else 0
         self._done = {row.label: row.ts_us for row in log.rows if row.event == "complete"}
         self._sent = {row.label: row.ts_us for row in sent[:_MOST] if row.label in self._done}
-        # By queue: its changes of depth, and the greatest depths.
+        # By queue: the changes of its depth, and its greatest depth in each unit.
         self.courses: dict[str, list[_DepthChange]] = {}
         self.most: dict[str, _Depth] = {}
-        # The best levels in messages, in bytes, and in both.
+        # By queue: the best levels in messages, in bytes, and in both units.
         self.options: dict[str, list[Levels]] = {}
         for queue, arguments in workload.queues.items():
             if not is_exempt(QueueSettings.from_arguments(arguments)):
                 self.courses[queue], self.most[queue] = [], _Depth(0, 0)
-                # Without any limit the depth follows from what was sent and settled, whatever the thresholds
-                # were.
+                # Without limits, the depth follows from the sent and settled messages, whatever the real
+                # thresholds were.
                 unlimited = {"qpid.max_count": 0, "qpid.max_size": 0, **_arguments(_NONE)}
                 workload = workload.with_queue(queue, unlimited)
         for event in replay(ClientLog(log.name, rows), workload).events:
@@ -187,11 +192,11 @@ class _Fit:
                 )
 
     def slack(self, queue: str) -> int:
-        """Return the number of messages that may have been under way to or from a queue."""
+        """Return the number of messages that may have been in transit to or from a queue."""
         return 1 + sum(own.prefetch for own in self._workload.consumers if own.queue == queue)
 
     def workload_with(self, levels: Mapping[str, Levels]) -> Workload:
-        """Return the workload with levels; its own that would turn ON a queue that was OFF are dropped."""
+        """Return the workload with the given levels, without its own that contradict a queue's depth."""
         workload = self._workload
         for queue, most in self.most.items():
             settings = QueueSettings.from_arguments(workload.queues[queue])
@@ -199,8 +204,8 @@ class _Fit:
             if queue in levels or (stated is not None and self.holds(queue, stated)):
                 found = levels.get(queue, _NONE)
                 arguments = _arguments(found)
-                # A limit below the depth that was reached is disproved as well: with it the engine would
-                # refuse messages that the broker took.
+                # A limit below the reached depth is contradicted, too: with it, the engine would refuse
+                # messages that the broker accepted.
                 if settings.max_count < max(most.messages, found.stop_count):
                     arguments["qpid.max_count"] = 0
                 if (settings.max_size or most.size) < max(most.size, found.stop_size):
@@ -209,7 +214,7 @@ class _Fit:
         return workload
 
     def holds(self, queue: str, levels: FlowThresholds) -> dict[str, int]:
-        """Return the time until which each held message's completion would be held."""
+        """Return the messages that the levels would hold, each with the time until which it is held."""
         is_on = False
         held: dict[str, None] = {}
         found: dict[str, int] = {}
@@ -233,13 +238,13 @@ class _Fit:
         found: dict[str, Levels] = {}
         while left := [queue for queue in self.courses if queue not in found]:
             others = self._learn_times(found)
-            # Greedy, the queue that explains most first: to fit all at once would try each combination of
-            # their levels. The search ends at the first that explains less than a tenth.
+            # A greedy search, in which the queue that explains most is next: fitting all queues at once would
+            # try each combination of levels. It ends when no queue reduces the misfit by a tenth.
             best = min(self._fit_queue(queue, others) for queue in left)
             if best.misfit >= _BETTER * self._misfit(others, {}):
                 break
-            # A transfer to several queues is held by each (CM-03): earlier levels may have explained what is
-            # this queue's doing, so they are fitted again.
+            # A transfer to several queues is held by each (CM-03): earlier levels may have explained holds of
+            # this queue, so they are fitted again.
             for earlier in found:
                 rest = {name: own for name, own in found.items() if name != earlier}
                 others = self._learn_times(rest | {best.queue: best.levels})
@@ -248,9 +253,9 @@ class _Fit:
         return found
 
     def _learn_times(self, levels: Mapping[str, Levels]) -> dict[str, int]:
-        """Return the times at which producers would learn of completions, given the levels of some queues."""
-        # Without a hold a completion is due when its message was sent. The round trip is left in the misfit,
-        # where it is the same for all candidates.
+        """Return the expected times of completions, by message, for the given levels of some queues."""
+        # Without a hold, a completion is expected when its message was sent. The round trip remains in the
+        # misfit, where it is the same for all levels.
         learned = dict(self._sent)
         for queue, own in levels.items():
             for message, until in self.holds(queue, FlowThresholds(*own)).items():
@@ -259,17 +264,17 @@ class _Fit:
         return learned
 
     def _misfit(self, learned: Mapping[str, int], holds: Mapping[str, int]) -> int:
-        """Return the sum of the differences between expected and recorded completions."""
+        """Return the sum of the differences between the expected and the recorded times of completions."""
         done = self._done
         return sum(abs(done[message] - max(time, holds.get(message, 0))) for message, time in learned.items())
 
     def _fit_queue(self, queue: str, others: Mapping[str, int]) -> _FittedQueue:
-        """Return a queue's best levels, in one unit or both."""
+        """Return the rounded levels that have the smallest misfit for a queue, in one unit or both."""
         misfits: dict[Levels, int] = {}
 
         def misfit(levels: Levels) -> int:
-            # The search returns to the same levels often, and each trial walks through the queue's whole
-            # course.
+            # Cached, as the search often returns to the same levels and each trial goes through all changes
+            # of the queue's depth.
             if levels not in misfits:
                 misfits[levels] = self._misfit(others, self.holds(queue, FlowThresholds(*levels)))
                 if self._tell is not None:
@@ -296,14 +301,14 @@ class _Fit:
 
 
 def _with_pair(levels: Levels, unit: int, pair: tuple[int, int]) -> Levels:
-    """Return levels with the stop and resume of one unit replaced; 0: messages, 1: bytes."""
+    """Return levels with the stop and resume of one unit (0: messages, 1: bytes) replaced."""
     return Levels(*pair, *levels[2:]) if unit == 0 else Levels(*levels[:2], *pair)
 
 
 def _fit_unit(misfit: Callable[[Levels], int], base: Levels, unit: int, top: int) -> Levels:
-    """Return levels with the best stop and resume of one unit, by a search in ever smaller steps."""
-    # Levels that the depth never met all fit equally badly, and from there no step leads down: so the search
-    # begins at the best of 6 stops by 4 resumes.
+    """Return levels with the best stop and resume of one unit, found by a search in decreasing steps."""
+    # All levels that the depth never crossed have the same misfit, so a search cannot leave them.  Therefore
+    # it begins at the best of 24 pairs: 6 stops, each with 4 resumes.
     starts = [(top * stop // 100, top * stop * part // 1000) for stop in _STARTS for part in (3, 5, 7, 9)]
     tried = [_with_pair(base, unit, pair) for pair in starts if pair[1]]
     best = min(tried, key=misfit, default=_with_pair(base, unit, (1, 1)))
@@ -323,7 +328,7 @@ _MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1))
 
 
 def _rounder(levels: Levels, unit: int, near: int) -> Iterator[Levels]:
-    """Yield nearby levels with rounder stop and resume in one unit, the roundest first.
+    """Yield levels with rounder numbers in one unit that differ by at most `near`, the roundest first.
 
     >>> next(_rounder(Levels(898, 497), 0, 5))
     Levels(stop_count=900, resume_count=500, stop_size=0, resume_size=0)

@@ -1,13 +1,13 @@
-"""The rows of client logs: the columns of a log, and the check of every value.
+"""The rows of client logs: the columns of a log, and the validation of every value.
 
-A log is a table with one row for each thing that a client did or saw.  The files it comes in are read by
-:mod:`qflow.logs.file_formats`; the meaning of foreign columns and times is found by
-:mod:`qflow.logs.foreign_columns`; the order of the rows is made by :mod:`qflow.logs.cleaning`.  A log may
-number its rows itself, in a column ``seq``: its numbers are then their order, and a missing row shows.
+A log is a table with one row for each event that a client caused or observed.  Three other modules prepare
+it: :mod:`qflow.logs.file_formats` reads the file formats, :mod:`qflow.logs.foreign_columns` finds the meaning
+of foreign columns and times, and :mod:`qflow.logs.cleaning` sorts the rows.  A log may number its rows itself
+in a column ``seq``: then the numbers give the order, and show whether rows are missing.
 
-Every row is checked before anything is made of it: good rows are kept, and a bad one is quarantined with its
-column and the reason, so that one damaged line does not cost a day's recording.  What can still be read of a
-quarantined row, its label, is kept too: the audit judges no message whose rows are missing.
+Every row is validated before it is used: valid rows are kept, and an invalid row is quarantined with its
+column and the reason, so that one damaged line does not cost a day's recording.  If the label of a
+quarantined row is readable, it is kept, because the audit does not judge messages of which rows are missing.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _LOG_EVENTS = (*OF_PRODUCERS, "error", *OF_CONSUMERS, "stats")
 """The events of a client log's rows."""
 
 PART = "part-{:05d}.parquet"
-"""The name of a part of a log that is a folder; the parts are in order of their names."""
+"""The names of the parts of a log that is a folder; sorting the names gives the order of the parts."""
 
 _LARGEST = 10**18
-"""The largest time in microseconds, count or sum of bytes: the limit of a trace's 64-bit column."""
+"""The largest time in microseconds, count or sum of bytes, which fits a trace's 64-bit column."""
 
 _WHOLE = re.compile(r"[ \t]*[+-]?[0-9]{1,19}[ \t]*")
 
 
 class LogError(QflowError, ValueError):
-    """A client log that cannot be used; the text names the row, counted from 1, and the column.
+    """A client log cannot be used; the text names the row, counted from 1, and the column.
 
     >>> issubclass(LogError, ValueError)
     True
@@ -57,15 +57,15 @@ class LogRow(NamedTuple):
     """One row of a client log.
 
     Fields:
-        ts_us: Microseconds since the start of the workload; negative before it.
-        client: A producer, a consumer, or ``broker`` for statistics.
+        ts_us: The time in microseconds since the start of the workload; negative before the start.
+        client: The name of a producer or consumer, or ``broker`` for statistics.
         event: One of :data:`_LOG_EVENTS`.
-        queue: Consumers and statistics: the queue; producers: the routing key, or the exchange if the key is
-            empty.
-        label: The message, ``<producer>-<n>``; for ``error`` its text; for ``stats`` a JSON list of
-            :data:`SAMPLE_FIELDS`.
-        size: Content bytes (``transfer``, ``deliver``).
-        group: The message's group, if any.
+        queue: In a row of a consumer or of statistics, the queue.  In a row of a producer, the routing key,
+            or the exchange if the key is empty.
+        label: The label of the message, ``<producer>-<n>``.  For the event ``error``, the text of the error;
+            for ``stats``, a JSON list of the values in :data:`SAMPLE_FIELDS`.
+        size: The size of the message's content in bytes, for ``transfer`` and ``deliver``.
+        group: The message's group, or empty.
 
     >>> LogRow(657, "p1", "transfer", "orders", "p1-1", 100, "").label
     'p1-1'
@@ -84,7 +84,7 @@ BEGIN, END = "begin", "end"
 
 
 class LakeRow(NamedTuple):
-    """One numbered row of a component; the first is ``begin``, the last is ``end``."""
+    """One numbered row of a component's log; the first row is ``begin``, the last is ``end``."""
 
     seq: int
     ts_us: int
@@ -98,12 +98,12 @@ class LakeRow(NamedTuple):
 
     @classmethod
     def begin(cls, workload: str, tolerance: str = "") -> LakeRow:
-        """Return the first row of a component."""
+        """Return the first row of a component, with its workload and its tolerance as text."""
         return cls(0, 0, "", BEGIN, "", tolerance, 0, "", workload)
 
     @classmethod
     def of(cls, seq: int, row: LogRow) -> LakeRow:
-        """Return a log's row in a component; a report from before the start applies at the start."""
+        """Return a numbered row from a log's row; a report before the start gets the time 0."""
         return cls(seq, max(0, row.ts_us), *row[1:])
 
     @classmethod
@@ -117,7 +117,7 @@ NUMBERED = ("seq", *COLUMNS)
 
 
 class QueueSample(NamedTuple):
-    """What the real broker reported of one queue at one instant, under its own names (CM-15).
+    """The real broker's report of one queue's statistics at one instant, under the broker's names (CM-15).
 
     >>> QueueSample(50_000, 901, 133_348, True, 1, 20, 0, 0).flowStopped
     True
@@ -134,16 +134,16 @@ class QueueSample(NamedTuple):
 
 
 SAMPLE_FIELDS = QueueSample._fields[1:]
-"""The numbers in the label of a ``stats`` row."""
+"""The names of the values in the label of a ``stats`` row, in order."""
 _SAMPLE_TYPES = tuple(get_type_hints(QueueSample).values())[1:]
 
 
 class Bit(NamedTuple):
-    """Some rows of a log, in the file's order."""
+    """A batch of consecutive rows of a log, in the file's order."""
 
-    # problems: Quarantined rows.
-    # unread: The labels of those that are about a message; empty where the label cannot be read.
-    # is_numbered: Whether the numbers are the log's own, and say the order.
+    # problems: The quarantined rows.
+    # unread: The labels of the quarantined rows that are about a message; "" if a label is unreadable.
+    # is_numbered: Whether the numbers are from the log's own column seq, and so define the order.
 
     numbers: list[int]
     rows: list[LogRow]
@@ -154,7 +154,7 @@ class Bit(NamedTuple):
 
 
 def forget_oldest(memory: dict[Any, Any], most: int) -> Any:
-    """Drop the oldest entry of a memory that is too large; deterministic; return its key."""
+    """Drop the oldest entry of a dictionary with more than `most` entries; return its key, or None."""
     if len(memory) <= most:
         return None
     oldest = next(iter(memory))
@@ -163,18 +163,18 @@ def forget_oldest(memory: dict[Any, Any], most: int) -> Any:
 
 
 def name_of(path: str | Path | Sequence[str | Path]) -> str:
-    """Return the name of a log's file or folder, the first one if it has several."""
+    """Return the name of a log's file or folder, or of the first one if the log has several."""
     first = path if isinstance(path, str | Path) else path[0]
     return str(first).rstrip("/").rsplit("/", 1)[-1]
 
 
 def source_of(path: str | Path | Sequence[str | Path]) -> str:
-    """Return the name of a log: its file's, up to the first dot."""
+    """Return the name of a log, which is its file's name up to the first dot."""
     return name_of(path).split(".")[0]
 
 
 def sample_values(label: str) -> list[Any] | None:
-    """Return the values in the label of a ``stats`` row; None if it is not such a list."""
+    """Return the values in the label of a ``stats`` row, or None if the label is invalid."""
     try:
         values = json.loads(label)
     except (ValueError, RecursionError):
@@ -190,12 +190,12 @@ def read_log(
     separator: str = "",
     zone: str = "",
 ) -> Iterator[Bit]:
-    """Yield the rows of a log bit by bit, in the files' order; each row is good or quarantined."""
-    # path: A file, a folder of parts, or several files that are one log.
-    # columns: Meaning to column of a foreign log, as :meth:`ClientLog.load` takes it.
-    # separator: Between the values of text: a character or a name; empty to see it in the header.
-    # zone: The time zone of times without one, such as ``Europe/Berlin``; empty for UTC.
-    # LogError: If the columns or the zone make no sense, or no row can be read.
+    """Yield the rows of a log in batches, in the files' order; each row is valid or quarantined."""
+    # path: A file, a folder of parts, or several files that form one log.
+    # columns: The columns of a foreign log by meaning, as :meth:`ClientLog.load` takes them.
+    # separator: The separator of values in text, as a character or name; empty to find it in the header.
+    # zone: The time zone of times without a zone, such as ``Europe/Berlin``; empty for UTC.
+    # LogError is raised if the columns or the zone are invalid, or no row can be read.
     try:
         files = log_files(path)
     except ValueError as error:
@@ -206,7 +206,7 @@ def read_log(
 def read_table(
     table: RawTable, columns: str | Mapping[str, str] | None = None, zone: str = ""
 ) -> Iterator[Bit]:
-    """Yield the rows of an open table, as :func:`read_log` does for a file."""
+    """Yield the rows of an open table in batches, as :func:`read_log` does for a file."""
     yield from _bits_of(table, _reader_of(columns, zone))
 
 
@@ -241,38 +241,38 @@ def _bits(files: Sequence[Path], reader: _Reader, separator: str) -> Iterator[Bi
 
 
 _NAMED = {"client", "event", "queue", "label"}
-"""Columns without which a log is not told to be one by its own names."""
+"""Columns that a header must have, besides a time, to be recognised without a map of columns."""
 
 
 def _names_own_columns(header: Sequence[str]) -> bool:
-    """Return whether a header holds a log's own columns, in any order, possibly with others."""
+    """Return whether a header has a log's own columns, in any order and possibly among others."""
     return set(header) >= _NAMED and not {"ts_us", "time"}.isdisjoint(header)
 
 
 class _Reader:
-    """A reader that checks rows in the file's order, and keeps its position in the file."""
+    """A reader that validates a log's rows in the files' order."""
 
     def __init__(self, map_: ColumnMap | None = None, zone: str = "") -> None:
         self.number = 0
         self.map = map_
         self.recognised: Recognised | None = None
         self._zone, self._file, self._before = zone, "", 0
-        # The time of the row before, for what a clock that was set does; unknown where a further file begins.
+        # The time of the previous row, to detect a clock that was set; None at the start of a further file.
         self._near: int | None = 0
         self._wanted = len(COLUMNS)
         self._is_numbered = False
-        # Extremes of the times so far, and whether the last row is far ahead of all others.
+        # The extremes of the times so far, and whether the last row is far ahead of all earlier ones.
         self._low = self._high = self._high_before = 0
         self._is_far = False
 
     def choose_columns(self, keys: Sequence[str]) -> Sequence[str] | None:
-        """Return the columns of JSON objects; None where objects may lack some."""
+        """Return the columns of JSON objects, or None for a foreign log, whose objects may lack some."""
         own = NUMBERED if "seq" in keys else COLUMNS
         is_foreign = self.map is not None or (set(keys) != set(own) and _names_own_columns(keys))
         return None if is_foreign else own
 
     def begin(self, table: RawTable, first: Sequence[Any], file: str = "") -> None:
-        """Read the header, and choose the format of the times from the first rows."""
+        """Read the header of a table, and find the unit of its times from the first rows."""
         header = [str(name).strip() for name in table.header]
         self._wanted = len(header)
         self._file, self._before = file, self.number
@@ -293,7 +293,7 @@ class _Reader:
             unit = "us" if columns.names["time"] in table.instants else map_.unit
             is_own = self.map is None and columns.names["time"] == "ts_us"
             if is_own and clock is None:
-                # As in a log of its own columns in their order, such times count from the start.
+                # As in a log with exactly its own columns, times in ts_us count from the start.
                 clock = own_clock(columns.times_of(good), self._zone) or OWN_CLOCK
             clock = clock or columns.clock_of(good, unit, self._zone)
         except ValueError as error:
@@ -310,12 +310,12 @@ class _Reader:
             raise LogError(f"the columns must be {', '.join(COLUMNS)}, got {got}{hint}{what}")
 
     def cut_off(self, reason: str) -> Bit:
-        """Return the error for a file that ends early."""
+        """Return a batch with the problem of a file that ends early."""
         problem = QuarantinedRow(self.number + 1, "", reason)
         return Bit([], [], [problem], self.recognised, (), self._is_numbered)
 
     def take(self, rows: Sequence[Sequence[object] | BadRowError]) -> Bit:
-        """Check rows; return the good ones, and the quarantined ones with their labels."""
+        """Validate rows; return the valid ones, and the quarantined ones with their labels, as a batch."""
         unread: list[str] = []
         bit = Bit([], [], [], self.recognised, unread, self._is_numbered)
         for values in rows:
@@ -338,7 +338,7 @@ class _Reader:
         return bit
 
     def _note_high(self, time: int) -> None:
-        """Keep the latest time, and whether it is out of all proportion to the earlier times."""
+        """Record the latest time, and whether it is implausibly far ahead of the earlier ones."""
         span = max(SECOND, 10 * (self._high - self._low))
         self._is_far = self.number > _ENOUGH and time - self._high > span
         if self.number == 1:
@@ -346,8 +346,9 @@ class _Reader:
         self._high_before, self._high = self._high, time
 
     def _take_back(self, bit: Bit, time: int) -> list[str]:
-        """Quarantine the last row if its time is far ahead of the rows before and after it."""
-        # A late row is sorted in; but a time with a damaged digit would make minutes of a log of seconds.
+        """Quarantine the last valid row, whose time is far ahead of the rows before and after it."""
+        # A late row would be sorted in; but a time with a damaged digit would stretch a log of seconds to
+        # minutes.
         far, number = bit.rows.pop(), bit.numbers.pop() + 1
         self._high = self._high_before
         reason = f"time must not go ahead and back, got {far.ts_us}, later rows have {time}"
@@ -373,7 +374,7 @@ class _Reader:
         try:
             return number, _check_row(values, recognised is not None and recognised.clock is not OWN_CLOCK)
         except BadRowError:
-            # Columns of a fixed width end in blanks.
+            # Columns of a fixed width are padded with blanks.
             padded = [value.strip() if isinstance(value, str) else value for value in values]
             if padded == list(values):
                 raise
@@ -410,7 +411,7 @@ class _Reader:
         return QuarantinedRow(number, self._name(column), reason, shown[:500])
 
     def _labels_of(self, values: Sequence[object] | BadRowError, bad: BadRowError) -> list[str]:
-        """Return the label of a quarantined row, empty if unreadable; no label if the row has no message."""
+        """Return the label of a quarantined row, or "" if unreadable, in a list; [] if it has no message."""
         if isinstance(values, BadRowError) or len(values) != self._wanted:
             return [""]
         columns = self.recognised and self.recognised.columns
@@ -425,10 +426,10 @@ class _Reader:
 
 
 _ENOUGH = 30
-"""Rows needed before a time can be judged out of proportion to the times before it."""
+"""The number of rows from which on a time can be judged implausibly far ahead of the earlier ones."""
 
 _OF_NO_MESSAGE = ("block", "unblock", "error", "stats")
-"""Events whose label is no message's."""
+"""The events whose rows are not about a message."""
 
 
 # One row
@@ -446,29 +447,29 @@ def _check_row(values: Sequence[object], is_relative: bool = False) -> LogRow:
                 column, f"must be a name of at most {LONGEST_NAME} bytes of UTF-8, got {name[:40]!r}"
             )
     time = _whole("ts_us", ts_us)
-    # Only of what is sent a size is needed; tools write nothing where they have nothing.
+    # Only a transfer needs a size; for other events, tools may leave it empty.
     length = 0 if size in ("", None) and event != "transfer" else _whole("size", size, LARGEST_NUMBER)
     if time < 0 and event != "stats" and not is_relative:
         allowed = "must not be negative, only the broker reports before the start"
         raise BadRowError("ts_us", f"{allowed}; got {time}")
     if length < 0:
         raise BadRowError("size", f"must not be negative, got {length}")
-    # Empty text is kept as null by some writers.
+    # Some writers store empty text as null.
     texts = [_text(column, value) for column, value in (("queue", queue), ("label", label), ("group", group))]
     if event == "stats" and sample_values(texts[1]) is None:
         names = ", ".join(SAMPLE_FIELDS)
         raise BadRowError("label", f"must be a JSON list of {names}, got {texts[1]!r}")
-    # Of each text that comes again there is one object, which saves memory.
+    # Interned, so that equal texts are one object, which saves memory.
     queue, label, group = map(intern, texts)
     return LogRow(time, intern(client), intern(str(event)), queue, label, length, group)
 
 
 _is_name = lru_cache(1024)(is_text)
-"""The same names come again and again."""
+"""A cached test of names, as the same few names recur in every row."""
 
 
 def _whole(column: str, value: object, largest: int = _LARGEST) -> int:
-    # Python also takes underscores and the digits of any script for a number.
+    # A pattern first, because int() also accepts underscores and the digits of any script.
     if isinstance(value, str) and _WHOLE.fullmatch(value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):

@@ -1,7 +1,8 @@
-"""Tolerance: the differences of clocks and the delays that an audit forgives.
+"""Tolerances: the clock differences and delays up to which an audit reports no finding.
 
-A log shows both: a message that seems to arrive before it was sent, and how long a transfer that was alone on
-its way took to be complete.  :class:`Ways` measures them in one pass, in memory that does not grow.
+A log shows both.  If a message seems to arrive before it was sent, clocks differ; and the round trip of a
+transfer that was the client's only outstanding one is the delay.  :class:`Ways` measures them in one pass,
+with bounded memory.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from qflow.wording import format_count, format_names
 from qflow.workload.agenda import SECOND
 
 _SHORTEST_LAG = 60_000
-"""Microseconds: a settlement may wait for a delayed acknowledgement (40 to 44 ms) and for its turn."""
+"""Microseconds; a settlement may wait for TCP's delayed acknowledgement (40 to 44 ms) and for the client."""
 
 _LONGEST_LAG = 1_000_000
 
 _LEAST_APART = 20_000
-"""Microseconds between clocks that are corrected; less is tolerated."""
+"""The smallest difference of a clock that is corrected, in microseconds; a smaller one is tolerated."""
 
 _SHARE_EARLY = 5
-"""Percent of messages that arrive before they are sent, if a clock is behind."""
+"""The percentage of messages from a producer to a consumer that seem to arrive early if a clock is behind."""
 
 MOST_UNDER_WAY = 100_000
-"""The most messages remembered to measure their delays."""
+"""The largest number of messages remembered to measure their delays."""
 
 MOST_WAYS = 1_000_000
-"""The most delays kept."""
+"""The largest number of delays kept."""
 
 
 class Gap(NamedTuple):
-    """A time span with missing rows: the row before it, the row after it, and the estimated number."""
+    """An interval with missing rows: the times of the rows before and after it, and the estimated number."""
 
     begin: int
     end: int
@@ -54,17 +55,17 @@ class Gap(NamedTuple):
 
 
 _MOST_LABELS = 10_000
-"""Labels that a doubt names; of more it knows only the number."""
+"""The largest number of labels that a doubt keeps as text; of more labels it keeps only the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What missing rows make uncertain, so that it convicts nobody."""
+    """The intervals and messages that missing rows make uncertain, on which the audit reports no finding."""
 
-    # gaps: Spans of time of which rows are missing.
-    # labels: Messages of which a row was quarantined.
-    # unread: How many quarantined rows may be of any message.
-    # is_reported: Whether the gaps are findings of this component; of several only one reports them.
+    # gaps: The intervals in which rows are missing.
+    # labels: The messages of which a row was quarantined.
+    # unread: The number of quarantined rows that may be about any message.
+    # is_reported: Whether this component reports the gaps; only one of a log's components does.
 
     gaps: tuple[Gap, ...] = ()
     labels: tuple[str, ...] = ()
@@ -75,19 +76,19 @@ class Doubt:
         return bool(self.gaps or self.labels or self.unread)
 
     def plain(self) -> list[Any]:
-        """Return the doubt as a plain value."""
+        """Return the doubt as a JSON value."""
         labels = self.labels if len(self.labels) <= _MOST_LABELS else ()
         unread = self.unread + len(self.labels) - len(labels)
         return [[list(gap) for gap in self.gaps], list(labels), unread, self.is_reported]
 
     @classmethod
     def of_plain(cls, value: list[Any]) -> Doubt:
-        """Return the doubt from a plain value."""
+        """Return the doubt from the JSON value of :meth:`plain`."""
         gaps, labels, unread, is_reported = value
         return cls(tuple(Gap(*gap) for gap in gaps), tuple(labels), unread, is_reported)
 
     def sentences(self) -> list[str]:
-        """Return the messages that cannot be judged as a sentence, if there are any; gaps are findings."""
+        """Return a sentence on the messages that cannot be judged, or []; gaps are reported as findings."""
         said = []
         if self.labels or self.unread:
             some = f"{format_count(len(self.labels), 'message')} ({format_names(self.labels)})"
@@ -99,12 +100,12 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The largest differences that are no finding, in microseconds.
+    """The largest clock difference and delay that an audit does not report, in microseconds.
 
     Parameters:
-        skew: By how much the clients' clocks may differ.
-        lag: How long what a client does may take to reach the broker, and the answer to come back.
-        doubt: What missing rows make uncertain.
+        skew: The largest difference between the clients' clocks.
+        lag: The longest round trip from a client to the broker and back.
+        doubt: The intervals and messages that missing rows make uncertain.
 
     >>> Tolerance.estimate([])
     Tolerance(skew=0, lag=60000)
@@ -116,27 +117,27 @@ class Tolerance:
 
     @classmethod
     def estimate(cls, rows: Sequence[LogRow]) -> Tolerance:
-        """Estimate skew and lag from a whole log; a stream, whose end is unknown, tolerates a second each."""
+        """Estimate skew and lag from a whole log; a stream, whose end is unknown, uses a second for each."""
         seen = Ways()
         for row in rows:
             seen.take(row)
         return seen.tolerance()
 
     def plain(self) -> list[Any]:
-        """Return the tolerance as a plain value."""
+        """Return the tolerance as a JSON value."""
         return [self.skew, self.lag, *([self.doubt.plain()] if self.doubt else [])]
 
     def text(self) -> str:
-        """Return the tolerance as the label of a component's ``begin``."""
+        """Return the tolerance as JSON text, for the label of a component's ``begin`` row."""
         return json.dumps(self.plain(), separators=(",", ":"))
 
     def unreported(self) -> Tolerance:
-        """Return the tolerance for a component whose gaps another component reports."""
+        """Return the same tolerance for a component that does not report the gaps."""
         return replace(self, doubt=replace(self.doubt, is_reported=False))
 
     @classmethod
     def of_plain(cls, value: Any) -> Tolerance:
-        """Return the tolerance from a plain value; ValueError for any other value."""
+        """Return the tolerance from the JSON value of :meth:`plain`, or raise a ValueError."""
         is_one = isinstance(value, list) and [type(one) for one in value[:2]] == [int, int]
         if not is_one or min(value[:2]) < 0 or len(value) > 3:
             allowed = "a list of skew and lag in microseconds, whole numbers from 0"
@@ -148,13 +149,13 @@ class Tolerance:
 
     @classmethod
     def of_text(cls, text: str) -> Tolerance:
-        """Return the tolerance from :meth:`text`; ValueError for any other text."""
+        """Return the tolerance from the text of :meth:`text`, or raise a ValueError."""
         return cls.of_plain(json.loads(text))
 
 
 @dataclass(slots=True)
 class _Client:
-    """A client's incomplete transfers, and the one that is alone on its way."""
+    """The number of a client's outstanding transfers, and the label and time of a single outstanding one."""
 
     outstanding: int = 0
     alone: str = ""
@@ -162,19 +163,19 @@ class _Client:
 
 
 class Ways:
-    """A measurement of transit times of messages and completions, for a Tolerance."""
+    """A measurement of the transit times of messages and of the round trips of completions."""
 
     def __init__(self) -> None:
         self._sent: dict[str, tuple[int, str]] = {}
-        # Deliveries logged before their transfer: consumer and time.
+        # Deliveries that precede their transfer in the log: consumer and time, by label.
         self._ahead: dict[str, list[tuple[str, int]]] = {}
         self._trips = _Sample()
         self._clients: dict[str, _Client] = {}
-        # By producer and consumer.
+        # Transit times by producer and consumer.
         self._ways: dict[tuple[str, str], _Sample] = {}
 
     def take(self, row: LogRow) -> None:
-        """Take the next row."""
+        """Measure the next row of the log."""
         time, name, event, _, label, _, _ = row
         if event == "deliver":
             sent = self._sent.get(label)
@@ -208,25 +209,25 @@ class Ways:
         sample.add(way)
 
     def tolerance(self) -> Tolerance:
-        """Return the tolerance that fits the measured times."""
-        # If more than one in a hundred messages seems to arrive before it is sent, the clocks differ by that
-        # much; if fewer do, these are findings.
+        """Return the tolerance estimated from the measured times."""
+        # If more than one in a hundred messages seem to arrive before they are sent, the clocks differ by
+        # that time; if fewer do, these are findings.
         trips = sorted(self._trips.values)
         lag = 3 * _at(trips, 99) if len(trips) >= 100 else 0
         ways = sorted(way for sample in self._ways.values() for way in sample.values)
         return Tolerance(max(0, -_at(ways, 1)), min(_LONGEST_LAG, max(_SHORTEST_LAG, lag)))
 
     def offsets(self, *, is_ahead: bool = False) -> dict[str, int]:
-        """Return the microseconds by which each client's clock is ahead of the others; negative if behind."""
-        # Nothing is received before it was sent: if the fastest messages seem to arrive too early, the clocks
-        # differ by that and by the time of the way, which is about that of a completion.
-        # is_ahead: Whether also clocks are returned that *may* be ahead, by at most the fastest message's
-        # time.  A queue that was never empty shows the same, so that only an audit can tell.
+        """Return the offset of each wrong clock in microseconds, negative for a clock that is behind."""
+        # No message is received before it is sent. If the fastest messages seem to arrive too early, the
+        # clocks differ by that time plus the transit time, which is about the time of a completion.
+        # is_ahead: Whether to return also clocks that *may* be ahead, by at most the fastest message's time.
+        # A queue that was never empty looks the same, so only an audit can distinguish them.
         trip = _at(sorted(self._trips.values), 10)
         apart: dict[tuple[str, str], int] = {}
         for pair, sample in self._ways.items():
             ways = sorted(sample.values)
-            # Of single messages that come too early no clock is the cause.
+            # Single messages that arrive early are not caused by a clock.
             is_behind = _at(ways, _SHARE_EARLY) < -_LEAST_APART
             least = _at(ways, 1) if is_behind else ways[0]
             is_apart = is_behind or (is_ahead and least - trip > _LEAST_APART)
@@ -239,7 +240,7 @@ class Ways:
                 rest = rest if abs(rest) > _LEAST_APART else 0
                 by_client.setdefault(consumer, []).append(rest)
                 by_client.setdefault(producer, []).append(-rest)
-            # A clock that disagrees with all others is wrong; of two, the consumer's, which comes first.
+            # A clock that differs from all others is wrong; of only two clocks, the consumer's.
             wrong = [client for client, offs in by_client.items() if all(offs) and client not in offsets]
             if not wrong:
                 return offsets
@@ -248,7 +249,7 @@ class Ways:
 
 
 class _Sample:
-    """A sample of values: all up to a limit; above it each second, then each fourth, deterministically."""
+    """A bounded, deterministic sample: all values up to a limit, then every second one, then every fourth."""
 
     __slots__ = ("values", "_step", "_count")
 

@@ -1,10 +1,11 @@
-"""The workload that a log alone lets one guess, when there is no workload file.
+"""Workload files: guess a workload from a client log without one, and write workloads as JSON.
 
-A window is as large as the most that was ever outstanding, which only a producer that blocked shows.
-Producers send to the queue that their rows name.  No log says what the queues were declared with, so they
-have no limit here, and no flow control.
+The guess (:class:`Guess`) contains the clients that the log shows, each producer with the queue that its rows
+name.  A producer's capacity is the largest number of its outstanding transfers, which is certain only for a
+producer that was blocked.  No log shows the arguments with which queues were declared, so the guessed queues
+have no limits and no flow control.
 
-A workload as a file that ``qflow run`` accepts: what differs from the defaults, as JSON.
+A workload file, which ``qflow run`` accepts, is a JSON object of the values that differ from the defaults.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from qflow.writing import write_file
 
 @dataclass(slots=True)
 class _Client:
-    """A client's observed values: first queue and time, messages in each direction, the most at once."""
+    """The observed values of a client: its first queue and time, and its counts and largest windows."""
 
     queue: str
     since: int
@@ -42,22 +43,22 @@ class _Client:
 
 
 NOT_SEEN = "not seen"
-"""How ``inferred`` of a workload file begins where a value is written that nothing recorded shows."""
+"""The start of a text in ``inferred`` of a workload file about a value that no record shows."""
 
 
 class Guess:
-    """A guess of the workload from a log's rows; its memory does not grow with the log."""
+    """A guess of the workload from a log's rows, in memory that does not grow with the log's length."""
 
     def __init__(self) -> None:
         self._clients: dict[str, _Client] = {}
         self._queues: set[str] = set()
         self._last = 0
-        # The first row's time, and the latest.
+        # The time of the first row, and the latest time.
         self.first: int | None = None
         self.last = 0
 
     def take(self, row: LogRow) -> None:
-        """Take the next row."""
+        """Add the next row to the guess."""
         time, name, event, queue, _, size, _ = row
         if time > self.last:
             self.last = time
@@ -70,13 +71,13 @@ class Guess:
         if client is None:
             client = self._clients[name] = _Client(queue, time)
         if event == "transfer":
-            # A producer of a workload sends to one address, so the first one counts.
+            # A workload's producer sends to a single address, so only the first one is used.
             client.to = queue if client.to is None else client.to
             client.sent += 1
             client.size += size
             client.outstanding += 1
             client.window = max(client.window, client.outstanding)
-            # Only sends count for the duration: consumers may go on long after the producers' end.
+            # Only sends define the duration, as consumers may continue long after the producers' end.
             self._last = max(self._last, time)
         elif event in ("complete", "refused"):
             client.outstanding -= 1
@@ -91,12 +92,12 @@ class Guess:
             client.unsettled -= 1
 
     def collect_inferred(self) -> dict[str, str]:
-        """Return the workload's unobserved values, for ``inferred`` of a workload file."""
+        """Return the texts on unobserved values, by value, for ``inferred`` of a workload file."""
         words = "no log says how it was declared; thresholds unknown, it is written without limits"
         inferred = {f"queues.{name}": f"{NOT_SEEN}: {words}" for name in self._all_queues()}
         for name, of in self._clients.items():
-            # A producer that blocked had its whole window outstanding. Without completions that count says
-            # nothing, as it only grows.
+            # A producer that blocked had its whole window outstanding. Without completions, the number of
+            # outstanding transfers only grows and shows nothing.
             if not of.sent or (of.has_blocked and of.completed):
                 continue
             words = (
@@ -113,9 +114,9 @@ class Guess:
         return sorted(used | self._queues)
 
     def workload(self, name: str) -> Workload:
-        """Return a workload of queues without limits and the observed clients; LogError without clients."""
+        """Return a workload of the observed clients and queues without limits, or raise a LogError."""
         if not self._clients:
-            raise LogError("the log tells of no client, so there is no workload behind it")
+            raise LogError("a log must have rows of clients to guess its workload; got none")
         seconds = max(1.0, self._last / SECOND)
         senders = {name: client for name, client in self._clients.items() if client.sent}
         readers = {n: client for n, client in self._clients.items() if client.delivered and not client.sent}
@@ -123,7 +124,7 @@ class Guess:
             Producer(name, ("", of.to or ""), of.sent / seconds, of.window, round(of.size / of.sent))
             for name, of in senders.items()
         )
-        # Who reads subscribed before the first delivery; how long before is not known.
+        # A consumer subscribed before its first delivery; how long before is unknown.
         consumers = tuple(
             Consumer(name, of.queue, of.prefetch, ("exp", 0.001), start=since if since >= 1 else 0.0)
             for name, of in readers.items()
@@ -136,7 +137,7 @@ class Guess:
 
 
 def workload_json(workload: Workload) -> dict[str, Any]:
-    """Return a workload as JSON for :meth:`qflow.workload.Workload.from_json`."""
+    """Return a workload as the JSON value that :meth:`qflow.workload.Workload.from_json` reads."""
     return dict(_as_json(workload))
 
 
@@ -146,7 +147,7 @@ def workload_text(workload: Workload) -> str:
 
 
 def unseen_capacities(path: str | Path) -> dict[str, str]:
-    """Return the producers of a workload file whose capacity was not seen, with the reason in the file."""
+    """Return the producers of a workload file whose capacity no record shows, with the file's reasons."""
     stated = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     inferred = stated.get(INFERRED) if isinstance(stated, dict) else None
     words = inferred.items() if isinstance(inferred, dict) else ()
@@ -158,13 +159,13 @@ def unseen_capacities(path: str | Path) -> dict[str, str]:
 
 
 def write_workload(workload: Workload, path: str | Path, inferred: Mapping[str, str] | None = None) -> None:
-    """Write a workload file; the same workload gives the same bytes."""
+    """Write a workload file; equal workloads give equal bytes."""
     stated = workload_json(workload) | ({INFERRED: dict(inferred)} if inferred else {})
     write_file(path, json.dumps(stated, indent=1) + "\n")
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON has it, a record without its defaults."""
+    """Return a value as a JSON value; a dataclass becomes an object without its default values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         given = [(item, getattr(value, item.name)) for item in dataclasses.fields(value)]
         return {item.name: _as_json(own) for item, own in given if own != _default(item)}
@@ -180,7 +181,7 @@ def _default(item: dataclasses.Field[Any]) -> Any:
 
 
 def workload_of(trace: Trace) -> Workload:
-    """Return the queues, bindings and clients in a trace's commands."""
+    """Return a workload of the queues, bindings and clients in a trace."""
     queues: dict[str, Any] = {}
     binds: list[tuple[str, str, str]] = []
     sends: dict[str, tuple[str, str]] = {}

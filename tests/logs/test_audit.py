@@ -197,7 +197,11 @@ def test_import_tells_findings_and_quarantined_rows(tmp_path, capsys):
     ("name", "data", "sentence"),
     [
         ("log.csv", b"time,who\n", "log.csv: the columns must be ts_us, client, event"),
-        ("log.csv", b"ts_us,client,event,queue,label,size,group\n", "the log tells of no client"),
+        (
+            "log.csv",
+            b"ts_us,client,event,queue,label,size,group\n",
+            "a log must have rows of clients to guess its workload",
+        ),
     ],
 )
 def test_import_refuses_in_one_sentence(tmp_path, name, data, sentence):

@@ -203,16 +203,16 @@ def test_columns_that_could_be_meant_or_are_foreign_say_what_helps(tmp_path):
 BAD_ROWS = [
     # Times, the row that is set aside, and why; the column has its name in the file.
     ((1763837805000, 1763837805001, 1763837805, 1763837805002), 3,
-     "must be milliseconds since 1970 as in the first rows, got '1763837805', which is seconds since 1970"),
+     "must be milliseconds since 1970 as in the first rows; got '1763837805', which is seconds since 1970"),
     ((1763837805000, 1763837805001, "2025-11-22T18:56:45Z"), 3,
-     "must be milliseconds since 1970 as in the first rows, got '2025-11-22T18:56:45Z', which is ISO text"),
+     "must be milliseconds since 1970 as in the first rows; got '2025-11-22T18:56:45Z', which is ISO text"),
     (("2025-11-22T18:56:45Z", "2025-11-22T18:56:46Z", "2025-11-22T18:56:46"), 3,
-     "must be ISO text with a zone as in the first rows, got '2025-11-22T18:56:46', which is ISO text"),
+     "must be ISO text with a zone as in the first rows; got '2025-11-22T18:56:46', which is ISO text"),
     ((1763837805, 1763837806, 1763837806 + 8 * 86_400, 1763837807), 3,
      "must be at most 7 days from the row before, got '1764528,'"),
     (("2025-11-22T18:56:45Z", "2025-11-22T18:56:46Z", "9999-12-31T23:59:59-14:00"), 3,
-     "must be ISO text with a zone as in the first rows, got '9999-12-31T23:59:59-14:00'"),
-    ((1763837805, 1763837806, ""), 3, "must be seconds since 1970 as in the first rows, got ''"),
+     "must be ISO text with a zone as in the first rows; got '9999-12-31T23:59:59-14:00'"),
+    ((1763837805, 1763837806, ""), 3, "must be seconds since 1970 as in the first rows; got ''"),
 ]  # fmt: skip
 
 
@@ -387,7 +387,9 @@ def test_a_mapping_is_given_once_and_kept(tmp_path, capsys):
     assert status_of("trace", "import", path, "--like", kept, "--json") == first
     assert capsys.readouterr().out == said and json.loads(said)["recognised"]
     kept.write_text("[]", encoding="utf-8")
-    assert "is no mapping that an import has kept" in refusal(capsys, "trace", "import", path, "--like", kept)
+    assert "must be a file that an import with --map has written" in refusal(
+        capsys, "trace", "import", path, "--like", kept
+    )
 
 
 def test_what_a_log_does_not_say_of_depths_is_derived_and_marked(tmp_path, capsys):
