@@ -70,7 +70,7 @@ export function renderStates({ model, el }) {
 
 const FIELD = { width: 1040, height: 260, left: 60, right: 30, top: 46, bottom: 64, dot: 13 };
 // On a telephone the key has lines of its own.
-const PHONE = { width: 340, height: 300, left: 40, right: 12, top: 46, bottom: 128, dot: 7 };
+const PHONE = { width: 340, height: 284, left: 40, right: 12, top: 46, bottom: 112, dot: 7 };
 
 function drawStates(root, graph, choose) {
   const isPhone = root.parentElement.clientWidth < 480;
