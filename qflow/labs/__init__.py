@@ -1,17 +1,18 @@
-"""Labs: runs of the engine that can be watched, rewound and questioned.
+"""Labs: runs of the engine that can be played, rewound and examined.
 
-Each lab is a function that opens a widget, and has a twin without widgets that returns the final picture and
-its claims: ``flow_lab`` and ``flow_run``, ``capacity_lab`` and ``capacity_run``, and so on; ``recorded_lab``
-and ``recorded_picture``, ``trace_lab`` and ``trace_picture``. The twins need the standard library only (that
-of the state space what its lab needs); widgets and plotly are imported when first needed.
+Each lab is a function that opens a widget. A second function returns the final picture and its claims without
+widgets: ``flow_run`` for ``flow_lab``, ``capacity_run`` for ``capacity_lab``, and so on; ``recorded_picture``
+for ``recorded_lab``, and ``trace_picture`` for ``trace_lab``. These functions need the standard library only,
+except ``state_space_run``, which needs networkx; widgets and plotly are imported when first used.
 
-What happens on the way from a run to the screen::
+The data flow from a run to the screen::
 
     run ──► Fold ──► Frames ──► Picture (frames, claims, lanes) ──► Scene (browser) ◄── Lab: sliders, answers
                                    └──► Chart (a plotly figure)  ──► LinkedChart ◄── the scene's cursor
 
-Charts are functions of a picture: ``held_chart(lab.picture)`` is one to keep, and ``lab.chart(held_chart)``
-one that follows the lab: its line is where the scene is, and a click in it moves the scene.
+A chart is made by a function of a picture: ``held_chart(lab.picture)`` returns a chart that does not change,
+and ``lab.chart(held_chart)`` one that follows the lab. Its vertical line shows the instant of the scene, and
+a click in the chart moves the scene.
 
 >>> from qflow.labs import flow_run
 >>> print(flow_run().claims[2])

@@ -1,8 +1,8 @@
-"""Picture: one run made visible, as numbers to draw and as sentences to read.
+"""Picture: everything that a lab shows of a run, as numbers to draw and as sentences to read.
 
-A picture holds all that is shown of a run: its frames, the claims that say in words what they show, and what
-lies beside the depth of a queue. A comparison holds several pictures under one clock. The browser draws the
-:func:`payload_of` either of them; a reader of text gets the claims.
+A picture contains the frames of a run, the *claims* (sentences that state what the frames show), and further
+data to draw beside the depth of a queue. A comparison contains several pictures that share one clock. The
+browser draws the :func:`payload_of` a picture or comparison; where nothing is drawn, the claims are shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from qflow.workload.measures import Measures, queue_measures
 
 
 class Lane(NamedTuple):
-    """A bar below a queue's depth plot, filled while a condition holds."""
+    """A bar below the depth plot of a queue, filled during the spans in which a condition is true."""
 
     queue: int
     label: str
@@ -31,7 +31,7 @@ class Lane(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Depths of a queue from another measurement: (time in microseconds, depth), in order of time."""
+    """Depths of a queue from another source, such as a real broker: pairs of time in µs and depth."""
 
     queue: int
     label: str
@@ -40,16 +40,18 @@ class Samples(NamedTuple):
 
 @dataclass(frozen=True)
 class Picture:
-    """One run made visible.
+    """The picture of one run: the data to draw and the sentences to read.
 
     Parameters:
         run: The run itself.
-        frames: The frame of each step.
-        claims: The picture's content, in sentences.
-        lanes, samples: The data drawn beside the depth.
-        room: How far the time axis of a growing run reaches, in microseconds; 0 of a whole run.
-        messages: The most that a simulated run sent; 0 of one that was recorded or done by hand.
-        drawing: Further values of another form of drawing, its ``form`` first; empty for tanks and gates.
+        frames: The frames of the run.
+        claims: The sentences that state the content of the picture.
+        lanes, samples: Further data to draw beside the depths of queues.
+        room: The end of the time axis in microseconds, if the run is still growing; 0 for a complete run.
+        messages: The number of messages that a simulated run was to send; 0 for a run that was recorded or
+            made by hand.
+        drawing: The values for another form of drawing than tanks and gates, with its name as ``form``; empty
+            for tanks and gates.
 
     >>> from qflow.labs import flow_run
     >>> picture = flow_run(messages=200, stop=20, resume=10)
@@ -70,19 +72,19 @@ class Picture:
         return "\n".join(self.claims)
 
     def measures(self) -> dict[str, Measures]:
-        """Return each queue's measures over the run's time base; none for a run that is not simulated."""
-        # The log of a real run does not hold all that they count.
+        """Return the measures of each queue; an empty dict if the run was not simulated."""
+        # The log of a real run does not contain everything that the measures count.
         if not self.messages:
             return {}
         return queue_measures(self.run.events, self.run.workload, self.run.time_base)
 
     def payload(self) -> dict[str, Any]:
-        """Return the browser's data: JSON except for ``numbers``, which are bytes."""
+        """Return the data that the browser draws: values for JSON except ``numbers``, which are bytes."""
         frames, topology = self.frames, self.frames.topology
         return {
             "topology": asdict(topology),
             "layout": layout_of(topology),
-            # The first column of each kind in a frame, and the order of its channels.
+            # The first column of the producers, queues and consumers in a frame, and the channels of each.
             "columns": {"step": STEP_CHANNELS, **places_of(topology)},
             "width": len(frames.channels),
             "count": frames.count,
@@ -91,7 +93,7 @@ class Picture:
             "groups": frames.groups,
             "reasons": REASONS,
             "words": vocabulary(),
-            # A page that does not play, such as one that is printed, shows this frame.
+            # The frame that is shown before the run is played, and on paper.
             "start": frames.most_telling(),
             "turns": _turns(frames),
             "deaths": frames.deaths,
@@ -104,11 +106,11 @@ class Picture:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Pictures that differ in one setting.
+    """Several pictures to show side by side, such as of runs that differ in one setting.
 
     Parameters:
-        pictures: By a short name of the difference: the picture; in drawing order.
-        claims: The content of the pictures together, in sentences.
+        pictures: The pictures in the order in which to draw them, keyed by a short name of the difference.
+        claims: The sentences that state the content of the comparison.
     """
 
     pictures: Mapping[str, Picture]
@@ -130,13 +132,14 @@ def picture_of(
     frames: Frames | None = None,
     room: int = 0,
 ) -> Picture:
-    """Return the picture of a run; a run in progress has no claims yet.
+    """Return the picture of a run; the picture of an incomplete run, with a `room`, has no claims.
 
     Parameters:
         run: The result of a simulation or a replay.
-        more_lanes, samples, room: As in :class:`Picture`.
-        topology: The clients and queues to show; None for all of the run's workload.
-        frames: The run's frames, if the caller has them.
+        more_lanes: Lanes in addition to those for flow control and for waiting producers.
+        samples, room: As in :class:`Picture`.
+        topology: The clients and queues to show; None for all those of the run's workload.
+        frames: The frames of the run, if they are known already.
 
     >>> from qflow.labs import flow_workload
     >>> from qflow.workload import simulate
@@ -145,13 +148,17 @@ def picture_of(
     """
     frames = frames or fold(run, topology)
     lanes = (*_flow_lanes(frames), *more_lanes, *_window_lanes(frames))
-    # A claim about a beginning could be false of the whole.
+    # A claim that is true of an incomplete run may be false of the complete one.
     claims = () if room else claims_of(frames, run.errors, run.time_base)
     return Picture(run, frames, claims, lanes, tuple(samples), room)
 
 
 def compare(one: Picture, other: Picture, names: tuple[str, str] = ("before", "after")) -> Comparison:
-    """Return two runs side by side, with the claims about both and then of each by name.
+    """Return two pictures side by side, with the claims that are true of both, then the others by name.
+
+    Parameters:
+        one, other: The pictures.
+        names: The names of the two pictures in the comparison.
 
     >>> from qflow.labs import flow_run
     >>> print(compare(flow_run(messages=50), flow_run(messages=50, stop=9, resume=5)).claims[1])
@@ -165,17 +172,17 @@ def compare(one: Picture, other: Picture, names: tuple[str, str] = ("before", "a
 
 
 def pictures_of(shown: Picture | Comparison) -> Mapping[str, Picture]:
-    """Return the shown pictures by name; a single one has no name."""
+    """Return the pictures that are shown, keyed by name; the name of a single picture is ""."""
     return shown.pictures if isinstance(shown, Comparison) else {"": shown}
 
 
 def payload_of(shown: Picture | Comparison) -> list[dict[str, Any]]:
-    """Return the browser's data for one picture or several: JSON except for the ``numbers``."""
+    """Return the data that the browser draws for each picture; see :meth:`Picture.payload`."""
     return [{**picture.payload(), "name": name} for name, picture in pictures_of(shown).items()]
 
 
 def _flow_lanes(frames: Frames) -> list[Lane]:
-    """Return a lane for each queue's flow control."""
+    """Return a lane for each queue, filled while its flow control is ON."""
     return [
         Lane(index, f"{spot.name} ON", "on", frames.spans(f"queue.{spot.name}.flow"))
         for index, spot in enumerate(frames.topology.queues)
@@ -183,16 +190,16 @@ def _flow_lanes(frames: Frames) -> list[Lane]:
 
 
 def _window_lanes(frames: Frames) -> list[Lane]:
-    """Return a lane for each producer that waits, under the queue it feeds that was ON for longest."""
+    """Return a lane for each producer, filled while it waits, under the queue of its that was ON longest."""
     topology = frames.topology
     spans = [frames.spans(f"queue.{spot.name}.flow") for spot in topology.queues]
     on = [sum(end - start for start, end in times) for times in spans]
     lanes = []
     for index, spot in enumerate(topology.producers):
-        # The trace of a client of AMQP 1.0 does not hold its waits.
+        # The trace of an AMQP 1.0 client does not record when the client waits.
         if not spot.is_measured:
             fed = [queue for producer, queue in topology.routes if producer == index]
-            # A producer that feeds several queues waits for all of them, and is drawn once.
+            # A producer that sends to several queues waits for all of them, but is drawn only once.
             under = max(fed, key=lambda queue: on[queue], default=0)
             lanes.append(
                 Lane(under, f"{spot.name} waits", "wait", frames.spans(f"producer.{spot.name}.blocked"))
@@ -201,18 +208,18 @@ def _window_lanes(frames: Frames) -> list[Lane]:
 
 
 def _turns(frames: Frames) -> list[int]:
-    """Return the frames worth jumping to: ON or OFF, a first discard, the end of a queue or session."""
+    """Return the frames to jump to: ON or OFF, a queue's first discard, the end of a queue or session."""
     turns = {change.frame for change in frames.transitions}
     for queue in frames.topology.queues:
         for channel in ("discards", "gone"):
             turns.update(frames.switches(f"queue.{queue.name}.{channel}")[:1])
-    # A producer may come back, and die again.
+    # Only the first death of each producer, which may reconnect and die again.
     turns.update({death.producer: death.frame for death in reversed(frames.deaths)}.values())
     return sorted(turns)
 
 
 class Narration:
-    """A run's own sentences, frame by frame, made from its events."""
+    """The base of classes that derive a caption for each frame of a run from the run's events."""
 
     def __init__(self, frames: Frames) -> None:
         self.frames, self.frame = frames, 0
@@ -220,22 +227,22 @@ class Narration:
         self._turns: set[int] = set()
 
     def follow(self, events: Iterable[Event]) -> None:
-        """Receive all events, each with the frame that shows it."""
+        """Call :meth:`receive` for each event, with `frame` set to the frame that shows the event."""
         for place, event in enumerate(events):
             self.frame = self.frames.frame_of(place, event.time)
             self.receive(event)
 
     def receive(self, event: Event) -> None:
-        """Record the visible effect of one event."""
+        """Record the visible effect of one event; subclasses implement this."""
         raise NotImplementedError
 
     def note(self, sentence: str, *, is_turn: bool = False) -> None:
-        """Add a sentence about the frame; a turn is a frame worth jumping to."""
+        """Add a sentence to the caption of the current frame; `is_turn` makes it a frame to jump to."""
         self._said[self.frame].append(sentence)
         if is_turn:
             self._turns.add(self.frame)
 
     def drawing(self, form: str) -> dict[str, object]:
-        """Return the sentences and turns as a part of a picture's `drawing`."""
+        """Return the captions and turns as a part of a picture's `drawing`, for a form of drawing."""
         captions = [[frame, " ".join(said)] for frame, said in sorted(self._said.items())]
         return {"form": form, "captions": captions, "turns": sorted(self._turns)}

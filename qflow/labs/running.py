@@ -1,8 +1,10 @@
-"""Running: a workload in small steps, so that a lab can show how far it is, and drop it for a later one.
+"""Running: runs a workload in small steps, so that a lab can show its progress, or abandon it for a later
+run.
 
-A run in steps is a generator. It yields the part that is done and returns what it ran for: a picture, or a
-comparison. Whatever the slices of time are, the events are those of one run without a pause, and what is
-known of an instant does not change any more, so that a picture of a part can be drawn while the rest runs.
+A run in steps is a generator: it yields the finished share of the work, and returns the result, a picture or
+a comparison. A step runs a slice of simulated time. The events do not depend on the lengths of the slices,
+and those of a finished slice do not change any more, so the finished part of a run can be drawn while the
+rest is still running.
 """
 
 from __future__ import annotations
@@ -27,26 +29,26 @@ from qflow.workload.stage import Stage, pause_collector
 
 Result = TypeVar("Result")
 Steps = Generator[float, int | None, Result]
-"""Yields the part that is done; an instant that is sent to it ends the next step right behind it."""
+"""A generator of finished shares; if a time in µs is sent to it, the next step ends just after that time."""
 
 _MOST_EVENTS = 4_000
 _SLICE = SECOND // 10
 
 
 class SoFar(float):
-    """The finished share, from 0 to 1, of a run that can be drawn while it is incomplete."""
+    """The finished share, from 0 to 1, of a run whose finished part can be drawn already."""
 
-    # Up to which instant, in microseconds, everything that happens is known; how many frames that makes; and
-    # what returns the picture of that much, without claims, given the length of the time axis.
+    # The time in microseconds up to which the run is finished; the number of frames until then; a function
+    # that returns the picture of the finished part, without claims, given the end of its time axis.
     time: int
     frames: int
     draw: Callable[[int], Picture]
 
 
 def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
-    """Run a workload in small steps, and fold its events; each step yields a :class:`SoFar`."""
+    """Run a workload in small steps, each of which yields a :class:`SoFar`; return the picture."""
     is_allowed = is_whole(messages, 1) and messages <= MOST_MESSAGES
-    # Without a limit it would have no end.
+    # Without a limit the run would never end.
     allowed = f"a whole number from 1 to {MOST_MESSAGES:,}"
     require(is_allowed, "a lab", "messages", messages, allowed)
     with pause_collector():
@@ -56,16 +58,16 @@ def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
     try:
         while done < stage.agenda.end:
             before = len(stage.events)
-            # An instant asked for ends the slice right behind it, so that its frame can be drawn while the
-            # rest runs.
+            # If the reader looks at an instant in this slice, the slice ends just after it, so that its frame
+            # can be drawn while the rest is running.
             until = aim + 1 if aim is not None and done <= aim < done + length else done + length
             done = min(until, stage.agenda.end)
             with pause_collector():
                 stage.run(until=done)
                 folding.follow(stage.events)
-                # Every further event is later, and begins another step.
+                # All further events are later, so the last step of the fold is complete.
                 folding.end()
-                # Otherwise the collector would walk over the whole run again after every slice.
+                # Otherwise the garbage collector would traverse the whole run again after every slice.
                 gc.freeze()
             length = _next_length(length, len(stage.events) - before)
             part = SoFar(1 - stage.remaining / messages)
@@ -74,7 +76,7 @@ def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
             aim = yield part
     finally:
         if done < stage.agenda.end:
-            # The run was dropped; it must not stay in memory either.
+            # The run was abandoned; free its memory.
             stage.dissolve()
         gc.unfreeze()
     run = finish(stage, workload)
@@ -85,7 +87,7 @@ def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
 def simulate_with(
     workload: Workload, messages: int, time: int, act: Callable[[Stage], None], until: int | None = None
 ) -> Run:
-    """Simulate a workload with an intervention at an instant, to which its clients react."""
+    """Simulate a workload with an intervention, `act`, at a time; the clients react to it."""
     with pause_collector():
         stage = set_up(workload, messages)
         stage.agenda.enter(time, SEND + 1, partial(act, stage))
@@ -95,19 +97,19 @@ def simulate_with(
 
 
 def _sketch(run: Run, folding: Fold, room: int) -> Picture:
-    """Return the picture of a run's finished part."""
+    """Return the picture of the finished part of a run, whose time axis ends at `room`."""
     return picture_of(run, frames=folding.so_far(run.end), room=max(room, run.end))
 
 
 def _next_length(length: int, events: int) -> int:
-    """Return the length of the next slice; it depends on the event rate, and does not affect the run."""
+    """Return the length of the next slice, which depends on the number of events in the last one."""
     if events > _MOST_EVENTS:
         return max(_SLICE // 10, length // 2)
     return length * (4 if not events else 2 if events < _MOST_EVENTS // 4 else 1)
 
 
 def finish_steps(steps: Steps[Result]) -> Result:
-    """Take all steps, and return the result."""
+    """Take all steps of a run, and return the result."""
     while True:
         try:
             next(steps)
@@ -117,7 +119,7 @@ def finish_steps(steps: Steps[Result]) -> Result:
 
 
 def part_of_steps(steps: Steps[Picture], index: int, of: int) -> Steps[Picture]:
-    """Take the steps of one of several parts of the work."""
+    """Take the steps of one of several runs, yield the share of all runs, and return the picture."""
     while True:
         try:
             part = next(steps)
@@ -128,7 +130,7 @@ def part_of_steps(steps: Steps[Picture], index: int, of: int) -> Steps[Picture]:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the kernel's event loop; None outside a kernel."""
+    """Return the running event loop of the kernel, or None outside a kernel."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -136,7 +138,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def refusal_text(error: Exception) -> str:
-    """Return the sentence shown in place of a picture that could not be made."""
+    """Return the sentence to show when an error has prevented a picture."""
     if isinstance(error, AmqpException):
         return f"The broker refuses these settings: {error}"
     if isinstance(error, WorkloadError):

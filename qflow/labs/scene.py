@@ -1,10 +1,10 @@
-"""Scene: the widget that draws pictures, and charts that share its cursor.
+"""Scene: the widget that draws pictures, and the widget of a chart that follows its cursor.
 
-The browser gets each run once, as numbers; it draws them and decides nothing. What a reader asks of it comes
-back as a message, which :class:`qflow.labs.lab.Lab` answers.
+The browser receives each run once, as numbers, and only draws them. A reader's requests, such as a click, are
+sent back as messages, which :class:`qflow.labs.lab.Lab` answers.
 
-Chart and scene meet in the browser, so a moving cursor costs the kernel nothing. The page fetches plotly.js
-once, from the plotly that is installed beside the kernel; no other server is asked.
+Chart and scene are connected in the browser, so moving the cursor needs no work of the kernel. The page gets
+plotly.js once, from the package plotly that is installed beside the kernel, and from no other server.
 """
 
 from __future__ import annotations
@@ -32,43 +32,43 @@ _MISSING = (
 
 
 class Scene(anywidget.AnyWidget):
-    """The scene of one picture, or of several side by side; without one, it is empty."""
+    """The widget that draws one picture, or several side by side; it may be empty."""
 
     _esm = join_modules("scene.js")
     _css = read_styles(*STYLES)
 
-    # The number of the run that is drawn only grows: one that took longer is never drawn over a later one.
+    # The number of the run that is drawn. It only grows: a slow run never replaces a later one.
     run = traitlets.Int(0).tag(sync=True)
-    # Whether that run has ended; if not, its beginning is drawn, and the whole one follows.
+    # Whether that run is complete; if not, its finished part is drawn first.
     is_whole = traitlets.Bool(True)
     pictures = traitlets.List().tag(sync=True)
     # The text of a banner above the picture.
     refusal = traitlets.Unicode("").tag(sync=True)
-    # The number of a run that takes long, and the part of it that is done; the one not to wait for any more.
+    # The number of a long run that is in progress, its finished share, and the number of a cancelled run.
     running = traitlets.Int(0).tag(sync=True)
     progress = traitlets.Float(0.0).tag(sync=True)
     cancelled = traitlets.Int(0).tag(sync=True)
-    # The answer to the last question why.
+    # The answer to the last question "why?".
     answer = traitlets.Dict().tag(sync=True)
-    # The place to go to: time in microseconds, and the number of steps back from the last of that time.
+    # The place to go to: a time in microseconds, and the number of steps back from the last step at that
+    # time.
     place = traitlets.Dict().tag(sync=True)
     # The actions that a fork can begin with, as pairs of key and label.
     actions = traitlets.List().tag(sync=True)
-    # Whether the first picture plays by itself, from its start.
+    # Whether the picture plays from its start as soon as it is displayed.
     plays = traitlets.Bool(False).tag(sync=True)
     asking = traitlets.Dict().tag(sync=True)
-    # The handles on the picture: setting, least, most and step, in the numbers of its slider.
+    # The handles in the picture: setting, minimum, maximum and step, in the unit of its slider.
     handles = traitlets.List().tag(sync=True)
-    # Further requests offered: compare, token, html; and pinned while comparing.
+    # The buttons to offer: compare, token, html; and pinned during a comparison.
     offers = traitlets.List().tag(sync=True)
-    # The last token asked for.
+    # The token that the reader last requested.
     token = traitlets.Unicode("").tag(sync=True)
-    # The address of the site whose first page opens a link (share.py).
+    # The address of the site whose first page opens links with a token (share.py).
     site = traitlets.Unicode().tag(sync=True)
-    # The instant shown, in microseconds, for charts beside the scene; only the browser sets it, here it is
-    # -1.
+    # The time shown, in microseconds, for the charts that follow the scene. Only the browser sets it.
     cursor = traitlets.Int(-1).tag(sync=True)
-    # Whether it follows a broker that serves.
+    # Whether the picture follows a running server (qflow serve).
     is_followed = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, picture: Picture | Comparison | None = None) -> None:
@@ -77,7 +77,7 @@ class Scene(anywidget.AnyWidget):
             self.show(picture, 1)
 
     def show(self, picture: Picture | Comparison, run: int, *, is_whole: bool = True) -> bool:
-        """Show the picture of a run, given by its number, unless a later or more complete one is drawn."""
+        """Show the picture of run number `run`, unless a later or more complete one is shown already."""
         if run < self.run or (run == self.run and self.is_whole):
             return False
         with self.hold_sync():
@@ -91,17 +91,17 @@ class Scene(anywidget.AnyWidget):
 
 
 class LinkedChart(anywidget.AnyWidget):
-    """A chart that follows a scene; its ``chart`` is the visible one, to save or export."""
+    """The widget of a chart that follows a scene; the attribute ``chart`` is the chart that it shows."""
 
     _esm = join_modules("chart.js")
     _css = read_styles(*STYLES)
 
-    # The chart as plotly's JSON, and its still, for a page that cannot have plotly.js.
+    # The chart as plotly's JSON, and a still picture of it for a page that cannot load plotly.js.
     figure = traitlets.Unicode("").tag(sync=True)
     drawing = traitlets.Unicode("").tag(sync=True)
     about = traitlets.Unicode("").tag(sync=True)
     dark = traitlets.Dict(DARK).tag(sync=True)
-    # Whether the chart's axis is the run's time, so that a cursor makes sense.
+    # Whether the x axis is the time of the run, so that the chart can show the cursor.
     has_time = traitlets.Bool(True).tag(sync=True)
     cursor_of = traitlets.Instance(Scene).tag(sync=True, **widgets.widget_serialization)
 
@@ -112,7 +112,7 @@ class LinkedChart(anywidget.AnyWidget):
         self.on_msg(self._receive)
 
     def show(self, picture: Picture | Comparison) -> None:
-        """Draw the chart of another picture, or of the last of several side by side."""
+        """Draw the chart of another picture, or of the last picture of a comparison."""
         if isinstance(picture, Comparison):
             picture = list(picture.pictures.values())[-1]
         self.chart: Chart = self._make(picture)
@@ -135,13 +135,13 @@ class LinkedChart(anywidget.AnyWidget):
         return repr(self.chart)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        # A notebook without a kernel shows the still.
+        # A notebook without a kernel shows the still picture.
         data, metadata = super()._repr_mimebundle_(**kwargs)
         return {**data, "image/svg+xml": self.drawing, "text/plain": repr(self)}, metadata
 
 
 @cache
 def _plotly_script() -> bytes:
-    """Return plotly.js gzipped, a third of its size, as a page gets it."""
+    """Return plotly.js compressed by gzip, a third of its size, to send to a page."""
     script = files("plotly") / "package_data" / "plotly.min.js"
     return gzip.compress(script.read_bytes(), 6, mtime=0)

@@ -1,14 +1,16 @@
-"""Scripts: the modules of the browser's side, joined into the one text that a widget or a page loads.
+"""Scripts: joins JavaScript modules into the single text that a widget or a page loads.
 
-Each module (``static``) names what it uses of another and what it offers, and Node tests it as it lies there.
-anywidget wants one text that imports nothing, and a page that was opened from a folder may fetch no module.
-So a module becomes a function before all that import it, and its exports are that function's result.
+The modules in ``static`` are ordinary ES modules with imports and exports, and Node tests them as they are.
+But anywidget needs one text without imports, and a page opened from a folder cannot load modules. So each
+module becomes a function, placed before all modules that import it, and the result of this function are the
+module's exports.
 
-A bundler such as esbuild would do this, too. It comes from npm, though, and a notebook draws its labs from a
-checkout or a wheel on machines that have Python alone, so a bundle would have to be built beforehand, kept in
-Git, and go stale. The regular expressions below rely on the formatter's spelling: an import or export begins
-its line, and names are in braces. Anything else fails at once: a missing file, a name that is not exported,
-or a syntax error in the browser tests.
+A bundler such as esbuild could do this, too. But it is installed from npm, and notebooks draw their labs from
+a checkout or a wheel on machines that have only Python. So a bundle would have to be built beforehand and
+kept in Git, where it would become outdated. The regular expressions below rely on the style of the formatter:
+an import or export is at the beginning of a line, and imported names are in braces. Errors are found at once:
+a missing file and a name that is not exported are refused here, and anything else is a syntax error in the
+browser tests.
 """
 
 from __future__ import annotations
@@ -23,17 +25,17 @@ STYLES = ("scene.css", "labs.css", "guess.css", "live.css")
 
 _IMPORT = re.compile(r'^import \{\s+([^}]+?),?\s+\} from "([^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
-# Comments are for readers of the sources.
+# Comments, which are left out of the joined text.
 _COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
 
 
 def read_styles(*names: str) -> str:
-    """Return style sheets of the widgets, one after the other."""
+    """Return the text of style sheets in ``static``, one after the other."""
     return "\n".join((STATIC / name).read_text(encoding="utf-8") for name in names)
 
 
 def join_modules(name: str, folder: Path = STATIC) -> str:
-    """Return a module and all its imports as one text, imports first."""
+    """Return a module and everything that it imports as one text, with the imported modules first."""
     modules: dict[Path, tuple[str, str]] = {}
     last = (folder / name).resolve()
     _add(last, modules, ())
@@ -46,18 +48,18 @@ def join_modules(name: str, folder: Path = STATIC) -> str:
 
 
 def join_script(name: str, folder: Path = STATIC) -> str:
-    """Return a module and all its imports as a script with its own scope, without exports."""
+    """Return a module and everything that it imports as a script with a scope of its own, without exports."""
     return f"(() => {{\n{_without_default(join_modules(name, folder))}}})();\n"
 
 
 def _add(path: Path, modules: dict[Path, tuple[str, str]], above: tuple[Path, ...]) -> None:
-    """Add a module after its imports: its text, and its exported names."""
+    """Add the text and the exported names of a module to `modules`, after those of its imports."""
     if path in above:
         raise QflowError("modules import each other: " + " → ".join(one.name for one in (*above, path)))
     if path in modules:
         return
     if not path.is_file():
-        raise QflowError(f"{above[-1].name if above else 'a page'} imports {path.name}, which is not there")
+        raise QflowError(f"{above[-1].name if above else 'a page'} imports {path.name}, which is missing")
     text = _COMMENT.sub("", path.read_text(encoding="utf-8"))
     for names, place in _IMPORT.findall(text):
         other = (path.parent / place).resolve()

@@ -1,15 +1,15 @@
-"""SliderLab: the base of every lab with sliders, a run and a picture.
+"""SliderLab: the base of every lab in which sliders set the parameters of a run.
 
-A run begins when a slider is released, and already while it rests under the pointer: most are released
-where they rest, and their picture is then ready. A run has the kernel to itself for half a second; then it
-continues between other messages, with its progress and a way to cancel it, and makes room for a later run at
-once. Of a run that takes longer, the instant that the reader looks at is drawn first.
+A run starts when a slider is released, and also while a held slider rests: most sliders are released where
+they rest, and the picture is then ready. For its first half second a run blocks the kernel; then it continues
+between other messages, shows its progress and can be cancelled, and is abandoned as soon as a later run
+starts. If a run takes longer, the instant that the reader looks at is drawn first.
 
-Runs are counted. A picture is drawn only if no later run is drawn already.
+Runs are numbered. A picture is drawn only if no later run has been drawn.
 
-*Prose* are sentences beside a lab whose numbers are its sliders, dragged sideways or moved with the arrow
-keys; a term that is pointed at lights its marks up in the picture, and the other way round. Both are drawn in
-the browser (``static/prose.js``), which asks the lab's scene what a handle on the picture would ask.
+*Prose* is text beside a lab whose numbers act as its sliders: they can be dragged sideways or changed with
+the arrow keys. Pointing at a term in the text highlights its marks in the picture, and the reverse. The text
+is drawn in the browser (``static/prose.js``), and sends the same messages as a handle in the picture.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from qflow.workload import Workload
 from qflow.workload.stage import pause_collector
 
 PATIENCE = 0.5
-"""Seconds a run may block the kernel; after that it continues between other messages, with progress."""
+"""Seconds for which a run may block the kernel; then it continues between other messages."""
 
 WORTHWHILE = 0.03
-"""Seconds a run must still need for its beginning to be drawn first."""
+"""The seconds that a run must still need for its finished part to be drawn first."""
 
 _BREATH, _PAUSE = 0.04, 0.002
 _INTERVAL = 0.2
 _TIDYING = 10
-"""Runs between calls of the collector: their garbage lies in a generation that it rarely visits by itself."""
+"""Runs between calls of the garbage collector, which by itself would rarely examine the garbage of runs."""
 
 _HANDLES = (
     *("stop", "resume", "limit", "capacity", "capacity_1", "capacity_2", "prefetch"),
     *("stop_size", "resume_size", "size"),
 )
-"""The settings that are levels of a tank, or a client's window: they can be dragged on the picture."""
+"""The settings with a handle in the picture: levels of a tank, and windows of clients."""
 
 _KEPT = "The picture below is that of the last settings it accepted."
 
@@ -63,18 +63,20 @@ Shown = Picture | Comparison
 
 
 class SliderLab(Lab):
-    """A lab of sliders, a picture, and its claims in words.
+    """A lab with sliders, the picture of a run with their settings, and its claims.
 
     Parameters:
-        knobs, settings: The sliders, and where they begin.
-        steps: Called with the settings by name; runs, and returns the picture.
-        name: The name that opens this lab again: one of :data:`qflow.labs.share.LABS`.
-        more: Further arguments of `steps`, which no slider sets.
-        describe: Returns the workload of some settings; without it, the lab has no map.
+        knobs: The descriptions of the sliders.
+        settings: The initial values of the sliders, by setting.
+        steps: A function that takes the settings as keyword arguments, runs in steps, and returns the picture
+            or comparison.
+        name: The name by which a token reopens the lab, one of :data:`qflow.labs.share.LABS`.
+        more: Further arguments of `steps`, for which there are no sliders.
+        describe: A function that returns the workload for given settings; without it the lab has no map.
 
     Attributes:
-        sliders: Setting to slider.
-        looked_at: The instant that is looked at, in microseconds; a run that takes longer shows it first.
+        sliders: The sliders, keyed by setting.
+        looked_at: The time that the reader looks at, in microseconds; a long run draws it first.
     """
 
     def __init__(
@@ -115,11 +117,14 @@ class SliderLab(Lab):
 
     @property
     def shown_settings(self) -> dict[str, Any]:
-        """The picture's settings; sliders may have moved on to settings that the broker refuses."""
+        """The settings of the picture; the sliders may have later settings, which the broker refused."""
         return self._drawn
 
     def move(self, **settings: float) -> None:
-        """Move several sliders, each within its range, and run once.
+        """Move several sliders, and run once with all the new settings.
+
+        Parameters:
+            **settings: The new values by setting; each slider limits its value to its range.
 
         >>> from qflow.labs import capacity_lab
         >>> lab = capacity_lab(messages=60)
@@ -134,14 +139,17 @@ class SliderLab(Lab):
         self._on_move(None)
 
     def map(self, **options: Any) -> MapWidget:
-        """Return the map of this lab: a run for each stop and capacity; a click moves the lab there.
+        """Return a map of this lab: a grid of stop thresholds and capacities, with a run in each cell.
+
+        A click on a cell moves the sliders of the lab to its settings.
 
         Parameters:
-            options: `stop`, `capacity`: the sliders on its two sides, if not the first; `cells`: how many
-                rows and columns at most, 30; `messages`: how many each run sends, 2,000.
+            **options: `stop` and `capacity`, the settings on the two axes, by default ``stop`` and the first
+                capacity; `cells`, the most rows and columns (30); `messages`, the number of messages of each
+                run (2,000).
 
         Raises:
-            RefusalError: If the lab has no such sliders.
+            RefusalError: If the lab has no such sliders, or shows several runs side by side.
 
         >>> from qflow.labs import capacity_lab
         >>> print(capacity_lab(messages=60).map(cells=3, messages=100).claims[0])
@@ -157,7 +165,7 @@ holds for 3 of the 9 settings.
     def _plan(
         self, describe: Callable[..., Workload], stop: str = "stop", capacity: str = "", **size: int
     ) -> SettingsMap:
-        """Return the map for the present settings."""
+        """Return the map for the current settings of the sliders."""
         capacity = capacity or next(
             (name for name in self.sliders if name.startswith("capacity")), "capacity"
         )
@@ -172,10 +180,11 @@ holds for 3 of the 9 settings.
         return plan_map(describe, settings, stop, capacity, most=most, label=label, **size)
 
     def prose(self, text: str) -> Prose:
-        """Return sentences with numbers that are handles of the lab.
+        """Return a text whose numbers can be dragged like the handles in the lab's picture.
 
         Parameters:
-            text: ``{stop}`` is the number of a handle; ``[the gate](queue:orders)`` a term and what it names.
+            text: The text, in which ``{stop}`` is replaced by the number of that handle, and
+                ``[the gate](queue:orders)`` is a term that highlights a part of the picture.
 
         Raises:
             RefusalError: If the lab has no such handle.
@@ -191,25 +200,25 @@ holds for 3 of the 9 settings.
 
     def _set(self, setting: str, value: int) -> None:
         super()._set(setting, value)
-        # A handle that came back to where it was has not moved its slider.
+        # A handle that was dragged and put back does not change its slider, which then reports nothing.
         self._on_move(None)
 
     def _on_move(self, _: object) -> None:
-        # A slider that rested here before its release has its picture already, or soon.
+        # If the slider rested here before its release, the run was started then.
         if not self._are_moving and self.settings != self._asked:
             self.run_again()
 
     def run_again(self) -> None:
-        """Run with the present settings, and show the picture unless a later run begins before."""
+        """Run with the current settings, and show the picture unless a later run starts before."""
         self._run(self.settings, PATIENCE)
 
     def _on_rest(self, setting: str, value: int) -> None:
-        """Run for a slider that is still held: most come to rest where they are released."""
+        """Run with the value of a slider that is still held, as most are released where they rest."""
         slider = self.sliders[setting]
         knob = next(knob for knob in self._knobs if knob.setting == setting)
         settings = {**self.settings, setting: min(slider.max, max(slider.min, value)) * knob.unit}
         if settings != self._asked:
-            # It may move on at once, which must be heard in between.
+            # The slider may move again at once, so the run must soon let other messages in.
             self._run(settings, _BREATH)
 
     def _run(self, settings: dict[str, Any], patience: float) -> None:
@@ -218,29 +227,29 @@ holds for 3 of the 9 settings.
         self._alone = None
         self._begun = self._shown = time.monotonic()
         self.scene.progress = 0.0
-        # The collector can wait until the picture is on its way: it would take a third of the time.
+        # The garbage collector would take a third of the time, so it waits until the picture is sent.
         with pause_collector():
             self._begin(number, patience)
-        # Where nothing waits for the kernel, Python's own ways will do.
+        # Outside a kernel, Python collects garbage as usual.
         if number % _TIDYING == 0 and (loop := running_loop()):
             loop.call_later(1, gc.collect)
 
     def _begin(self, number: int, patience: float) -> None:
         try:
             steps = self._steps(**self._asked)
-        except Exception as error:  # a reader who only moved a slider is never shown a traceback
+        except Exception as error:  # a reader who only moved a slider must not be shown a traceback
             self._refuse(error, number)
             return
-        # Outside of Jupyter nothing else waits for the kernel: run to the end.
+        # Outside Jupyter there are no other messages: the loop runs to the end.
         while not self._advance(steps, number, patience):
             if loop := running_loop():
                 self._task = loop.create_task(self._go_on(steps, number))
                 return
 
     async def _go_on(self, steps: Steps[Shown], number: int) -> None:
-        """Continue the run in slices, so that a moving slider, or Cancel, is noticed in between."""
+        """Continue the run in slices, so that messages from sliders or Cancel are processed in between."""
         while True:
-            # A message passes through several hands in the kernel: a pause of no time would let it pass one.
+            # The kernel handles a message in several callbacks: a pause of 0 would let only one of them run.
             await asyncio.sleep(_PAUSE)
             if number != self._started:
                 return
@@ -253,13 +262,13 @@ holds for 3 of the 9 settings.
                 return
 
     def _advance(self, steps: Steps[Shown], number: int, most: float) -> bool:
-        """Take steps for some seconds; return whether the run has ended or failed."""
+        """Take steps for at most some seconds; return whether the run has ended or failed."""
         until = time.monotonic() + most
         try:
             while time.monotonic() < until:
                 is_new = getgeneratorstate(steps) == GEN_CREATED
                 part = steps.send(None if is_new else self.looked_at)
-                # Once its beginning is drawn, the next move of a slider matters more than the rest.
+                # After the finished part is drawn, the next move of a slider is more urgent than the rest.
                 if self._draw_so_far(part, number):
                     break
                 self._show_progress(part, number)
@@ -269,19 +278,19 @@ holds for 3 of the 9 settings.
             before = self.picture
             self.show(self._beside(end.value), number)
             _send_out()
-            # To forget a long run takes longer than to send the next.
+            # Freeing a long run takes longer than sending the next picture, so it is done after that.
             del before
             return True
-        except Exception as error:  # a reader who only moved a slider is never shown a traceback
+        except Exception as error:  # a reader who only moved a slider must not be shown a traceback
             self._refuse(error, number)
             return True
         return False
 
     def _draw_so_far(self, part: float, number: int) -> bool:
-        """Draw the finished part of a long run, once it reaches the visible instant."""
+        """Draw the finished part of a long run if it includes the visible instant; return whether it did."""
         if not isinstance(part, SoFar) or part.time <= self.looked_at:
             return False
-        # The run before says how much to expect of this one.
+        # The number of frames of the previous run is the estimate for this one.
         known, ahead = part.frames, self.first.frames.count - part.frames
         is_near = (time.monotonic() - self._begun) * ahead < WORTHWHILE * known
         if self.scene.run >= number or is_near:
@@ -292,7 +301,7 @@ holds for 3 of the 9 settings.
         return True
 
     def _show_progress(self, part: float, number: int) -> None:
-        """Show the progress of a long run from time to time."""
+        """Show the progress of a long run, a few times per second."""
         now = time.monotonic()
         if now - self._begun > PATIENCE and now - self._shown > _INTERVAL:
             self._shown = now
@@ -311,7 +320,7 @@ holds for 3 of the 9 settings.
         self._restore_whole_run(number)
 
     def _restore_whole_run(self, number: int) -> None:
-        """Draw the last whole run again in place of the beginning of a run that never ended."""
+        """Draw the last complete run again, if the finished part of an abandoned run is shown."""
         if not self.scene.is_whole:
             self.scene.show(self.picture, number)
 
@@ -319,11 +328,11 @@ holds for 3 of the 9 settings.
 
     @property
     def can_compare(self) -> bool:
-        """Whether :meth:`compare` is available: here, with a run to pin or to unpin."""
+        """Whether :meth:`compare` has an effect: there is a run to pin or unpin, or a fork to end."""
         return self._pinned is not None or super().can_compare or isinstance(self.picture, Picture)
 
     def compare(self) -> None:
-        """Pin the present picture beside every later one; or unpin it."""
+        """Pin the current picture, to be shown beside every later one, or unpin it; or end a fork."""
         if self._alone is not None:
             super().compare()
             return
@@ -338,12 +347,12 @@ holds for 3 of the 9 settings.
 
 
 def _send_out() -> None:
-    """Send pending messages from a separate thread, as compiled code would block them."""
+    """Let the thread that sends messages run for a moment, as compiled code would block it."""
     time.sleep(0.001)
 
 
 def slider_of(knob: Knob, value: float) -> widgets.IntSlider:
-    """Return a knob's slider at a value in the setting's unit; its range grows to include the value."""
+    """Return a slider for a knob, at a value in the unit of the setting, which its range includes."""
     value = round(value / knob.unit)
     slider = widgets.IntSlider(
         value=value,
@@ -351,7 +360,7 @@ def slider_of(knob: Knob, value: float) -> widgets.IntSlider:
         max=max(knob.high, value),
         step=knob.step,
         description=knob.label,
-        # The browser sends the value on release of the slider, not at every pixel on the way.
+        # The browser sends the value when the slider is released, not at every pixel on the way.
         continuous_update=False,
         tooltip=knob.tooltip,
         description_allow_html=False,
@@ -364,19 +373,19 @@ def slider_of(knob: Knob, value: float) -> widgets.IntSlider:
 # Prose
 
 _PART = re.compile(r"\{(\w+)\}|\[([^\]]+)\]\((\w+:[\w.-]+)\)")
-"""A number, ``{stop}``; or a term with its place in the picture, ``[the gate](queue:orders)``."""
+"""A number, such as ``{stop}``, or a term with a part of the picture, ``[the gate](queue:orders)``."""
 
 
 class Prose(anywidget.AnyWidget):
-    """Sentences with numbers that can be dragged, and terms that light up; see :meth:`.SliderLab.prose`."""
+    """The widget of a text whose numbers can be dragged; see :meth:`.SliderLab.prose`."""
 
     _esm = join_modules("prose.js")
     _css = read_styles(*STYLES)
 
-    # Texts, [setting] and [term, subject], in their order.
+    # The parts of the text in order: a string, [setting] for a number, or [term, subject].
     parts = traitlets.List().tag(sync=True)
     values = traitlets.Dict().tag(sync=True)
-    # Least, most and step of each number.
+    # The minimum, maximum and step of each number.
     bounds = traitlets.Dict().tag(sync=True)
     scene = traitlets.Instance(Scene).tag(sync=True, **widgets.widget_serialization)
 
@@ -407,14 +416,14 @@ class Prose(anywidget.AnyWidget):
         return self._text(str, str)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        # Without a kernel it is a text to read.
+        # A notebook without a kernel shows plain text.
         data, metadata = super()._repr_mimebundle_(**kwargs)
         text = self._text("<b>{}</b>".format, html.escape)
         return {**data, "text/html": f"<p>{text}</p>", "text/plain": repr(self)}, metadata
 
 
 def _parts_of(text: str) -> Iterator[str | list[str]]:
-    """Yield the parts of a text."""
+    """Yield the parts of a text: a string, [setting] for a number, or [term, subject]."""
     end = 0
     for found in _PART.finditer(text):
         yield text[end : found.start()]

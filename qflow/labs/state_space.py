@@ -1,10 +1,11 @@
-"""The state space: all states of a small configuration as a graph, and the shortest way to one of them.
+"""The state space experiment: all states of a small configuration as a graph, and the way to one of them.
 
-:func:`qflow.design.explore` visits every state that one queue with one or two producers and a consumer can
-come to, at any pace. One of them is loaded: the shortest way there is played on the engine, and its picture
-ends at the state. In the lab a click on a state loads it.
+:func:`qflow.design.explore` visits every state that a queue with one or two producers and a consumer can
+reach, whatever the pace of the clients. One of the states is *loaded*: the engine runs the shortest sequence
+of actions that leads to it, and the picture of this run ends in that state. In the lab, a click on a state
+loads it.
 
-:class:`Walk` is the game on it: the learner chooses each step, and looks for the deepest state.
+:class:`Walk` is a game on the graph: the learner chooses each action, and looks for the deepest state.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from qflow.labs.words import in_turn
 from qflow.wording import format_count
 from qflow.workload import Run, Workload
 
-# The page draws each state as SVG. Measured in Chromium: 2,000 moving elements are drawn 15 times a second.
+# The page draws each state as SVG. In Chromium, 2,000 moving elements were drawn 15 times a second.
 _MOST_STATES = 2_000
 
 _FATES = (
@@ -47,21 +48,21 @@ _FATES = (
     "its session is dead",
     "the broker asked it to stop sending",
 )
-"""The possible next steps of a producer, for each of :data:`qflow.labs.words.MOODS`."""
+"""A clause on what a producer can do next, for each of :data:`qflow.labs.words.MOODS`."""
 
 
 @dataclass(frozen=True)
 class StateSpace:
-    """All states of a configuration, one of them shown in the picture."""
+    """All states of a configuration, and the picture of the shortest way to one of them."""
 
     states: StateGraph
-    # The state whose shortest history the picture shows; its last frame is the state.
+    # The number of the loaded state, which the last frame of the picture shows.
     node: int
     picture: Picture
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The graph and the picture in sentences."""
+        """The sentences that state the content of the graph and the picture."""
         return self.picture.claims
 
     def __repr__(self) -> str:
@@ -70,27 +71,27 @@ class StateSpace:
 
 @dataclass(frozen=True)
 class Walk:
-    """A learner's path through the states, in search of the deepest."""
+    """A learner's path through the graph of states, in search of the deepest state."""
 
     states: StateGraph
-    # The states on the way, from the start to the present one, and the actions between them.
+    # The states on the path, from the initial to the current one, and the actions between them.
     nodes: tuple[int, ...] = (0,)
     actions: tuple[str, ...] = ()
 
     @property
     def moves(self) -> dict[str, int]:
-        """The possible moves, each with the state that it leads to; {} at a dead end."""
+        """The state that each possible move leads to, keyed by action; empty if no move is possible."""
         edges = self.states.graph.out_edges(self.nodes[-1], data="actions")
         return {action: node for _, node, actions in edges for action in actions}
 
     @property
     def depth(self) -> int:
-        """The present depth of the queue."""
+        """The depth of the queue in the current state."""
         return self.states.depths()[self.nodes[-1]]
 
     @property
     def is_deepest(self) -> bool:
-        """Whether no state is deeper."""
+        """Whether the queue has the greatest depth of all states."""
         return self.depth == self.states.maximum_depth
 
     @property
@@ -99,19 +100,19 @@ class Walk:
         return len(self.states.path_to(self.states.deepest))
 
     def after(self, action: str) -> Walk:
-        """Return the path with one more move; DesignError for an impossible one."""
+        """Return the path with one more move; raise DesignError if the move is not possible."""
         if action not in self.moves:
             possible = ", ".join(self.moves) or "nothing"
             raise DesignError(f"{action!r} is not possible in state {self.nodes[-1]}; possible: {possible}")
         return replace(self, nodes=(*self.nodes, self.moves[action]), actions=(*self.actions, action))
 
     def before(self) -> Walk:
-        """Return the path without its last move."""
+        """Return the path without its last move; an empty path is returned as it is."""
         return replace(self, nodes=self.nodes[:-1] or (0,), actions=self.actions[:-1])
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The present state in sentences, compared with the shortest path."""
+        """Sentences about the current state; for a deepest state, with the length of a shortest path."""
         count = len(self.actions)
         where = f"After {format_count(count, 'move')}: {self.states.label(self.nodes[-1])}."
         if not self.is_deepest:
@@ -127,7 +128,7 @@ class Walk:
         return where, f"No state is deeper. The shortest way there has {self.shortest} moves: {compared}."
 
     def picture(self) -> Picture:
-        """Return the picture of this path, played on the engine."""
+        """Return the picture of the engine's run along this path."""
         return replace(_history(self.states.configuration, self.actions), claims=self.claims)
 
 
@@ -140,17 +141,21 @@ def state_space_run(
     capacity_2: int = 1,
     state: int | None = None,
 ) -> StateSpace:
-    """Return all states of one queue with one or two producers and a consumer, and load one.
+    """Return all states of a queue with one or two producers and a consumer, and the way to one of them.
 
     Parameters:
         stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count``.
-        limit: ``qpid.max_count``; 0 for none.
-        capacity_1, capacity_2: The producers' windows; 0 for no second producer.
-        state: Its number; None for the deepest.
+        limit: ``qpid.max_count``; 0 for no limit.
+        capacity_1, capacity_2: The most transfers that each producer may have outstanding; a `capacity_2` of
+            0 means that there is no second producer.
+        state: The number of the state to load; None for a deepest one.
+
+    Returns:
+        The states, and the picture of the shortest way to the loaded state.
 
     Raises:
-        DesignError: If there are too many states, or there is no such state.
-        AmqpException: The broker's own refusal, if the thresholds do not go together.
+        DesignError: If there are too many states, or no state has that number.
+        AmqpException: If the broker refuses the thresholds, as they contradict each other.
 
     >>> space = state_space_run()
     >>> for claim in space.claims[:2]:
@@ -162,16 +167,16 @@ def state_space_run(
     configuration = SmallConfiguration.of(
         stop=int(stop), resume=int(resume), limit=int(limit) or None, capacities=capacities
     )
-    # Sliders give numbers that may be floats; the broker takes whole ones only.
+    # The settings are converted by int, as sliders may pass floats, which the broker does not accept.
     states = explore(configuration, state_limit=_MOST_STATES)
     return _load_state(states, states.deepest if state is None else state)
 
 
 def _load_state(states: StateGraph, node: int) -> StateSpace:
-    """Load a state by its number, and return the picture of the shortest path to it."""
+    """Return the states with the one of a number loaded: the picture shows the shortest path to it."""
     picture = _history(states.configuration, states.path_to(node))
-    # States know no time, so what a run's claims say of waits and shares of time is left out here.
-    # A death does not depend on time: it is a part of the state.
+    # States have no times, so the usual claims about waits and shares of time are left out. The death of a
+    # session is part of a state.
     deaths = [claim for claim in picture.claims if "session died of" in claim]
     said = (*_about(states), *_way(states, node), *_windows(picture), *deaths)
     return StateSpace(states, node, replace(picture, claims=said))
@@ -189,11 +194,11 @@ def _windows(picture: Picture) -> list[str]:
 def _history(configuration: SmallConfiguration, actions: Sequence[str]) -> Picture:
     events: list[Event] = []
     situation = Situation(configuration, events.append)
-    # The states themselves know no time.
+    # States have no times; the actions are performed at equal intervals.
     for action in actions:
         situation.broker.advance(situation.broker.now + PAUSE)
         situation.perform(action)
-    # A moment longer, so that the last state can be looked at.
+    # The run ends a little later, so that the last state stays visible.
     workload = Workload("a way through the states", 1, {})
     run = Run(workload, events, situation.broker.now + PAUSE)
     return picture_of(run, topology=_topology(configuration, run.end))
@@ -244,15 +249,15 @@ _BEGIN = "find the deepest state ▸"
 
 
 class _StateGraphWidget(anywidget.AnyWidget):
-    """The drawing of a graph of states."""
+    """The widget that draws the graph of states."""
 
     _esm = join_modules("states.js")
     _css = read_styles(*STYLES)
 
     graph = traitlets.Dict().tag(sync=True)
-    # The state that is loaded; set by a click, or by arrow keys.
+    # The number of the loaded state; a click or an arrow key sets it.
     chosen = traitlets.Int(0).tag(sync=True)
-    # The states on the way that is walked in the game; empty without a game.
+    # The states on the learner's path in the game; empty if no game is played.
     walk = traitlets.List().tag(sync=True)
 
     def __repr__(self) -> str:
@@ -260,7 +265,7 @@ class _StateGraphWidget(anywidget.AnyWidget):
 
 
 class StateSpaceLab(SliderLab):
-    """Sliders of a small configuration, the graph of its states, and the scene of the chosen one."""
+    """The state space lab: sliders, the graph of states, and the scene; see :func:`state_space_lab`."""
 
     def __init__(self, settings: dict[str, float]) -> None:
         self.states = _StateGraphWidget()
@@ -279,7 +284,7 @@ class StateSpaceLab(SliderLab):
         self._show_end()
 
     def _explore(self, **settings: Any) -> Steps[Picture]:
-        # Exploring is one step that cannot be drawn before it ends. This lets the lab show that it works.
+        # Exploring is one long step; yielding before it lets the lab show that it is working.
         yield 0.0
         self.space = state_space_run(**settings)
         self._is_walking(False)
@@ -296,7 +301,7 @@ class StateSpaceLab(SliderLab):
                 self.move_on(moves[chosen])
             elif chosen != self.walk.nodes[-1]:
                 self._write([*self.walk.claims, f"No single move leads to state {chosen}."])
-                # The browser has marked the click already; this takes the mark back.
+                # The browser has already marked the clicked state; move the mark back.
                 self.states.chosen = self.walk.nodes[-1]
         elif chosen != self.space.node:
             self._load(chosen)
@@ -308,23 +313,23 @@ class StateSpaceLab(SliderLab):
     # The game
 
     def play_game(self) -> None:
-        """Begin the game at the initial state."""
+        """Start the game in the initial state."""
         self._is_walking(True)
         self._walk_to(Walk(self.space.states))
 
     def end_game(self) -> None:
-        """End the game and keep its last state loaded."""
+        """End the game, and load its last state."""
         node = self.walk.nodes[-1] if self.walk else self.space.node
         self._is_walking(False)
         self._load(node)
 
     def move_on(self, action: str) -> None:
-        """Make a move of the game; DesignError for an impossible one."""
+        """Make a move in the game, if one is played; raise DesignError if the move is not possible."""
         if self.walk is not None:
             self._walk_to(self.walk.after(action))
 
     def _is_walking(self, is_walking: bool) -> None:
-        """Show the buttons of the game, or those before it."""
+        """Reset the game, and show the buttons for its moves if it starts, else the button that starts it."""
         self.walk, self.states.walk = None, []
         moves, self.moves = self.moves, {}
         for button in moves.values():
@@ -341,7 +346,7 @@ class StateSpaceLab(SliderLab):
         self._row.children = [*self.moves.values(), *([self._back] if is_walking else []), self._game]
 
     def close(self) -> None:
-        """Free all resources, hidden buttons included."""
+        """Close the widgets of the lab, including hidden buttons."""
         close_parts(self._back)
         self._back.close()
         super().close()
@@ -374,14 +379,14 @@ class StateSpaceLab(SliderLab):
         self.scene.place = {"time": self.first.run.end, "back": 0, "number": self._started}
 
     def show(self, picture: Picture | Comparison, run: int) -> bool:
-        """Show another path, at its end."""
+        """Show the picture of another path, at its last state; return whether it is shown."""
         is_shown = super().show(picture, run)
         self._show_end()
         return is_shown
 
 
 def _graph_of(states: StateGraph) -> dict[str, Any]:
-    """Return the browser's data for a graph of states."""
+    """Return the data from which the browser draws a graph of states."""
     places = {node: [round(at, 3) for at in place] for node, place in positions(states).items()}
     nodes = [
         [*places[node], list(marks), states.label(node)] for node, marks in states.graph.nodes(data="marks")
@@ -392,13 +397,13 @@ def _graph_of(states: StateGraph) -> dict[str, Any]:
 
 
 def state_space_lab(**settings: float) -> StateSpaceLab:
-    """Open the state space lab: everything that can happen to a small configuration, at any pace.
+    """Open the state space lab: see all states that a small configuration can reach, at any pace of clients.
 
     Parameters:
-        **settings: Where the sliders begin; as in :func:`qflow.labs.state_space_run`.
+        **settings: The initial values of the sliders; the parameters of :func:`qflow.labs.state_space_run`.
 
     Returns:
-        A widget; without widgets, use :func:`qflow.labs.state_space_run`.
+        The lab, a widget. :func:`qflow.labs.state_space_run` needs no widgets.
 
     Raises:
         DesignError: If there are too many states.

@@ -1,8 +1,9 @@
-"""Still: a plotly figure as an SVG, for places that run no script: GitHub, nbviewer, a printed notebook.
+"""Still: draws a plotly figure as an SVG picture, for places that run no scripts.
 
-The figure is the only source; a still shows what plotly would, as far as the charts of a run and of a fleet
-need it: filled bands, stepped and sampled lines, points, bars, rows of spans, of bars and of shades, levels
-with their names, a legend and axes.
+Such places are GitHub, nbviewer and printed notebooks. The still picture is drawn from the figure alone, and
+shows what plotly would show, for those elements that the charts of a run and of a fleet use: filled bands,
+stepped and sampled lines, points, bars, rows of spans, bars and shaded cells, named levels, a legend and
+axes.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 WIDTH, PHONE = 860, 358
-"""The width of a drawing beside text, and on a phone."""
+"""The width of a drawing in a page, and on a phone, in pixels."""
 _LETTER = 6.6
-"""About the width of a letter: SVG cannot measure a text without a browser."""
+"""The approximate width of a letter in pixels, as text cannot be measured without a browser."""
 _STYLE = (
     "text{font:12px sans-serif;fill:#57606a}.t{font-weight:bold;fill:#1c2126;font-size:14px}"
     ".a{fill:none;stroke:#57606a}"
@@ -37,7 +38,7 @@ DARK = {
     "#ffffff": "#171b20",
     "#fff": "#171b20",
 }
-"""By colour of a chart: its replacement on a dark page."""
+"""The colours that replace those of a chart on a dark page."""
 
 _DARK_STYLE = "".join(
     f'[{name}="{light}"]{{{name}:{dark}}}' for light, dark in DARK.items() for name in ("fill", "stroke")
@@ -87,12 +88,12 @@ def still(figure: go.Figure | Mapping[str, Any], width: int = WIDTH) -> str:
 
 
 def _text(markup: str) -> str:
-    """Return the text that plotly would show, for SVG."""
+    """Return a text with plotly's markup as plain text, escaped for SVG."""
     return escape(unescape(_TAG.sub("", markup)))
 
 
 class _Pen:
-    """The positions of a figure's marks on the drawing."""
+    """The drawing of a figure: it converts values to positions, and yields the SVG elements of each part."""
 
     def __init__(self, figure: Mapping[str, Any], width: int) -> None:
         self.traces, self.layout, self.width = figure["data"], figure["layout"], width
@@ -114,7 +115,7 @@ class _Pen:
         return [unescape(_TAG.sub("", self.layout["title"]["text"]))]
 
     def _heights(self) -> list[tuple[float, str]]:
-        """Return the numbers beside the upright axis, with their texts."""
+        """Return the values of the ticks of the y axis, with their labels."""
         if self.rows:
             return []
         axis = self.layout["yaxis"]
@@ -126,7 +127,7 @@ class _Pen:
 
     def x(self, value: float) -> float:
         low, high = self.layout["xaxis"]["range"]
-        # Plotly gives the range of a logarithmic axis as exponents.
+        # In plotly, the range of a logarithmic axis is given by exponents.
         value = log10(value) if self.layout["xaxis"].get("type") == "log" else value
         return round(self.left + (self.right - self.left) * (value - low) / max(high - low, 1e-9), 1)
 
@@ -135,12 +136,12 @@ class _Pen:
         return round(self.floor - (self.floor - self.top) * (value - low) / (high - low), 1)
 
     def row(self, name: str) -> tuple[float, float]:
-        """Return a row's upper edge and its height."""
+        """Return the upper edge of a row, and its height."""
         height = (self.floor - self.top) / max(1, len(self.rows))
         return self.top + self.rows.index(name) * height, height
 
     def hatch(self, shape: str, color: str, opacity: float) -> str:
-        """Return the fill of a hatching, defined on first use."""
+        """Define a hatching, and return the value of the attribute ``fill`` that uses it."""
         name = f"h{len(self.patterns)}"
         self.patterns.append(
             f'<pattern id="{name}" width="8" height="8" patternUnits="userSpaceOnUse">'
@@ -171,9 +172,9 @@ class _Pen:
         corners = list(zip(trace["x"], trace["y"], strict=True))
         way = []
         for number in range(0, len(corners), 5):
-            # charts.py draws a box as four corners and a gap.
+            # charts.py writes a box as four corners and a gap.
             (start, low), (_, high), (to, _) = corners[number : number + 3]
-            # A moment is at least a line.
+            # A box is at least one pixel wide, so that it is visible.
             left, right = self.x(start), max(self.x(to), self.x(start) + 1)
             way.append(f"M{left},{self.y(low)}V{self.y(high)}H{right:.1f}V{self.y(low)}Z")
         return f'<path class="b" d="{"".join(way)}" fill="{fill}"/>'
@@ -218,10 +219,10 @@ class _Pen:
             top, height = self.row(name)
             for start, share in zip(trace["x"], shares, strict=True):
                 if share:
-                    # Plotly draws a shade around its place.
+                    # Plotly centres a cell on its x value.
                     left = self.x(start - wide / 2)
                     box = f'width="{self.x(start + wide / 2) - left:.1f}" height="{height - 1:.1f}"'
-                    # A small share is to be seen, too.
+                    # The opacity starts at 0.15, so that a small share is visible, too.
                     look = f'fill="{color}" fill-opacity="{0.15 + 0.85 * share:.3g}"'
                     yield f'<rect x="{left}" y="{top:.1f}" {box} {look}><title>{share:.0%}</title></rect>'
 
@@ -298,8 +299,7 @@ class _Pen:
     def levels(self) -> Iterator[str]:
         lines, names = self.layout.get("shapes", ()), self.layout.get("annotations", ())
         free = 0.0
-        # From the top down, each name at least a line below the one before it: thresholds may be close
-        # together.
+        # From top to bottom, each name is at least a line below the previous one, as thresholds may be close.
         for line, name in sorted(zip(lines, names, strict=True), key=lambda pair: -pair[0]["y0"]):
             at = self.y(line["y0"])
             label = max(at + 4, free)
@@ -394,7 +394,7 @@ class _PhonePen(_Pen):
 
 
 def _ticks(end: float) -> list[float]:
-    """Return round numbers from 0 to an end, about eight of them."""
+    """Return about eight round numbers from 0 to at most `end`, for the ticks of an axis."""
     power = 10.0 ** (len(str(int(end))) - 1) / 10 if end >= 1 else 0.001
     step = next((f * power for f in (1, 2, 5, 10, 20, 50, 100, 200) if f * power * 8 >= end), end)
     return [number * step for number in range(int(end / step) + 1)]

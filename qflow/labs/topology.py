@@ -1,9 +1,9 @@
-"""Topology: the clients and queues of a run, and the numbers that a picture is drawn against.
+"""Topology: the clients, exchanges and queues that a picture shows, with their limits and thresholds.
 
-It is read off the workload (:meth:`Topology.of`); which producer reaches which queue is what the run itself
-shows. A trace may come without its workload: then everything is read off its events
-(:func:`topology_of_events`). Of a topology with too many queues a part is drawn: some queues, and the clients
-that use them (:func:`part_of`).
+A topology is usually derived from a workload (:meth:`Topology.of`); only the routes from producers through
+exchanges to queues are found during the run. If a trace lacks its workload, everything is derived from the
+trace's events (:func:`topology_of_events`). If a topology has too many queues to draw, some of the queues are
+drawn with the clients that use them (:func:`part_of`).
 """
 
 from __future__ import annotations
@@ -24,41 +24,42 @@ from qflow.workload import Consumer, Producer, Run, Workload
 
 @dataclass(frozen=True, slots=True)
 class ProducerSpot:
-    """A producer in the picture."""
+    """A producer that the picture shows."""
 
     name: str
-    # Most transfers it may have outstanding (CAP-01).
+    # The most transfers that it may have outstanding (CAP-01).
     capacity: int
-    # Its behaviour, in a few words.
+    # A description of its behaviour in a few words.
     note: str
-    # It may share its session (CAP-09).
+    # The name of its session, which it may share with other producers (CAP-09).
     session: str
-    # Index of the exchange it sends to; -1 for the nameless one, which leads straight to a queue (EX-02).
+    # The index of the exchange that it sends to; -1 for the default exchange, which routes directly to a
+    # queue (EX-02).
     exchange: int = -1
-    # Whether its capacity is the most that it had outstanding, as of a client of AMQP 1.0: when such a client
-    # waits is not in a trace.
+    # Whether `capacity` is measured, the most transfers that it had outstanding. This is so for AMQP 1.0
+    # clients, whose traces also do not say when they wait.
     is_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSpot:
-    """A queue in the picture; a level of 0 is absent."""
+    """A queue that the picture shows; a limit or threshold of 0 means that there is none."""
 
     name: str
-    # The broker's default included (LP-01).
+    # The limits, including the broker's default (LP-01).
     max_count: int = 0
     max_size: int = 0
-    # The values in force, which may differ from those declared (FC-02, FC-05).
+    # The effective thresholds, which may differ from the declared ones (FC-02, FC-05).
     stop_count: int = 0
     resume_count: int = 0
     stop_size: int = 0
     resume_size: int = 0
-    # Its kind and its policy when full, in a word or two (LP-04, QT-01, QT-04).
+    # A word or two for the kind of queue and its policy when full (LP-04, QT-01, QT-04).
     policy: str = ""
 
     @classmethod
     def of(cls, name: str, arguments: Mapping[str, Argument], options: BrokerOptions) -> QueueSpot:
-        """Return a queue's limits and thresholds in force, from its declaration."""
+        """Return a queue with the limits and thresholds that its declare arguments result in."""
         settings = QueueSettings.from_arguments(arguments)
         levels = FlowThresholds.of(name, settings, options) or FlowThresholds(0, 0, 0, 0)
         return cls(
@@ -75,39 +76,39 @@ class QueueSpot:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSpot:
-    """A consumer in the picture."""
+    """A consumer that the picture shows."""
 
-    # The client's, which is its subscription's tag as well.
+    # The name of the client, which is also the tag of its subscription.
     name: str
-    # Index of the queue it reads.
+    # The index of the queue that it is subscribed to.
     queue: int
     prefetch: int
     note: str
-    # Its subscription as events name it: session, ``::``, tag.
+    # Its subscription, as events name it: session, ``::``, tag.
     link: str
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Producers, queues, consumers, and the routes between them."""
+    """The producers, exchanges, queues and consumers of a picture, with the routes between them."""
 
     producers: tuple[ProducerSpot, ...]
     queues: tuple[QueueSpot, ...]
     consumers: tuple[ConsumerSpot, ...]
-    # Pairs (index of producer, index of queue).
+    # Pairs of the index of a producer and the index of a queue that it has reached.
     routes: tuple[tuple[int, int], ...]
-    # The run's last instant, in microseconds.
+    # The time at which the run ends, in microseconds.
     end: int
-    # Those that are bound to queues or sent to, but for the nameless one.
+    # The exchanges that have bindings or get messages, without the default exchange.
     exchanges: tuple[str, ...] = ()
-    # Pairs (index of exchange, index of queue).
+    # Pairs of the index of an exchange and the index of a queue that is bound to it.
     bindings: tuple[tuple[int, int], ...] = ()
-    # The application header that distinguishes messages; "" for none (MG-04, QT-01).
+    # The application header that determines the group or key of a message (MG-04, QT-01).
     group_key: str = ""
 
     @classmethod
     def of(cls, workload: Workload, end: int) -> Topology:
-        """Return the topology of a workload whose run ended at `end`, except for routes through exchanges."""
+        """Return the topology of a workload whose run ends at `end`, without routes through exchanges."""
         names = list(workload.queues)
         queues = [QueueSpot.of(name, workload.queues[name], workload.options) for name in names]
         binds = [(exchange, queue) for exchange, queue, _ in workload.binds]
@@ -132,7 +133,7 @@ class Topology:
 def _bound(
     binds: Iterable[tuple[str, str]], sent_to: Iterable[str], queues: list[str]
 ) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
-    """Return the exchanges in use, and the queues that each leads to."""
+    """Return the names of the exchanges in use, and pairs of the indices of an exchange and a bound queue."""
     binds = list(binds)
     exchanges = list(dict.fromkeys([*(exchange for exchange, _ in binds), *filter(None, sent_to)]))
     pairs = ((exchanges.index(exchange), queues.index(queue)) for exchange, queue in binds if queue in queues)
@@ -144,7 +145,7 @@ def _place(exchange: str, exchanges: tuple[str, ...]) -> int:
 
 
 def group_key(queues: Iterable[Mapping[str, Argument]]) -> str:
-    """Return the first group header or last value key in declare arguments, or else ``group`` (MG-04)."""
+    """Return the first group header or last value key in declare arguments, or ``group`` (MG-04)."""
     for arguments in queues:
         for key in ("qpid.group_header_key", "qpid.last_value_queue_key"):
             if arguments.get(key):
@@ -178,7 +179,7 @@ _SOURCES_FIRST, _ALL = ("producer", "exchange", "consumer"), ("exchange", "produ
 
 
 def layout_of(topology: Topology) -> dict[str, list[int]]:
-    """Return the order of each column of the picture from top to bottom, with few crossing lines."""
+    """Return the indices of each column of the picture from top to bottom, such that few lines cross."""
     near: dict[tuple[str, int], dict[tuple[str, int], None]] = defaultdict(dict)
     for one, other in _links(topology):
         near[one][other] = near[other][one] = None
@@ -204,7 +205,7 @@ def layout_of(topology: Topology) -> dict[str, list[int]]:
 
 
 def _links(topology: Topology) -> Iterator[tuple[tuple[str, int], tuple[str, int]]]:
-    """Yield the edges along which messages pass, each end as its kind and index."""
+    """Yield the edges along which messages pass, each as two pairs of a kind and an index."""
     for index, producer in enumerate(topology.producers):
         if producer.exchange >= 0:
             yield ("producer", index), ("exchange", producer.exchange)
@@ -218,13 +219,13 @@ def _links(topology: Topology) -> Iterator[tuple[tuple[str, int], tuple[str, int
 
 
 def sessions_of(topology: Topology) -> set[str]:
-    """Return the sessions of all clients in a topology."""
+    """Return the names of the sessions of all clients in a topology."""
     readers = {spot.link.partition("::")[0] for spot in topology.consumers}
     return {spot.session for spot in topology.producers} | readers
 
 
 def neighbours(topology: Topology, queue: str, most: int) -> set[str]:
-    """Return the names of a queue and of the queues that share an exchange with it, up to a limit.
+    """Return the names of a queue and of queues that share an exchange with it, `most` names in all.
 
     >>> from qflow.labs.experiments import fanout_workload
     >>> sorted(neighbours(Topology.of(fanout_workload(), 0), "slow", 6))
@@ -237,7 +238,7 @@ def neighbours(topology: Topology, queue: str, most: int) -> set[str]:
 
 
 def part_of(topology: Topology, queues: Collection[str]) -> Topology:
-    """Return the part of a topology around some queues, given by name.
+    """Return the part of a topology that consists of the given queues and the clients that use them.
 
     >>> from qflow.labs.experiments import fanout_workload
     >>> part = part_of(Topology.of(fanout_workload(), 0), {"slow"})
@@ -268,7 +269,7 @@ def part_of(topology: Topology, queues: Collection[str]) -> Topology:
 
 
 def topology_of_events(run: Run) -> Topology:
-    """Return a run's topology: its workload's if it names the queues, else the one in its events."""
+    """Return the topology of a run's workload if this has queues, or else the one found in its events."""
     if run.workload.queues:
         return Topology.of(run.workload, run.end)
     witness = _Witness()
@@ -278,7 +279,7 @@ def topology_of_events(run: Run) -> Topology:
 
 
 class _Witness:
-    """The clients and queues seen in the events until now."""
+    """A collector of the clients and queues that occur in events."""
 
     def __init__(self) -> None:
         self.queues: dict[str, Mapping[str, Any]] = {}
@@ -289,7 +290,7 @@ class _Witness:
         self.outstanding: Counter[str] = Counter()
         self.window: Counter[str] = Counter()
         self.unreported: Counter[str] = Counter()
-        # Of sessions of AMQP 1.0: the transfers that have no outcome yet, each with its link.
+        # For each AMQP 1.0 session, its transfers without an outcome, each with the name of its link.
         self.linked: dict[str, dict[int, str]] = {}
         self.routes: dict[tuple[str, str], None] = {}
 
@@ -320,7 +321,7 @@ class _Witness:
             self.outstanding[event.session] -= self.unreported.pop(event.session, 0)
 
     def receive_link(self, event: Event, detail: Any, waiting: dict[int, str]) -> None:
-        """Apply an AMQP 1.0 client's event; each of its transfers has its own outcome."""
+        """Process an event of an AMQP 1.0 client, each of whose transfers gets its own outcome."""
         session, link = event.session, f"{event.session}::{event.link}"
         if event.kind == "message.transfer":
             self.senders.setdefault(session, {})[event.link] = None
@@ -339,7 +340,7 @@ class _Witness:
     def topology(self, run: Run) -> Topology:
         names, senders = list(self.queues), list(self.senders)
         exchanges, bindings = _bound(self.bindings, chain.from_iterable(self.senders.values()), names)
-        # Of several exchanges, the first that a client sent to.
+        # If a client sent to several exchanges, the first one is drawn.
         first = {name: next(filter(None, targets), "") for name, targets in self.senders.items()}
         sends, works = "sends as it was recorded", "works as it was recorded"
         producers = [
@@ -361,7 +362,7 @@ class _Witness:
         return Topology(*clients, run.end, exchanges, bindings, group_key(self.queues.values()))
 
     def _name(self, link: str) -> str:
-        """Return a subscription's name; for AMQP 1.0 the client's if it has one link, else the tag."""
+        """Return the name for a consumer: its tag, or its client's name for the only link in AMQP 1.0."""
         session, _, tag = link.partition("::")
         is_alone = sum(other.startswith(f"{session}::") for other in self.subscriptions) == 1
         return session if session in self.linked and is_alone else tag or link
@@ -372,6 +373,6 @@ class _Witness:
 
 
 def _tell_apart(consumers: list[ConsumerSpot]) -> list[ConsumerSpot]:
-    """Return consumers under their whole link name where tags repeat."""
+    """Return the consumers; those whose names are not unique are named by their whole links."""
     tags = Counter(consumer.name for consumer in consumers)
     return [spot if tags[spot.name] == 1 else replace(spot, name=spot.link) for spot in consumers]

@@ -1,7 +1,7 @@
-"""trace_lab and recorded_lab: the labs of recordings and of files.
+"""The labs of traces, client logs and the kit's recordings: ``trace_lab`` and ``recorded_lab``.
 
-A large file is read in a thread while the lab already shows its progress, and a button to cancel if
-the reader does not want to wait.
+A large file is read in a thread, while the lab is already displayed with the progress of the reading and a
+button to cancel it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from qflow.labs.running import running_loop
 from qflow.labs.share import Token, share_path
 
 LARGE = 300_000
-"""Bytes of a packed file from which on its lab opens empty, whatever the machine, with progress."""
+"""The bytes of a compressed file from which on it is read in a thread, on any machine."""
 
 _PACKED = (".gz", ".parquet")
 _PACKING = 10
 _BREATH = 0.1
 _READ = 0.8
-"""How much of the work reading is; the rest makes the picture."""
+"""The share of the work that the reading takes; the rest is for making the picture."""
 
 
 class CancelledError(RefusalError):
-    """The work was cancelled."""
+    """The reader has cancelled the reading of a file."""
 
 
 class TraceLab(Lab):
-    """The lab of a file's picture; its parameters are those of :func:`trace_lab`."""
+    """The lab that shows the picture of a file; its parameters are those of :func:`trace_lab`."""
 
     name = "trace"
-    # Of the class, as Python closes what could not be made, too.
+    # An attribute of the class, as close() is also called if the constructor has failed.
     _task: asyncio.Task[None] | None = None
 
     def __init__(
@@ -49,17 +49,17 @@ class TraceLab(Lab):
         read = partial(trace_picture, path, workload=workload, queues=queues)
         loop = running_loop() if _is_large(self._path) else None
         if loop is None:
-            # Without progress: whether a line of it appears would hang on the machine's speed.
+            # No progress is shown, as it would depend on the speed of the machine whether it appears.
             super().__init__(read(progress=lambda *_: None))
             self._open_at()
             return
         super().__init__(Comparison({}, (f"{self._path.name} is being read.",)))
-        # A task of the kernel's own loop: the page shows the lab at once, and buttons are heard while it
-        # reads.
+        # A task in the kernel's event loop, so that the lab is displayed at once, and its buttons work while
+        # the file is read.
         self._task = loop.create_task(self._follow(read))
 
     async def _follow(self, read: Callable[..., Picture]) -> None:
-        """Show the progress of reading, and then the picture, unless cancelled."""
+        """Show the progress of the reading, and then the picture, unless the reading is cancelled."""
         name, done, is_over = self._path.name, 0.0, False
 
         def report(rows: int, total: int | None = None, _: str = "", /) -> None:
@@ -68,21 +68,20 @@ class TraceLab(Lab):
             if is_over:
                 raise CancelledError(f"Cancelled: {name} is not read. Run the cell again to read it.")
 
-        # Where there are no threads, as in a browser's kernel, it is read at once.
+        # In a kernel without threads, such as one in a browser, the file is read at once.
         reading = asyncio.ensure_future(asyncio.to_thread(read, progress=report))
         reading.add_done_callback(lambda over: over.cancelled() or over.exception())
         try:
             while not reading.done():
                 await asyncio.wait([reading], timeout=_BREATH)
-                # Polled here rather than observed: the reading thread learns of it at its next report, and
-                # raises.
+                # Check for a cancellation; the reading thread learns of it at its next report, and raises.
                 is_over = bool(self.scene.cancelled)
                 report(0)
                 self.scene.running, self.scene.progress = 1, max(0.01, done)
             self.scene.progress = 0.0
             self.show(reading.result(), 1)
             self._open_at()
-        except Exception as error:  # it is shown in the lab: nothing above catches it
+        except Exception as error:  # shown in the lab, as nothing else would catch it in this task
             self.scene.progress = 0.0
             self.scene.refusal = str(error)
             self.show_claims((f"{name} is not read.",))
@@ -95,18 +94,18 @@ class TraceLab(Lab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The file's name and the digest of its bytes."""
+        """The path of the file, the queues, the workload, and the digest of the file's bytes."""
         found = {"path": share_path(self._path), "queues": list(self._queues), "digest": _digest(self._path)}
         return found if self._workload is None else {**found, "workload": share_path(self._workload)}
 
     def close(self) -> None:
-        """Free all resources of the lab, and stop reading its file."""
+        """Stop reading the file, and close the lab's widgets."""
         if self._task is not None:
             self._task.cancel()
         super().close()
 
     def go_to(self, token: Token) -> None:
-        """Go to a token's instant, with a notice if the file or the engine differs from the token's."""
+        """Move to the instant of a token, and show whether its file or engine differs from those here."""
         super().go_to(token)
         if self._expected not in ("", _digest(self._path)):
             text = f"{self._path.name} is not the file that this token was made of: its bytes differ."
@@ -116,13 +115,13 @@ class TraceLab(Lab):
 def _is_large(path: Path) -> bool:
     try:
         size = path.stat().st_size
-    except OSError:  # opening it says what is the matter
+    except OSError:  # opening the file raises the error with its reason
         return False
     return size >= (LARGE if path.suffix in _PACKED else LARGE * _PACKING)
 
 
 def _digest(path: Path) -> str:
-    """Return a twelve-digit hash of a file's bytes."""
+    """Return the first twelve hexadecimal digits of a hash of a file's bytes."""
     with open(path, "rb") as file:
         return file_digest(file, "sha256").hexdigest()[:12]
 
@@ -135,19 +134,21 @@ def trace_lab(
     digest: str = "",
     at: float = 0.0,
 ) -> TraceLab:
-    """Open a trace or a client log in the picture that all labs share.
+    """Open a lab for a trace or a client log.
+
+    A large file (300 kB compressed, 3 MB of text) is read while the lab is already displayed. The lab then
+    shows the progress, and any error below except one of opening the file.
 
     Parameters:
         path, workload, queues: As for :func:`trace_picture`.
-        digest: What a token says of the file's bytes: the lab says so if they are others here.
-        at: The second that it opens at.
+        digest: The digest of the file's bytes in a token; if the file has another one, the lab says so.
+        at: The time to open the picture at, in seconds.
 
     Returns:
-        A widget; without widgets, use :func:`qflow.labs.trace_picture`.
+        The lab, a widget. :func:`qflow.labs.trace_picture` needs no widgets.
 
     Raises:
-        TraceError, LogError: If the file is neither, or a queue is not in it. A large one (300 kB packed,
-            3 MB of text) is read while the lab is there already, with its progress; then the lab says so.
+        TraceError, LogError: If the file is neither a trace nor a client log, or lacks one of the queues.
         OSError: If a file cannot be opened.
 
     >>> from qflow.kit import kit_path
@@ -159,10 +160,10 @@ def trace_lab(
 
 
 def recorded_lab(name: str = "slow-consumer") -> Lab:
-    """Open a recorded workload: the engine's replay, compared with the real broker's own reports.
+    """Open a lab for a recorded workload: the engine's replay beside the real broker's reports.
 
     Parameters:
-        name: A recording of the kit, as for :func:`qflow.labs.recorded_picture`, which needs no widgets.
+        name: The name of a recording, as for :func:`qflow.labs.recorded_picture`, which needs no widgets.
 
     Raises:
         LogError: If there is no such recording.

@@ -1,14 +1,14 @@
-"""The words of a picture: templates of a step and a state, the claims of a whole run, and its story.
+"""The words of a picture: templates for captions, the claims about a complete run, and its story.
 
-The browser fills the templates (``static/words.js``); a test fills them with the same numbers and compares.
-Claims say in sentences what a run shows; every number in them is read from the frames.
+The browser fills the templates (``static/words.js``); a test fills them with the same numbers and compares
+the results. *Claims* are sentences that state what a run shows; every number in them is read from the frames.
 
-A *story* tells a run in seven beats, each one idea in at most 25 words. What most people believe of flow
-control is that ON stops the sender. The beats take that apart in the order in which the engine's run shows
-it: a message goes through; its completion comes back; the queue fills; one completion is held; the window
-fills, and only now the sender waits; the queue drains; below the resume threshold all go home. A beat plays
-as fast as it takes for something to happen every other second. How near the camera goes, and
-how fast a beat plays, is the browser's (``static/story.js``).
+A *story* tells a run in seven beats, each of which is one idea in at most 25 words. Most people believe that
+flow control ON stops the sender. The beats correct this step by step, in the order in which it happens in the
+run: a message passes through; its completion returns; the queue fills; a completion is held; the window
+fills, and only then the sender waits; the queue drains; below the resume threshold all held completions are
+released. A beat plays fast enough that something happens at least every two seconds. The browser moves the
+camera (``static/story.js``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import ProducerSpot, QueueSpot
 from qflow.wording import format_count
 
-# The events of one step, in the order of its sentences. A step's ``parts`` is the sum of the bits.
+# The sentences for the parts of a step, in the order of a caption. The channel ``parts`` of a step is a sum
+# of their BITS.
 STEP: dict[str, str] = {
     "subscribed": "{consumer} subscribes to {queue}.",
     "sent": "{producer} sends {message}.",
@@ -56,7 +57,7 @@ STEP: dict[str, str] = {
 }
 BITS: dict[str, int] = {name: 1 << index for index, name in enumerate(STEP)}
 
-# What an instant shows.
+# The sentences about the state at an instant.
 STATE: dict[str, str] = {
     "start": "Nothing has happened on the broker yet.",
     "queue": "{queue}: depth {depth}, flow control {flow}, {held} held.",
@@ -65,9 +66,9 @@ STATE: dict[str, str] = {
     "consumer": "{consumer}: {holds} of {prefetch} prefetched.",
     "absent": "{consumer}: not here.",
 }
-# While a queue is ON: a producer's room, or the two ways to its next completion (FC-17). If its window is
-# larger than the resume threshold, its own held messages reach the queue's head first and free its window
-# one by one.
+# The prospects of a producer while a queue is ON: how much it may still send, or the two ways to its next
+# completion (FC-17). If its window is larger than the resume threshold, its own held messages reach the head
+# of the queue first, and free its window one by one.
 _OUTLOOK: dict[str, str] = {
     "may_send": "{producer} may send {room} more before its window is full.",
     "waits": "{producer} waits until {queue} turns OFF, or a held message of its own leaves {queue}.",
@@ -91,7 +92,7 @@ FLOW = ("OFF", "ON")
 
 
 def vocabulary() -> dict[str, object]:
-    """Return all templates for the browser; those of steps in parts."""
+    """Return all templates for the browser; those for steps are divided into keys and texts."""
     step = {"parts": list(STEP), "step": list(STEP.values()), "state": STATE}
     moods = {"moods": list(MOODS), "brief_moods": list(_BRIEF_MOODS)}
     return {**step, **moods, "flow": list(FLOW), "outlook": _OUTLOOK}
@@ -104,7 +105,7 @@ def claims_of(
     frames: Frames, errors: Mapping[str, AmqpException] | None = None, time_base: int = 0
 ) -> tuple[str, ...]:
     """Return the claims about a run; `errors` maps each client to the error that ended its session."""
-    # Shares are of the run's time base, as qflow run has them; 0 for all that is drawn.
+    # Shares of time refer to the run's time base, as in qflow run; with 0, to all the time that is drawn.
     topology = frames.topology
     time_base = time_base or topology.end
     last = frames.at(-1)
@@ -118,12 +119,12 @@ def claims_of(
 
 
 def seconds(time: int) -> str:
-    """Return microseconds as the picture writes them: ``4.520 s``."""
+    """Return a time in microseconds as text in seconds, such as ``4.520 s``."""
     return f"{time / 1e6:.3f} s"
 
 
 def share(spans: tuple[Span, ...], end: int) -> str:
-    """Return the share of the time from 0 to `end` that intervals cover, never rounded to 0 or 100 %."""
+    """Return the share of the time from 0 to `end` that spans cover, as text, never rounded to 0 or 100 %."""
     filled = sum(max(0, min(to, end) - start) for start, to in spans)
     if not filled or not end:
         return "0 %"
@@ -136,12 +137,12 @@ def share(spans: tuple[Span, ...], end: int) -> str:
 
 
 def times(number: int) -> str:
-    """Return a number of times in words: ``never``, ``once``, ``twice``, ``3 times``."""
+    """Return a frequency as text: ``never``, ``once``, ``twice``, ``3 times`` and so on."""
     return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
 def in_turn(names: Iterable[str]) -> list[str]:
-    """Return names in turn, each with its number of consecutive occurrences.
+    """Return names without consecutive repetitions, each with the number of its repetitions.
 
     >>> in_turn(["c1", "c1", "c2"])
     ['c1 (twice)', 'c2']
@@ -192,7 +193,7 @@ def _releases(frames: Frames, queue: QueueSpot) -> str:
 
 
 def _base_text(frames: Frames, time_base: int) -> str:
-    """Return the time base in words if it is shorter than the drawn time; else ""."""
+    """Return the time base as text if it is shorter than the drawn time, or else ""."""
     is_all = time_base >= frames.topology.end
     return "" if is_all else f" in which messages were due, {seconds(time_base)}"
 
@@ -205,7 +206,7 @@ def _of_producer(frames: Frames, producer: ProducerSpot, time_base: int) -> str:
     if held:
         fate = f"at most {held} of its {producer.capacity} transfers were held"
     if producer.is_measured:
-        # When a client of AMQP 1.0 waits, only that client knows.
+        # A trace does not say when an AMQP 1.0 client waits.
         wait = ""
     elif waits:
         wait = f"; it had to wait {times(len(waits))}, {share(waits, time_base)} of the time"
@@ -227,19 +228,19 @@ MOST_WORDS = 25
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """One idea of a story."""
+    """One part of a story: a text, and the frames that play while it is shown."""
 
     text: str
-    # The frame at which it rests; the next beat begins there.
+    # The last frame of the beat, and the first of the next beat.
     to: int
-    # Its playing time, in seconds of the reader.
+    # The playing time, in seconds of real time.
     seconds: float
-    # What it looks at: the whole, the gate, the queue, the held completion, the window.
+    # The part of the picture that is enlarged: "whole", "gate", "queue", "held" (completion) or "window".
     camera: str
 
 
 def story_of(frames: Frames) -> list[Beat]:
-    """Return the seven beats of the story of one producer, one queue and one consumer."""
+    """Return the seven beats of a story; refuse a run of other clients or one in which a beat is missing."""
     topology = frames.topology
     if [len(topology.producers), len(topology.queues), len(topology.consumers)] != [1, 1, 1]:
         raise RefusalError("a story has one producer, one queue and one consumer; this run has others")
@@ -289,10 +290,10 @@ def story_of(frames: Frames) -> list[Beat]:
 
 
 _STILL = 2.0
-"""Seconds of the reader in which nothing happens, at most."""
+"""The most seconds of real time in which nothing happens."""
 
 
 def _lively(times: Sequence[int], seconds: float) -> float:
-    """Return a playing time, at most `seconds`, that leaves no pause longer than `_STILL` in a beat."""
+    """Return a playing time, at most `seconds`, with no pause longer than `_STILL` in the beat."""
     longest = max((later - time for time, later in pairwise(times)), default=0)
     return round(min(seconds, _STILL * (times[-1] - times[0]) / longest), 2) if longest else seconds

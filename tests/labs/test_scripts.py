@@ -88,7 +88,7 @@ def test_modules_are_joined_or_it_is_said_why_not(tmp_path):
     said = run_node(f"{script}\nconsole.log(found.said);")
     assert said == "one 2\n"
     for text, said in [
-        ('import { word } from "./none.js";\n', "one.js imports none.js, which is not there"),
+        ('import { word } from "./none.js";\n', "one.js imports none.js, which is missing"),
         ('import { word } from "./two.js";\n', "modules import each other: one.js → two.js → one.js"),
         ("const word = 1;\n", "two.js imports word, which one.js does not export"),
     ]:
