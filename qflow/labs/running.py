@@ -1,5 +1,4 @@
-"""Running: runs a workload in small steps, so that a lab can show its progress, or abandon it for a later
-run.
+"""Running: runs a workload in small steps, so that a lab can show its progress or abandon it.
 
 A run in steps is a generator: it yields the finished share of the work, and returns the result, a picture or
 a comparison. A step runs a slice of simulated time. The events do not depend on the lengths of the slices,

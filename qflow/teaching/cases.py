@@ -1,12 +1,12 @@
-"""Cases: an exercise's case in a lab, the engine's run for a question, played step by step.
+"""Cases: shows a case of an exercise in a lab, as the engine's run for it, which can be played step by step.
 
-In JupyterLab a check that failed has a button that opens its case so; a reader without a kernel, a terminal
-and the notebook tests get the check's words alone.
+In JupyterLab a failed check has a button that opens its first failed case in a lab. Readers without a kernel,
+a terminal and the notebook tests get only the text of the check.
 
-Every check runs the engine. So a case that went wrong need not be imagined: the same run is recorded and
-drawn, as any trace is. A bench does all it does at one instant; here each command has an instant of its own,
-so that the run can be watched. In an exercise on configuration the broker or its tool may refuse the queue,
-and there is no run; then what was declared is opened in the configuration lab.
+Every check runs the engine, so the run for a failed case can be recorded and drawn like any trace. A trial
+does everything at one instant; here each command is moved to a time of its own, so that the run can be
+watched. In an exercise on configuration, the broker or its tool may refuse the queue, so that there is no
+run; then the declaration is opened in the configuration lab.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from qflow.labs.lab import Lab
 
 PAUSE = 100_000
-"""Microseconds between two commands."""
+"""The microseconds between two commands."""
 
 _LONGEST = 10_000_000
-"""Microseconds that all commands together may take; of very many each has less than a pause."""
+"""The most microseconds for all commands; if there are very many, the pause between them is shorter."""
 
 _SEEN_AT_ONCE = {
     "session.attach",
@@ -47,23 +47,23 @@ _SEEN_AT_ONCE = {
     "queue.query",
     "exchange.bind",
 }
-"""Commands without a row of their own: they belong to the command before."""
+"""Commands that happen at the time of the command before them, as they show nothing by themselves."""
 
 
 def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
-    """Return the picture of the engine's run for a case of an exercise."""
+    """Return the picture of the engine's run for a case of an exercise; refuse if there is no run to show."""
     with record_trials() as seen:
         exercise.result(answer if answer and exercise.is_task else exercise.function, case)
     for found in reversed(seen):
         try:
             return run_picture(found) if isinstance(found, Run) else _draw(_spread_commands(found))
         except TraceError:
-            continue  # no queue was declared on this bench
+            continue  # no queue was declared in this trial
     raise RefusalError(f"{exercise.name} has no run of the engine to show in this case.")
 
 
 def _case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Lab | ConfigLab:
-    """Open a case of an exercise in its lab."""
+    """Return a lab that shows a case of an exercise: the engine's run, or the configuration lab."""
     from qflow.labs.config_widget import config_lab
     from qflow.labs.lab import Lab
 
@@ -74,7 +74,7 @@ def _case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None =
             raise
         tried = exercise.try_answer(answer, case) if answer and exercise.is_task else case[0]
         text, options = _write_configuration(tried)
-        # Typed into a lab that is open, what is refused is shown there with the refusal.
+        # Set the text in an open lab, which shows a refused text together with the refusal.
         lab = config_lab()
         lab.options.value, lab.typed.value = options, text
         return lab
@@ -86,7 +86,7 @@ _SHOW, _CLOSE = "show me this case", "close this case"
 def show_verdict(
     words: str, exercise: Exercise, case: tuple[Any, ...], answer: Answer, *, is_hint_shown: bool
 ) -> Any:
-    """Return a verdict's words with buttons for the next hint and the failed case."""
+    """Return a widget of a verdict's text with buttons for the next hint and for the failed case."""
     widgets: Any = import_module("ipywidgets")
     hints = Hints("exercises", exercise.name, exercise.hints, int(is_hint_shown))
     parts, buttons = [widgets.HTML(words), hints.text, widgets.HBox()], [hints.button]
@@ -102,7 +102,7 @@ def show_verdict(
 
 
 def _open_or_close(button: Any, box: Any, exercise: Exercise, case: tuple[Any, ...], answer: Answer) -> None:
-    """Open a case in a lab inside the box, or close the open one."""
+    """Open a case in a lab inside `box`, or close the lab that is open there."""
     if box.children:
         for child in box.children:
             child.close()
@@ -119,7 +119,7 @@ def _open_or_close(button: Any, box: Any, exercise: Exercise, case: tuple[Any, .
 
 
 def _write_configuration(tried: object) -> tuple[str, str]:
-    """Return the configuration lab's settings for a queue and the broker's options."""
+    """Return the texts for the two fields of the configuration lab: a queue, and the broker's options."""
     if isinstance(tried, Mapping) and set(tried) == {"broker", "queue"}:
         options = tried["broker"] if isinstance(tried["broker"], Mapping) else {}
         line = " ".join(f"--{str(name).replace('_', '-')}={value}" for name, value in options.items())
@@ -133,7 +133,7 @@ def _write_configuration(tried: object) -> tuple[str, str]:
 
 
 def _draw(run: Run) -> Picture:
-    """Return the picture of a trial's run; its clients have no window, and never wait."""
+    """Return the picture of a trial's run, whose clients have no windows, so that no waits are shown."""
     topology = topology_of_events(run)
     if not topology.queues:
         raise TraceError("no queue was declared")
@@ -142,7 +142,7 @@ def _draw(run: Run) -> Picture:
 
 
 def _spread_commands(trace: Trace) -> Run:
-    """Return a trace as a run in which each command has its own instant."""
+    """Return a trace as a run in which the commands happen one after the other, at different times."""
     events = list(trace.events())
     begins = [event.kind in COMMANDS and event.kind not in _SEEN_AT_ONCE for event in events]
     pause = max(1, min(PAUSE, _LONGEST // max(sum(begins), 1)))

@@ -1,17 +1,18 @@
-"""Challenges: goals in words, reached in a lab in a few moves; the engine's run decides.
+"""Challenges: goals for the learner to reach in a lab with few moves, judged by the engine's run.
 
-A challenge names a lab, where it begins, and what a run of it has to show: *overflow this queue with flow
-control ON*. A *move* is one setting changed from where the lab began, however often it was dragged, or one
-act by hand on a message or at the shop. So moves are counted by how far the lab is from its beginning: a
-slider that is back where it was is no move. *Par* is a number of moves that is enough.
+A challenge names a lab, its initial settings, and a goal for its run, such as *overflow this queue with flow
+control ON*. A *move* is a setting that differs from its initial value, however often it was dragged, or one
+action on a message or as the producer in a lab with such actions. So a slider that is back at its initial
+value is no move. *Par* is a number of moves with which the goal can be reached.
 
-The judge reads the frames, events and claims of the run that the engine made, never what the browser drew.
-Settings that the broker refuses give no run, so they change nothing. Another course of events, which a lab
-shows beside its run (a fork), is not judged: no token could open it.
+The judge of a challenge reads the frames, events and claims of the run that the engine made, and not the
+drawing in the browser. Settings that the broker refuses make no run, so they change nothing. A fork, the
+alternative course of events that a lab shows beside its run, is not judged, as no token could open it.
 
-Words, settings and par are in ``data/challenges.toml``; a judge here is a function of the picture that
-returns whether the goal is met, and the numbers with which to say what the run did. :func:`challenge` asks it
-of every whole run that its lab shows. The card of the fewest moves stays; whoever plays on cannot lose it.
+Texts, settings and par are in ``data/challenges.toml``. A judge in this module is a function of the picture
+that returns whether the goal is met, and the numbers for a sentence about the run. :func:`challenge` calls it
+for every complete run that its lab shows. The result with the fewest moves is kept, so that playing on cannot
+worsen it.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ if TYPE_CHECKING:
     from qflow.labs.picture import Comparison, Picture
 
 _Found = tuple[bool, Mapping[str, object]]
-"""Whether a run meets the goal, and the run's figures."""
+"""The result of a judge: whether the run meets the goal, and numbers for a sentence about the run."""
 
 _MANY = 10
-"""Times that a nervous gate turns ON."""
+"""How often flow control has to turn ON for the challenge ``nervous``."""
 _IDLE, _WAITED = 95, 50
-"""Percentages of the time: idle for more than the first, waiting for at least the second."""
+"""For the challenge ``starve``: more percent of the time idle than the first, at least the second waiting."""
 
 
 @dataclass(frozen=True)
 class Challenge:
-    """One challenge; the head of ``data/challenges.toml`` explains its fields."""
+    """One challenge; comments at the top of ``data/challenges.toml`` explain its fields."""
 
     name: str
     title: str
@@ -57,27 +58,27 @@ class Challenge:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def judge(self, picture: Picture | Comparison) -> bool:
-        """Return whether the run of a picture meets the goal."""
+        """Return whether the run that a picture shows meets the goal."""
         return self.look(_latest(picture))[0]
 
     def tell(self, picture: Picture | Comparison) -> str:
-        """Return a summary of a picture's run, in a sentence or two."""
+        """Return a sentence or two about the run that a picture shows."""
         return self.said.format(**self.look(_latest(picture))[1])
 
     def count(self, moves: int) -> str:
-        """Return a number of moves compared with par."""
+        """Return a number of moves as text, with par."""
         return f"{format_count(moves, 'move')}, par {self.par}"
 
 
 def _latest(picture: Picture | Comparison) -> Picture | Comparison:
-    """Return the present run if another is pinned beside it."""
+    """Return the picture of the current run if a comparison shows it beside a pinned one."""
     pictures = getattr(picture, "pictures", {})
     latest: Picture | Comparison = pictures.get("now", picture)
     return latest
 
 
 def _count_moves(begun: Mapping[str, Any], settings: Mapping[str, Any]) -> int:
-    """Return the number of moves from a lab's initial settings to other ones."""
+    """Return the number of moves from a lab's initial settings to its current settings."""
     moves = 0
     for name, value in settings.items():
         first = begun[name]
@@ -90,7 +91,7 @@ def _count_moves(begun: Mapping[str, Any], settings: Mapping[str, Any]) -> int:
     return moves
 
 
-# Measures for the judges
+# Measurements for the judges
 
 
 def _deepest(picture: Picture) -> int:
@@ -106,13 +107,13 @@ def _last(picture: Picture, channel: str) -> int:
 
 
 class _Judges:
-    """A judge for each challenge: whether a picture's run meets the goal, and the figures of the run."""
+    """The judges: a method with the name of each challenge, which judges the run of a picture."""
 
     def overflow(self, picture: Picture) -> _Found:
         frames, (queue,) = picture.frames, picture.frames.topology.queues
         flow = frames.column("queue.orders.flow")
-        # Only a death while flow control was ON shows the point: ON asks producers to stop, and refuses
-        # nothing.
+        # Only the death of a session while flow control is ON counts, as the challenge is to show that flow
+        # control does not prevent it.
         refused = sum(bool(flow[frame]) for frame, _, _ in frames.deaths)
         return refused > 0, {"refused": refused, "deepest": _deepest(picture), "limit": queue.max_count}
 
@@ -147,7 +148,7 @@ class _Judges:
         return won, facts
 
     def starve(self, picture: Picture) -> _Found:
-        # Shares of the run's time base, like the picture's own claims.
+        # Shares refer to the run's time base, as in the claims of the picture.
         frames, end = picture.frames, picture.run.time_base
 
         def percent(channel: str) -> float:
@@ -176,7 +177,7 @@ class _Judges:
 
 @cache
 def challenges() -> tuple[Challenge, ...]:
-    """Return the challenges, in the order of their chapter.
+    """Return all challenges, in the order of chapter 16.
 
     >>> [one.name for one in challenges()][:3]
     ['overflow', 'deeper', 'nervous']
@@ -192,10 +193,10 @@ def challenges() -> tuple[Challenge, ...]:
 
 
 class _PlayedChallenge:
-    """A challenge's goal above its lab, with a card once a run meets it; see :func:`challenge`."""
+    """The widget of a challenge: the goal, the lab, and a card when a run meets the goal."""
 
     def __init__(self, asked: Challenge) -> None:
-        from qflow.labs import Lab  # says what to install where there are no widgets
+        from qflow.labs import Lab  # if there are no widgets, this raises an error that says what to install
 
         widgets: Any = import_module("ipywidgets")
         self.asked = asked
@@ -205,7 +206,7 @@ class _PlayedChallenge:
         self.lab: Lab = getattr(import_module("qflow.labs"), f"{asked.lab}_lab")(**given)
         self._begun = self.lab.settings
         self.moves, self.won = 0, 0
-        self.card: list[str] = []  # in how many moves it was won, and what the run did
+        self.card: list[str] = []  # after a win: a sentence with the number of moves, and one about the run
         self.words = widgets.HTML().add_class("qf-goal")
         self.hints = Hints("challenges", asked.name, asked.hints)
         buttons = widgets.HBox([self.hints.button]).add_class("qf-buttons")
@@ -221,12 +222,12 @@ class _PlayedChallenge:
         return bool(self.card)
 
     def _judge(self) -> None:
-        """Count the moves of the run on show, and judge it."""
-        # A fork is not a run of the lab's settings, and no token opens it.
+        """Count the moves of the run that is shown, and judge it."""
+        # A fork is not a run of the lab's settings, and no token can open it.
         if self.lab.is_forked:
             return
         self.moves = _count_moves(self._begun, self.lab.shown_settings)
-        # A later win counts only with fewer moves: exploring further must not worsen the card.
+        # A later win counts only if it has fewer moves, so that exploring further cannot worsen the card.
         if self.asked.judge(self.lab.picture) and (not self.is_won or self.moves < self.won):
             self._win()
         self._say()
@@ -256,7 +257,7 @@ class _PlayedChallenge:
         self.words.value = _write_goal(self.asked, f"So far: {format_count(self.moves, 'move')}.{said}")
 
     def close(self) -> None:
-        """Free the lab and its surroundings."""
+        """Close the lab and the other widgets of the challenge."""
         from qflow.labs.lab import close_parts
 
         close_parts(self._box)
@@ -278,24 +279,25 @@ class _PlayedChallenge:
 
 
 def _write_goal(asked: Challenge, state: str) -> str:
-    """Return a challenge's goal as HTML, with its par and the player's moves."""
+    """Return the title, the goal and the par of a challenge as HTML, with a text on the current state."""
     title, goal, said = (html.escape(text, quote=False) for text in (asked.title, asked.goal, state))
     par = f"Par: {format_count(asked.par, 'move')}."
     return f'<p><b>{title}.</b> {goal}</p><p role="status">{par} {said}</p>'
 
 
 def challenge(name: str) -> _PlayedChallenge:
-    """Open a challenge: a goal in words, and the lab in which to reach it within a few moves.
+    """Open a challenge: a goal, and the lab in which the learner has to reach it with few moves.
 
-    A move is one setting that is not where the lab began, or one act by hand. The engine's run decides: when
-    it meets the goal, a card says in how many moves, what happened, and gives a token to share. That it is
-    won, and how many hints were read, is kept with the learner's progress (``qflow exercises``).
+    A move is one setting that differs from its initial value, or one action on a message. When a run meets
+    the goal, a card shows the number of moves, a sentence about the run, and a token to share it. The win and
+    the number of hints read are stored with the learner's progress (``qflow exercises``).
 
     Parameters:
-        name: The challenge's name, such as ``"overflow"``; chapter 16 has all ten.
+        name: The name of the challenge, such as ``"overflow"``; chapter 16 has all ten.
 
     Returns:
-        What a notebook shows; its ``lab`` is the lab, ``is_won`` says whether the goal was met.
+        An object that a notebook displays; its ``lab`` is the lab, and ``is_won`` says whether the goal was
+        met.
 
     Raises:
         RefusalError: If there is no such challenge.
@@ -317,18 +319,18 @@ def challenge(name: str) -> _PlayedChallenge:
 
 
 def progress() -> dict[str, dict[str, Any]]:
-    """Return the state of each challenge: solved or not, fewest moves, and hints read."""
+    """Return the learner's progress in each challenge, keyed by name: solved, moves, hints and par."""
     return {one.name: {**learner.entry_of("challenges", one.name), "par": one.par} for one in challenges()}
 
 
 def _keep_win(name: str, moves: int) -> None:
-    """Store a win, with the fewest moves until now."""
+    """Store a win with the learner's progress; the fewest moves of all wins are kept."""
     entry = learner.entry_of("challenges", name)
     learner.keep("challenges", name, {**entry, "solved": True, "moves": min(moves, entry["moves"] or moves)})
 
 
 def report_challenges() -> list[str]:
-    """Return the progress as lines: the solved challenges, with their moves."""
+    """Return the learner's progress as lines of text, one for each challenge after a heading."""
     lines, kept = [], progress()
     for one in challenges():
         moves, hints, is_solved = (kept[one.name][key] for key in ("moves", "hints", "solved"))

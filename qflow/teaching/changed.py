@@ -1,7 +1,8 @@
-"""A changed engine: the same source with one function replaced, to see which recordings notice.
+"""A changed engine: a copy of the engine with one function replaced, to see which recordings disagree with
+it.
 
-The change is made in a second copy of the engine, read from its source. The engine that everything else uses
-is untouched; compiled, it could not be changed at all.
+The function is replaced in a second copy of the engine, which is imported from its source. The engine that
+all other code uses is not changed; a compiled engine could not be changed at all.
 """
 
 from __future__ import annotations
@@ -22,31 +23,32 @@ _copies: dict[str, ModuleType] = {}
 
 
 class _ChangedEngine:
-    """An engine with one change in it; made by :func:`changed_engine`."""
+    """A copy of the engine with one function replaced, made by :func:`changed_engine`."""
 
     def noticed_by(self, area: str = "") -> list[str]:
-        """Return the ids of the recorded scenarios, all or one area's, that disagree with this engine."""
+        """Return the ids of the recorded scenarios, of one area or of all, that disagree with this engine."""
         found: Mapping[str, Any] = importlib.import_module("qflow.teaching.recorded").scenarios()
         check = importlib.import_module("qflow.conformance.scenario_player").check
         asked = (scenario for scenario in found.values() if area in ("", scenario.area))
         return [scenario.id for scenario in asked if not check(scenario).agrees]
 
     def beside(self, scenario: str, steps: Sequence[int] = (), **columns: str) -> Any:
-        """Compare a scenario with the changed engine; see :func:`qflow.teaching.recorded.beside`."""
+        """Compare a recorded scenario with the changed engine; see :func:`qflow.teaching.recorded.beside`."""
         return importlib.import_module("qflow.teaching.recorded").beside(scenario, steps, **columns)
 
 
 @contextmanager
 def changed_engine(module: str, name: str, change: Callable[..., object]) -> Iterator[_ChangedEngine]:
-    """Change one function in a copy of the engine for the length of a block.
+    """Replace one function in a copy of the engine, as a context manager.
 
     Parameters:
-        module: A module of ``qflow.broker``, such as ``"flow_limit"``.
-        name: A function in it, or a method as ``"Class.method"``.
-        change: The replacement.
+        module: The name of a module in ``qflow.broker``, such as ``"flow_limit"``.
+        name: The name of a function in it, or of a method as ``"Class.method"``.
+        change: The function to replace it by.
 
     Yields:
-        _ChangedEngine
+        The changed engine: its ``noticed_by()`` returns the recorded scenarios that disagree with it, and its
+        ``beside()`` compares one scenario with it.
 
     Raises:
         RefusalError: If there is no such function.
@@ -76,7 +78,7 @@ def changed_engine(module: str, name: str, change: Callable[..., object]) -> Ite
 
 
 class _Sources(MetaPathFinder):
-    """An import finder that reads the copy's sources, and ignores compiled files beside them."""
+    """An import finder for the copy of the engine, which finds sources only and no compiled modules."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -89,7 +91,7 @@ class _Sources(MetaPathFinder):
 
 @contextmanager
 def _import_copy() -> Iterator[None]:
-    """Direct imports to the copy of the engine."""
+    """Make imports of the engine refer to its copy, as a context manager."""
     finder = _Sources()
     kept = _swap(_copies)
     sys.meta_path.insert(0, finder)
@@ -101,12 +103,12 @@ def _import_copy() -> Iterator[None]:
 
 
 def _swap(put: Mapping[str, ModuleType]) -> dict[str, ModuleType]:
-    """Replace the engine's imported modules by others; return the replaced ones."""
+    """Replace the imported modules of the engine by those in `put`; return the replaced ones."""
     taken = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_copied(name)}
     for name, module in put.items():
         sys.modules[name] = module
     for name in {*taken, *put}:
-        # A package knows its modules as attributes, too.
+        # The modules of a package are also its attributes.
         parent, _, last = name.rpartition(".")
         if name in put and parent in sys.modules:
             setattr(sys.modules[parent], last, put[name])

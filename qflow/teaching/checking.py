@@ -1,8 +1,9 @@
-"""What a learner calls in an exercise notebook: ``check(answer)`` and ``show_progress()``.
+"""Checking of exercises: ``check(answer)`` and ``show_progress()``, which learners call in notebooks.
 
-A check runs the answer on every case, compares it with the engine, and says which misconception its wrong
-results show. Nothing is checked against a list of right numbers: see :mod:`qflow.teaching.exercise`.
-In JupyterLab a check that failed has two buttons: for the next hint, and for a lab with the case that failed.
+A check runs the learner's answer on every case of the exercise, compares the results with those of the
+engine, and names the misconception that wrong results show. There is no list of right results: see
+:mod:`qflow.teaching.exercise`. In JupyterLab a failed check has two buttons: one for the next hint, and one
+that opens the first failed case in a lab.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ _SOLUTIONS = "qflow-solutions"
 
 @dataclass(frozen=True)
 class CheckVerdict:
-    """The result of a check; true for an answer that was right in every case."""
+    """The result of a check; it is true if the answer was right in all cases."""
 
     exercise: str
     right: int
     cases: int
     lines: tuple[str, ...]
     misconception: str = ""
-    is_unwritten: bool = False  # the learner has not written anything yet
-    case: tuple[Any, ...] | None = None  # the first that failed
+    is_unwritten: bool = False  # whether the learner has not written anything yet
+    case: tuple[Any, ...] | None = None  # the first failed case
     answer: Answer | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
@@ -59,19 +60,19 @@ class CheckVerdict:
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
-        # Jupyter breaks long lines of plain text in the middle of words; paragraphs it breaks well.
+        # Jupyter wraps long lines of plain text in the middle of words, but not those of HTML.
         return _write_paragraphs(self.lines)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         words = {"text/plain": repr(self), "text/html": self._repr_html_()}
         if self.case is None or self.answer is None or not has_kernel():
             return words
-        # A button takes the place of the last line, which says what to type for a hint.
+        # A button replaces the last line, which says what to type for a hint.
         said, asked = _write_paragraphs(self.lines[:-1]), find(self.exercise)
         try:
             show = importlib.import_module("qflow.teaching.cases").show_verdict
             widget = show(said, asked, self.case, self.answer, is_hint_shown=self.is_unwritten)
-        except ImportError:  # no widgets here
+        except ImportError:  # ipywidgets is not installed
             return words
         return {**widget._repr_mimebundle_(**kwargs), **words}
 
@@ -83,13 +84,13 @@ def _write_paragraphs(lines: Sequence[str]) -> str:
 
 
 def check(answer: Answer) -> CheckVerdict:
-    """Check an answer to an exercise, and keep the result with the learner's progress.
+    """Check an answer to an exercise, and store the result with the learner's progress.
 
     Parameters:
-        answer: The function the learner wrote; its name says which exercise it answers.
+        answer: The function that the learner wrote; it has the name of the exercise.
 
     Returns:
-        A notebook shows it as text; it is true if the answer is right.
+        The verdict, which a notebook shows as text; it is true if the answer is right in all cases.
 
     Raises:
         RefusalError: If there is no exercise of that name.
@@ -110,7 +111,7 @@ def check(answer: Answer) -> CheckVerdict:
 
 
 def judge(exercise: Exercise, answer: Answer) -> CheckVerdict:
-    """Judge an answer without storing anything; deterministic."""
+    """Return the verdict on an answer to an exercise, without storing anything."""
     wanted, seen = exercise.wanted, exercise.results(answer)
     wrong = [index for index, right in enumerate(wanted) if not are_alike(seen[index], right)]
     name, number = exercise.name, len(wanted)
@@ -138,14 +139,15 @@ def judge(exercise: Exercise, answer: Answer) -> CheckVerdict:
 
 
 def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any], wrong: Sequence[int]) -> str:
-    """Return the misconception that a learner's wrong results show; "" for none."""
+    """Return the name of the misconception that an answer shows, or "" if it matches no known one."""
     if any(known.sign for known in exercise.misconceptions.values()):
         returned = [exercise.try_answer(answer, exercise.cases[index]) for index in wrong]
         for name, known in exercise.misconceptions.items():
             if all(map(known.shows_in, returned)):
                 return name
-    # In all cases, not only in the wrong ones: a belief that would have failed where the learner was right is
-    # not the learner's. With one or two wrong cases such a match is mostly chance.
+    # The results have to be equal in all cases, and not only in those that are wrong. If the misconception is
+    # wrong where the learner is right, the learner does not have it; and a match in one or two wrong cases
+    # is mostly chance.
     for name, results in exercise.believed.items():
         if all(map(are_alike, results, seen)):
             return name
@@ -153,7 +155,7 @@ def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any], wrong: Se
 
 
 def _describe_form(exercise: Exercise, seen: Sequence[Any]) -> str:
-    """Return the names of the expected values if an answer has too few or too many; else ""."""
+    """Return a sentence on the expected values if an answer returns too few or too many, or else ""."""
     parts = exercise.parts
     first = next((value for value in seen if not isinstance(value, Failure)), None)
     if not parts or first is None or (isinstance(first, tuple) and len(first) == len(parts)):
@@ -170,7 +172,7 @@ _COUNTS = {0: "no", 1: "one", 2: "two", 3: "three", 4: "four"}
 
 
 def _name_part(exercise: Exercise, seen: Sequence[Any]) -> str:
-    """Name the expected value that equals a single returned value: in every case, or else in the first."""
+    """Return a sentence that says which of the expected values a single returned value is equal to."""
     pairs = [
         (value, wanted) for value, wanted in zip(seen, exercise.wanted, strict=True) if wanted is not None
     ]
@@ -199,7 +201,7 @@ def _is_unwritten(seen: list[Any]) -> bool:
 
 
 def show_progress() -> None:
-    """Print the solved exercises and challenges with their effort, and the results of the predictions.
+    """Print the learner's progress in exercises and challenges, with the tries and hints, and in predictions.
 
     >>> show_progress()
     01-thresholds ...
@@ -210,7 +212,7 @@ def show_progress() -> None:
 
 
 def _report() -> list[str]:
-    """Return the progress as lines, notebook by notebook."""
+    """Return the learner's progress as lines of text, one notebook after the other."""
     lines, done, number = [], 0, 0
     for theme in themes():
         tasks, entries = exercises(theme), _entries_of(theme)
@@ -240,7 +242,7 @@ def _describe_effort(entry: learner.Entry) -> str:
 
 
 def _write_solutions(folder: Path) -> int:
-    """Copy the solutions, which learners' folders lack, to a separate folder."""
+    """Copy the solutions of the exercises, which learners' folders lack, to a new folder."""
     if folder.exists():
         raise RefusalError(f"{folder} exists already, and its files may be yours; rename or delete it.")
     shutil.copytree(kit_path("exercises") / "solutions", folder)

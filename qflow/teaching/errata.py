@@ -1,14 +1,14 @@
-"""Errata: sentences of the documents, some of them wrong, and the experiment that decides about each.
+"""Errata: statements in the broker's documents, some of them wrong, each with an experiment that decides.
 
-``data/errata.csv`` has the sentences, page by page: in our words or as they are quoted in the rule book, what
-is true instead, and the id of the correction (``X-…``); a sentence with ``T-…`` is true. An *experiment*
-tries a sentence on the engine: each step says what was done, what was seen, and what has to be seen if the
-correction is right. So a page can be read, played as a game and checked as a test. In the game a true
-sentence that is marked costs more than a mistake brings, so that it is not enough to mark all. What is known
-of a sentence leaves Python only when the marks are judged, so that no output gives its answers away; a page
-of the book has no Python behind it, and holds them packed (:func:`to_store`).
+``data/errata.csv`` has the sentences of each page, in our own words or as the rule book quotes them, with the
+truth and an id: that of the correction (``X-…``) for a wrong sentence, or ``T-…`` for a true one. An
+*experiment* tests a sentence on the engine: each step has an action, the observation, and the observation
+that is expected if the correction is right. So a page can be read, played as a game, and run as a test. In
+the game, marking a true sentence costs more than marking a wrong one gains, so that marking everything does
+not win. The answers leave Python only when the marks are judged, so that no output reveals them. A page of
+the book has no Python, and contains the answers in compressed form (:func:`to_store`).
 
-The engine may be the judge since it agrees with recordings of the real broker, see
+The engine may serve as the judge, as it agrees with recordings of the real broker; see
 :func:`qflow.teaching.beside`.
 """
 
@@ -39,14 +39,14 @@ PAGES = {
     "groups": "Groups",
     "history": "History and neighbours",
 }
-"""Pages by name, with their headings, in the order of the data."""
+"""The headings of the pages, keyed by name, in the order of the data."""
 
 Step = tuple[str, object, object]
-"""The action, the observation, and the expected observation."""
+"""A step of an experiment: the action, the observation, and the expected observation."""
 
 
 class _Observation(NamedTuple):
-    """One step of an experiment."""
+    """The result of one step of an experiment: the action, the observation, whether it is as expected."""
 
     tried: str
     seen: str
@@ -55,7 +55,7 @@ class _Observation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Erratum:
-    """A sentence of a document, and its correction."""
+    """A sentence of a document, with the truth about it."""
 
     page: str
     id: str
@@ -65,16 +65,16 @@ class Erratum:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it needs a correction."""
+        """Whether the sentence is wrong."""
         return self.id.startswith("X")
 
     def observe(self) -> tuple[_Observation, ...]:
-        """Try the sentence on the engine, and return the observation of each step."""
+        """Run the experiment for the sentence on the engine, and return the observation of each step."""
         return _observe(self.id)
 
     @property
     def is_checked(self) -> bool:
-        """Whether the engine agrees with the correction in each step."""
+        """Whether all observations are as expected if the truth is as stated here."""
         return all(step.is_right for step in self.observe())
 
 
@@ -91,7 +91,13 @@ def _read_errata() -> tuple[Erratum, ...]:
 
 
 def errata(page: str | None = None) -> list[Erratum]:
-    """Return the sentences of a page, or of all pages; refuse an unknown page.
+    """Return the sentences of a page of the documents, each with the truth and its experiment.
+
+    Parameters:
+        page: The name of a page, a key of ``PAGES``; None for the sentences of all pages.
+
+    Raises:
+        RefusalError: If there is no such page.
 
     >>> len([one for one in errata() if one.is_wrong]), len(errata("groups"))
     (31, 7)
@@ -104,7 +110,7 @@ def errata(page: str | None = None) -> list[Erratum]:
 
 
 def errata_table() -> Table:
-    """Return the corrections by number, each with the engine's verdict.
+    """Return a table of all corrections, sorted by id, each with whether the engine confirms it.
 
     >>> errata_table().caption
     '31 corrections'
@@ -114,14 +120,14 @@ def errata_table() -> Table:
     return Table(rows, ("id", "where", "it says", "in truth", "checked"), f"{len(rows)} corrections")
 
 
-# The game, without its widget: the site is built, and its worker runs, where no widget is installed
+# The game, without its widget, as the site is built and its worker runs where ipywidgets is not installed
 
 _COST = 2
-"""Points that a true sentence costs, marked as wrong."""
+"""The points that it costs to mark a true sentence as wrong."""
 
 
 def pose_page(page: str) -> dict[str, Any]:
-    """Return a page's initial view, with the condition to win."""
+    """Return the heading and the sentences of a page for the game, with the rule for winning."""
     sentences = [{"from": one.document, "text": one.sentence} for one in errata(page)]
     mistakes, needed = _count_mistakes(page)
     rule = (
@@ -132,13 +138,13 @@ def pose_page(page: str) -> dict[str, Any]:
 
 
 def write_answer(one: Erratum) -> dict[str, Any]:
-    """Return a sentence's correction, with the engine's steps."""
+    """Return the answer for a sentence: its id, whether it is wrong, the truth, and the experiment."""
     steps = [[step.tried, step.seen] for step in one.observe()]
     return {"id": one.id if one.is_wrong else "", "isWrong": one.is_wrong, "truth": one.truth, "steps": steps}
 
 
 def score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
-    """Return whether a page is won, given its mistakes found and false alarms, and the result in words."""
+    """Return whether a page is won with these mistakes found and true sentences marked, and a sentence."""
     mistakes, needed = _count_mistakes(page)
     points = found - _COST * suspected
     said, wrongly = format_count(points, "point"), format_count(suspected, "true sentence")
@@ -147,16 +153,16 @@ def score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
 
 
 def _count_mistakes(page: str) -> tuple[int, int]:
-    """Return the number of wrong sentences of a page, and the points that win: two thirds, rounded up."""
+    """Return the number of wrong sentences in a page, and the points that win, two thirds of it."""
     mistakes = sum(one.is_wrong for one in errata(page))
-    # Marking everything wins nothing: each true sentence costs more than a mistake gives.
+    # Rounded up.
     return mistakes, -(-2 * mistakes // 3)
 
 
 def to_store(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the initial view of a page without a kernel, with the answers and scores to judge it."""
+    """Return the view of a page for a page without a kernel, and its answers with all possible scores."""
     known, (wrong, _) = errata(page), _count_mistakes(page)
-    # All results that are possible: a page without a kernel looks them up, and needs no rule of its own.
+    # A page without a kernel looks the score up, so that the rule is only in Python.
     counts = ((found, other) for found in range(wrong + 1) for other in range(len(known) - wrong + 1))
     scores = {f"{found} {suspected}": score_page(page, found, suspected)[1] for found, suspected in counts}
     return pose_page(page), {"answers": [write_answer(one) for one in known], "scores": scores}
@@ -167,9 +173,9 @@ def to_store(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
 EXAMPLE: dict[str, Any] = {"max_count": 1000, "flow_stop_count": 900, "flow_resume_count": 500}
 
 
-# A new broker each time, so that no sentence is judged by the remains of another.
+# Each experiment has a new broker, so that none is affected by an earlier one.
 def _fill(messages: int, options: BrokerOptions | None = None, size: int = 100, **short: Any) -> Trial:
-    """Return a broker with some messages on a queue ``q`` of these arguments."""
+    """Return a trial with messages on a queue ``q`` that was declared with the given arguments."""
     trial = Trial(options).declare("q", **short)
     trial.send("q", messages, size=size)
     return trial
@@ -188,7 +194,7 @@ def _declare(**short: Any) -> str:
 
 
 def _thresholds(*options: str, **short: Any) -> Any:
-    """Return the thresholds of a queue in a broker with these options."""
+    """Return the thresholds of a queue in a broker with the given options, or None without flow control."""
     limit: Any = _fill(0, BrokerOptions.parse(options), **short).broker.queue("q").flow_limit
     return limit and limit.thresholds
 
@@ -235,18 +241,18 @@ _BY_SIZE: dict[str, Any] = {"flow_stop_size": 300, "flow_resume_size": 200}
 
 
 def _stall(window: str, seed: int, *capacities: int) -> int:
-    """Return the number of messages that clients can send to a queue without a consumer, with stop 100."""
+    """Return how many messages clients can send to a queue with stop 100 and without a consumer."""
     producers = tuple(
         Producer(f"C{n}", ("", "q"), 20_000, capacity, 100, seed=seed + n, window=window)
         for n, capacity in enumerate(capacities)
     )
     workload = Workload("stall", 1, {"q": {"qpid.flow_stop_count": 100}}, producers=producers)
-    # Rate and seed only decide when the queue stops; with no consumer the number is that of stop and windows.
+    # Without a consumer, the number depends on stop and windows; rate and seed only affect the time.
     return sum(event.kind == "enqueued" for event in simulate(workload).events)
 
 
 class _Experiments:
-    """The experiment for each sentence, by its id."""
+    """The experiments: a method for each sentence, named after its id, that yields the steps."""
 
     def t_01(self) -> Iterator[Step]:
         return _try_depths({900: "OFF", 901: "ON"})

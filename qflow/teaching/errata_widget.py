@@ -1,6 +1,6 @@
-"""The errata game in a notebook: a page of the documents, whose wrong sentences the reader marks.
+"""The widget of the errata game, in which the reader marks the wrong sentences of a page.
 
-The sentences, their experiments and the rule of the game are :mod:`qflow.teaching.errata`.
+The sentences, their experiments and the rule of the game are in :mod:`qflow.teaching.errata`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from qflow.teaching.errata import errata, pose_page, score_page, write_answer
 
 
 class _ErrataGame(anywidget.AnyWidget):
-    """A page of the errata game."""
+    """The widget of one page of the errata game."""
 
     _esm = join_modules("errata.js")
     _css = read_styles(*STYLES, "errata.css")
@@ -32,7 +32,7 @@ class _ErrataGame(anywidget.AnyWidget):
         self.observe(self._answer_marks, names="is_judged")
 
     def judge(self, *numbers: int) -> str:
-        """Judge a guess that the sentences with these numbers, from 1, are wrong; return the score."""
+        """Mark the sentences with these numbers, from 1, as wrong, judge the marks, and return the score."""
         sentences = len(errata(self._name))
         if strange := [number for number in numbers if number not in range(1, sentences + 1)]:
             raise IndexError(f"there is no sentence {strange[0]}; there are {sentences}")
@@ -59,17 +59,17 @@ class _ErrataGame(anywidget.AnyWidget):
 
 
 def errata_game(page: str) -> _ErrataGame:
-    """Open a page of the documents: mark each sentence that seems wrong, and compare with the engine.
+    """Open the errata game: mark the wrong sentences of a page, and see the engine's experiments.
 
-    A mistake that is marked is a point, a true sentence that is marked costs two; two thirds of the mistakes
+    Marking a wrong sentence gains one point, marking a true one costs two; two thirds of the possible points
     win.
 
     Parameters:
-        page ({"states", "names", "configuration", "clients", "groups", "history"}): Which page.
+        page ({"states", "names", "configuration", "clients", "groups", "history"}): The name of the page.
 
     Returns:
-        A widget. Without a mouse: ``judge(2, 4)`` marks two sentences and returns the score, or
-        :func:`qflow.teaching.errata`, whose sentences have ``observe()``.
+        A widget. Its method ``judge(2, 4)`` marks two sentences and returns the score, without a mouse.
+        :func:`qflow.teaching.errata` returns the sentences with their experiments, without widgets.
 
     Raises:
         RefusalError: If there is no such page.

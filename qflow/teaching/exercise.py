@@ -1,12 +1,13 @@
-"""Exercise: one task, the engine's own answer to it, and how people typically get it wrong.
+"""Exercise: a task, a function that finds the right answer on the engine, and typical wrong answers.
 
-A learner answers with a function. It is run on several cases the learner has not seen, and the engine is run
-on the same ones; so neither an empty answer nor a constant can be right, and no right number is written down
-anywhere. A misconception is an answer of its own, worked out as a learner who holds it would. A learner whose
-wrong results agree with it is shown it by name, which helps more than the right number would.
+A learner answers by writing a function. It is run on several cases that the learner has not seen, and the
+engine is run on the same cases. So neither an empty answer nor a constant can be right, and no right result
+has to be written down. A *misconception* is a function as well, which computes what a learner with this
+misconception would answer. If the wrong results of a learner are equal to its results, the learner is told
+the name of the misconception, which helps more than the right number would.
 
-The exercises themselves are in :mod:`qflow.teaching.exercises`: each is a function that asks the engine,
-under how those who are wrong answer. Their cases and what they say are in ``data/exercises.toml``.
+The exercises themselves are in :mod:`qflow.teaching.exercises`. Each is a function that asks the engine,
+decorated with the misconceptions. Texts and cases are in ``data/exercises.toml``.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from qflow.teaching.learner import make_plain
 from qflow.wording import did_you_mean
 
 Answer = Callable[..., Any]
-"""What a learner writes: a function."""
+"""The function that a learner writes as an answer."""
 
 _Sign = Callable[[Any], bool]
-"""Whether a value that a learner's function returned shows a misconception."""
+"""A function that returns whether a value returned by a learner's function shows a misconception."""
 
 _Idea = Answer | tuple[Answer, _Sign]
-"""A misconception: the answer of a learner who holds it, and its sign, if any."""
+"""A misconception: the answer of a learner who has it, optionally with a sign of it."""
 
 FINE = "fine"
 """The outcome of an answer to a design task that meets every requirement."""
@@ -40,7 +41,7 @@ FINE = "fine"
 
 @dataclass(frozen=True)
 class _Misconception:
-    """A misconception, as a rule that gives wrong answers."""
+    """A misconception: the message to a learner who has it, and the wrong answer that results from it."""
 
     message: str
     answer: Answer
@@ -51,13 +52,13 @@ class _Misconception:
         try:
             return self.sign is not None and bool(self.sign(returned))
         except Exception:
-            # The value is not even of the right kind, so it bears no sign.
+            # The value is not even of the right type, so it does not show the misconception.
             return False
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The outcome of an answer that raised an exception."""
+    """The outcome of an answer that raised an exception, with the text of the exception."""
 
     text: str
     is_unwritten: bool = False
@@ -68,11 +69,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Exercise:
-    """A task; ``data/exercises.toml`` has its text and its typical mistakes, the likeliest first."""
+    """An exercise; comments in ``data/exercises.toml`` explain the fields that are defined there."""
 
     name: str
     title: str
-    function: Answer  # gives the engine's own answer; of a design task, what comes of a learner's
+    function: Answer  # returns the right result of a case; for a design task, the verdict on an answer
     cases: tuple[tuple[Any, ...], ...]
     misconceptions: Mapping[str, _Misconception]
     hints: tuple[str, str, str]
@@ -80,10 +81,10 @@ class Exercise:
     shows: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     lab: str = "run"
-    is_task: bool = False  # to design something: FINE, or what is wrong with it
+    is_task: bool = False  # whether it is a design task, whose outcome is FINE or a description of a fault
 
     def result(self, answer: Answer, case: tuple[Any, ...]) -> Any:
-        """Return the plain outcome of an answer in one case; a Failure if it raised."""
+        """Return the outcome of an answer in one case, as plain values, or a Failure if it raised."""
         given = copy.deepcopy(case)
         try:
             return make_plain(self.function(answer, *given) if self.is_task else answer(*given))
@@ -95,7 +96,7 @@ class Exercise:
             return Failure(f"{type(error).__name__}: {write_briefly(error, str)}")
 
     def try_answer(self, answer: Answer, case: tuple[Any, ...]) -> Any:
-        """Return the result of an answer to a design task in one case, or None if it raises."""
+        """Return the value that an answer returns in one case, or None if it raises."""
         try:
             return answer(*copy.deepcopy(case))
         except Exception:
@@ -107,24 +108,24 @@ class Exercise:
 
     @cached_property
     def wanted(self) -> list[Any]:
-        """The engine's own outcome in every case."""
+        """The right outcome of every case, found on the engine."""
         cases = copy.deepcopy(self.cases)
         return [FINE if self.is_task else make_plain(self.function(*case)) for case in cases]
 
     @cached_property
     def believed(self) -> dict[str, list[Any]]:
-        """The outcomes of every misconception, by its name."""
+        """The outcomes of every misconception in all cases, keyed by the misconception's name."""
         return {name: self.results(known.answer) for name, known in self.misconceptions.items()}
 
     def call(self, case: tuple[Any, ...]) -> str:
-        """Return the call of one case as a learner would write it."""
+        """Return the call of the learner's function in one case, as text."""
         names = list(inspect.signature(self.function).parameters)[-len(case) :]
         return f"{self.name}({', '.join(f'{n}={value!r}' for n, value in zip(names, case, strict=True))})"
 
 
 @cache
 def _read_words() -> dict[str, dict[str, dict[str, Any]]]:
-    """Read the words of all exercises, by their notebook and their name."""
+    """Return the texts of all exercises, keyed by notebook and by name."""
     return tomllib.loads((kit_path("data") / "exercises.toml").read_text(encoding="utf-8"))
 
 
@@ -134,7 +135,7 @@ _added: dict[str, Exercise] = {}
 def exercise(
     misconceptions: Mapping[str, _Idea], cases: Sequence[tuple[Any, ...]] = (), *, is_task: bool = False
 ) -> Callable[[Answer], Answer]:
-    """Make an exercise from a function that asks the engine; cases with tuples or None are given here."""
+    """Make an exercise of the decorated function; `cases` is for those that TOML cannot express."""
 
     def add(function: Answer) -> Answer:
         name = function.__name__.removeprefix("_")
@@ -155,11 +156,11 @@ def exercise(
 
 
 design_task = partial(exercise, is_task=True)
-"""Makes an exercise of a function that judges an answer in a case: FINE, or a fault."""
+"""Makes a design task of a function that judges an answer in a case, and returns FINE or a fault."""
 
 
 def are_alike(mine: Any, theirs: Any) -> bool:
-    """Return whether two outcomes are equal; values that cannot be compared are unequal."""
+    """Return whether two outcomes are equal; values whose comparison raises an error are not."""
     try:
         return bool(mine == theirs)
     except Exception:  # a learner may return an object of any class
@@ -167,36 +168,36 @@ def are_alike(mine: Any, theirs: Any) -> bool:
 
 
 _MOST_SHOWN = 300
-"""Letters of an outcome that are shown."""
+"""The most characters of an outcome that are shown."""
 
 
 def write_briefly(value: Any, write: Callable[[Any], str] = repr) -> str:
-    """Return an outcome as Python writes it, shortened."""
+    """Return an outcome as text, shortened if it is long."""
     try:
         text = write(value)
-    except Exception as error:  # as above
+    except Exception as error:  # a learner may return an object of any class
         return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
 
 
 def themes() -> list[str]:
-    """Return the names of the exercise notebooks, in order."""
+    """Return the names of the notebooks of exercises, such as ``"01-thresholds"``, in order."""
     return list(_read_words())
 
 
 def exercises(theme: str) -> list[Exercise]:
-    """Return the exercises of one notebook, such as ``"01-thresholds"``, in the order of their words."""
+    """Return the exercises of a notebook, such as ``"01-thresholds"``, in the order of their texts."""
     importlib.import_module("qflow.teaching.exercises")
     return [_added[name] for name in _read_words()[theme]]
 
 
 def _all_exercises() -> dict[str, Exercise]:
-    """Return every exercise by its name, in order."""
+    """Return all exercises in order, keyed by name."""
     return {asked.name: asked for theme in themes() for asked in exercises(theme)}
 
 
 def find(name: str) -> Exercise:
-    """Return the exercise with a name, which is also that of the requested function."""
+    """Return the exercise with a given name; refuse an unknown name."""
     known = _all_exercises()
     if name in known:
         return known[name]

@@ -1,4 +1,4 @@
-"""The exercises: typical wrong answers to each, and the engine's own answer; imported whole."""
+"""The exercises, each with its right answer and typical wrong ones; all modules are imported at once."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""Exercises on a broker's own log, and on its silence."""
+"""Exercises on the broker's own log: how long a queue was ON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WORDS = {
 
 
 def _log(*events: str) -> list[str]:
-    """Return the lines of a log, from events such as ``06 orders ON``: second, queue, state."""
+    """Return the lines of a broker's log for events such as ``06 orders ON``: second, queue, state."""
     lines = ["2026-11-28 16:38:53 [Broker] notice Broker (pid=22044) start-up"]
     for second, queue, state in map(str.split, events):
         known = (
@@ -22,7 +22,7 @@ def _log(*events: str) -> list[str]:
 
 
 def _changes(lines: list[str], queue: str) -> list[tuple[int, bool]]:
-    """Return the time in seconds of each change of flow state, and whether it is a change to ON."""
+    """Return the time in seconds of each change of the flow control state, and whether it is to ON."""
     return [
         (_second(line), "control activated" in line)
         for line in lines

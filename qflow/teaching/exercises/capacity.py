@@ -1,6 +1,6 @@
-"""Exercises on capacity: how far above the stop threshold a queue gets, and tasks of designing one.
+"""Exercises on capacity: how far above its stop threshold a queue gets, and design tasks on thresholds.
 
-Of a design many are right, and the engine says whether yours is.
+A design task has many right answers; the engine judges each.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from qflow.workload.measures import queue_measures
 
 
 def _burst(trial: Trial, stop: int, capacities: Sequence[int]) -> None:
-    """Fill the queue q to its stop, then let every producer send in turn until its window is full."""
+    """Fill the queue q to its stop threshold, then let producers send in turn until all windows are full."""
     trial.send("q", stop)
     sessions = [trial.broker.session(f"p{n}") for n in range(len(capacities))]
-    # The message that turns it ON is one of theirs, and already fills a place in a window.
+    # The message that turns the queue ON is sent by a producer, and already fills a place in its window.
     trial.send("q", by=sessions[0])
     ready = True
     while ready:
@@ -48,7 +48,7 @@ def _worst_depth(stop: int, capacities: list[int]) -> int:
 def _believed_story(
     stop: int, capacities: list[int], taken: int = 1, again: int = -1, stops: int = 2
 ) -> tuple[int, int, int, int]:
-    """Return a wrong story under three beliefs: an excess over the windows, a refill level, the stops."""
+    """Return wrong results for given misconceptions: messages taken, the later change of peak, the stops."""
     full = stop + sum(capacities)
     return full, sum(capacities) + taken, full + again, stops
 
@@ -75,7 +75,7 @@ def _after_the_stall(stop: int, capacities: list[int]) -> tuple[int, int, int, i
         reader.take(1)
         taken += 1
     for number, capacity in enumerate(capacities):
-        # A window's worth goes out before the client hears of any completion.
+        # A producer sends as many messages as its window has before it learns of any completion.
         trial.send("q", capacity, by=trial.broker.sessions[f"p{number}"])
     return full, taken, trial.depth("q"), trial.statistics("q").flowStoppedCount
 
@@ -131,7 +131,7 @@ _OFF_SHARE = 0.8
 
 @cache_judgement
 def _overflows(limit: int, stop: int, capacities: tuple[int, ...], resume: int = 1) -> bool:
-    """Return whether the worst case ends a producer's session: all windows fill at the stop level."""
+    """Return whether a producer's session dies in the worst case, when all windows fill above the stop."""
     trial = Trial().declare_stop("q", stop, resume, max_count=limit)
     return bool(trial.code_of(lambda: _burst(trial, stop, capacities)))
 
@@ -159,7 +159,7 @@ def _safe_stop(answer: Answer, limit: int, capacities: list[int]) -> str:
 
 
 def _shop(limit: int, capacities: Sequence[int], burst_rate: int, stop: int, resume: int) -> Workload:
-    """Return a workload of two-second bursts every ten seconds, and a steady consumer of 100 a second."""
+    """Return a workload with a burst of two seconds every ten, and a consumer of 100 messages a second."""
     rate = burst_rate / len(capacities)
     producers = tuple(
         Producer(f"p{n}", ("", "orders"), rate, capacity, 100, burst=(2, 8), arrival="const", seed=n)
