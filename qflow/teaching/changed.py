@@ -1,5 +1,4 @@
-"""A changed engine: a copy of the engine with one function replaced, to see which recordings disagree with
-it.
+"""A changed engine: a copy of the engine with one function replaced, to see which recordings disagree.
 
 The function is replaced in a second copy of the engine, which is imported from its source. The engine that
 all other code uses is not changed; a compiled engine could not be changed at all.

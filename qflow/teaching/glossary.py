@@ -1,6 +1,6 @@
-"""The glossary: every term in qflow's words and in the broker's.
+"""The glossary: every term as qflow and as the broker spell it, with its meaning.
 
-One table, ``data/glossary.csv``, is what :func:`look_up` reads in a notebook and the page for readers shows.
+The table ``data/glossary.csv`` is the source both of :func:`look_up` and of the glossary page for readers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from qflow.kit import RefusalError, kit_path
 
 @dataclass(frozen=True)
 class _Term:
-    """A term, in qflow's words and the broker's, and its meaning."""
+    """A term of the glossary: its names in qflow and in the broker, and its meaning."""
 
     term: str
     broker: str
     kind: str  # word, setting, option or statistic
     meaning: str
     rules: tuple[str, ...]
-    # Words for it in other products, or of people who look for it.
+    # Other words for it, such as those of other products, that people may search for.
     asked: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -31,7 +31,7 @@ class _Term:
 
 
 def terms() -> list[_Term]:
-    """Return all terms."""
+    """Return all terms of the glossary, in the order of the table."""
     with open(kit_path("data") / "glossary.csv", encoding="utf-8", newline="") as file:
         return [
             _Term(
@@ -43,7 +43,7 @@ def terms() -> list[_Term]:
 
 
 def synonyms() -> dict[str, list[str]]:
-    """Return the glossary's terms by the words that people search for, in lower case."""
+    """Return the terms for each word that people may search for, all in lower case."""
     found: dict[str, list[str]] = {}
     for one in terms():
         for word in one.asked:
@@ -52,7 +52,7 @@ def synonyms() -> dict[str, list[str]]:
 
 
 def look_up(term: str) -> _Term:
-    """Return the entry of a term, by qflow's word or the broker's, in any case and with either hyphen."""
+    """Return the entry of a term, given by any of its names; case does not matter, nor - or _."""
     known: dict[str, _Term] = {}
     for found in terms():
         for spelling in (found.term, found.broker):

@@ -1,6 +1,7 @@
-"""Hints: three for each exercise and each challenge, one after the other; how far they were needed is kept.
+"""Hints: three for each exercise and challenge, shown one after the other.
 
-``qf.hint`` prints one.  In JupyterLab a button shows the next, below what a check said or above a challenge.
+``qf.hint`` prints a hint. In JupyterLab a button below the result of a check, or above a challenge, shows the
+next one. The number of hints that the learner has read is stored with the learner's progress.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from qflow.teaching import learner
 from qflow.teaching.exercise import find
 
 _WIDTH = 96
-"""Columns of a line; Jupyter breaks longer ones in the middle of words."""
+"""The most characters of a line; Jupyter wraps longer lines in the middle of words."""
 
 
 def hint(exercise: str, tier: int = 1) -> None:
-    """Print one hint, and record in the learner's progress that it was needed.
+    """Print a hint for an exercise, and record in the learner's progress that it was read.
 
     Parameters:
-        exercise: The exercise's name, which is that of the function to write.
-        tier: 1 for a nudge, 2 for the rule behind it, 3 for almost the answer.
+        exercise: The name of the exercise, which is that of the function to write.
+        tier: The number of the hint: 1 for a nudge, 2 for the rule behind it, 3 for almost the answer.
 
     Raises:
         RefusalError: If there is no such exercise or no such hint.
@@ -40,14 +41,14 @@ def hint(exercise: str, tier: int = 1) -> None:
     print(textwrap.fill(f"Hint {tier} of 3 for {found.name}: {found.hints[tier - 1]}", _WIDTH))
     learner.keep_hint("exercises", found.name, tier)
     if tier < len(found.hints) and has_kernel():
-        with suppress(ImportError):  # no widgets here
+        with suppress(ImportError):  # ipywidgets is not installed
             further = Hints("exercises", found.name, found.hints, tier)
             box = import_module("ipywidgets").VBox([further.text, further.button])
             import_module("IPython.display").display(box)
 
 
 class Hints:
-    """A button that reveals one hint at each press, and the text that shows them."""
+    """A button that shows one more hint at each press, and the widget with the text of the hints."""
 
     def __init__(self, kind: str, name: str, hints: Sequence[str], shown: int = 0) -> None:
         widgets: Any = import_module("ipywidgets")

@@ -1,8 +1,8 @@
-"""Learner: a learner's progress, stored on the learner's own machine only.
+"""Learner: the progress of a learner, which is stored only on the learner's own machine.
 
-One small JSON file holds which exercises were tried, hinted at and solved, which challenges were won, which
-predictions were made, and the guesses that were typed into a field. It is a convenience: where it cannot be
-read or written (a read-only disk, a borrowed machine), everything else works as before and nothing is kept.
+A small JSON file contains the tries, hints and solved exercises, the challenges that were won, the
+predictions that were made, and the guesses that were typed into a field. It is a convenience: if it cannot be
+read or written, as on a read-only disk, everything else works, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 from qflow.writing import write_file
 
 _VARIABLE = "QFLOW_PROGRESS"
-"""The environment variable that names another file; empty means that nothing is kept."""
+"""The environment variable with the path of another file; if it is empty, nothing is stored."""
 
 KINDS = ("exercises", "challenges", "predictions", "guesses")
-"""The kinds of entries in the file."""
+"""The kinds of entries in the progress file."""
 
 Entry = dict[str, Any]
 Guess = int | float | str
@@ -30,14 +30,14 @@ _UNTRIED: dict[str, Entry] = {
     "exercises": {"tries": 0, "hints": 0, "solved": False},
     "challenges": {"moves": None, "hints": 0, "solved": False},
 }
-"""The entries of an exercise and a challenge before the first try."""
+"""The entry of an exercise, and of a challenge, that the learner has not tried yet."""
 
-# Also in memory: without a file, or on a disk that is full, a chapter still compares guesses with answers.
+# Guesses are also kept in memory, so that a chapter can compare them even if the file cannot be written.
 _typed: dict[str, Entry] = {}
 
 
 def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> None:
-    """Store the guess for a question and its certainty in percent; None deletes the guess."""
+    """Store the guess for a question with its certainty in percent; None deletes the stored guess."""
     guesses = _guesses(chapter)
     if guess is None:
         guesses.pop(name, None)
@@ -48,9 +48,9 @@ def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> 
 
 
 def recall(chapter: str, name: str) -> tuple[Guess | None, int | None]:
-    """Return the stored guess for a question and its certainty; None for a missing one."""
+    """Return the stored guess for a question and its certainty in percent; either may be None."""
     found = _guesses(chapter).get(name)
-    # The file is the learner's, and may have been edited.
+    # The learner may have edited the file.
     if not isinstance(found, dict) or isinstance(found.get("guess"), bool | list | dict):
         return None, None
     sure = found.get("sure")
@@ -62,7 +62,7 @@ def _guesses(chapter: str) -> Entry:
 
 
 def progress_file() -> Path | None:
-    """Return the progress file: ``QFLOW_PROGRESS``, else one in the user's data folder; None for no file."""
+    """Return the path of the progress file, or None if nothing is to be stored."""
     named = os.environ.get(_VARIABLE)
     if named is not None:
         return Path(named).expanduser() if named else None
@@ -74,7 +74,7 @@ def progress_file() -> Path | None:
 
 
 def read(kind: str) -> dict[str, Entry]:
-    """Return the stored entries of one kind, by name; empty if the file is missing or unreadable."""
+    """Return the stored entries of a kind, keyed by name; an empty dict if the file cannot be read."""
     try:
         found = (_read_all() or {}).get(kind, {})
     except OSError:
@@ -83,12 +83,12 @@ def read(kind: str) -> dict[str, Entry]:
 
 
 def keep(kind: str, name: str, entry: Entry) -> bool:
-    """Store one entry, replacing an earlier one of its name; return whether that was possible."""
+    """Store an entry, replacing an earlier one with its name; return whether it could be stored."""
     file = progress_file()
     if file is None:
         return False
     try:
-        # Read again for each entry: other notebooks of this learner write to the same file.
+        # Read the file again for each entry, as other notebooks of the learner write to it, too.
         everything = _read_all()
         if everything is None:
             _quarantine(file)
@@ -102,7 +102,7 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
 
 
 def entry_of(kind: str, name: str) -> Entry:
-    """Return the stored entry of an exercise or a challenge; a fresh one if it is missing or damaged."""
+    """Return the stored entry of an exercise or challenge; missing or invalid values are those of no try."""
     kept = read(kind).get(name, {})
     return {
         key: kept[key] if isinstance(kept.get(key), int) else none for key, none in _UNTRIED[kind].items()
@@ -110,13 +110,13 @@ def entry_of(kind: str, name: str) -> Entry:
 
 
 def keep_hint(kind: str, name: str, tier: int) -> None:
-    """Store the number of hints read of an exercise or a challenge."""
+    """Store that hint number `tier` of an exercise or challenge was read; the highest number is kept."""
     entry = entry_of(kind, name)
     keep(kind, name, {**entry, "hints": max(entry["hints"], tier)})
 
 
 def _read_all() -> dict[str, Any] | None:
-    """Return the file's content; None if it is damaged. An unreadable file is an OSError."""
+    """Return the content of the progress file, or None if it is damaged; raise OSError if unreadable."""
     file = progress_file()
     try:
         found = json.loads(file.read_text(encoding="utf-8-sig")) if file is not None else {}
@@ -137,9 +137,9 @@ def _quarantine(file: Path) -> None:
 
 
 def make_plain(value: Any) -> Any:
-    """Convert tuples to lists, so that either is a right answer."""
+    """Return a value with all lists converted to tuples, so that a list or a tuple may be a right answer."""
     if hasattr(value, "tolist"):
-        # An array or a number of NumPy, from a learner who likes it.
+        # A NumPy array or number, which a learner may return.
         value = value.tolist()
     if isinstance(value, list | tuple):
         return tuple(make_plain(part) for part in value)

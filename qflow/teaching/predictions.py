@@ -1,11 +1,11 @@
-"""Predict before you run: guesses made at the top of a chapter, and how they compare at its end.
+"""Predictions: questions of a chapter, guesses before running it, and their comparison at its end.
 
-A chapter asks with :meth:`Predictions.ask` and answers with :meth:`Predictions.compare`. The questions are
-in one file, ``data/predictions.toml``, with what is said about a wrong guess: a reader who opens a
-chapter's cells does not meet the answer there. In JupyterLab a question comes with a field to fill in, or
-with a mark to drag on the picture of a lab; the same call takes the guess as an argument and prints plain
-text, so it works without any widget, in a terminal, and on paper. Without a guess, both calls always print
-the same, which is what the notebook tests compare.
+A chapter asks questions with :meth:`Predictions.ask`, and shows the answers with :meth:`Predictions.compare`.
+The questions are in ``data/predictions.toml``, together with the comments on wrong guesses, so that the cells
+of a chapter do not contain the answers. In JupyterLab a question has a field for the guess, or a mark to drag
+in the picture of a lab. The same call also accepts the guess as an argument and prints plain text, so that it
+works without widgets, in a terminal and on paper. Without a guess, both calls always print the same text,
+which the notebook tests compare.
 
 In a chapter's source::
 
@@ -16,13 +16,13 @@ In a chapter's source::
     # %% id="lab"
     predictions.ask("on", "off", lab=qf.flow_lab())
 
-and at its end, with what the cells in between found out::
+and at its end, with the results of the cells in between::
 
     # %% id="compare"
     predictions.compare(on=above_stop.msgDepth, off=below_resume.msgDepth, at_most=full.msgDepth)
 
-A guess that was typed into a field or made with a mark is remembered with the learner's progress, so that
-running the cell again does not lose it. A guess written in the cell itself needs no remembering, and wins.
+A guess that was typed into a field or made with a mark is stored with the learner's progress, so that running
+the cell again does not lose it. A guess in the cell itself takes precedence, and is not stored.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from qflow.labs.lab import Lab
 
 _FAIR = 15
-"""Percentage points that certainty and success may differ by without a remark."""
+"""The percentage points by which certainty and success may differ for the certainty to be well judged."""
 
 _HAD = "You had {} of {}."
 _SURE = "You were {} % sure on average, and right in {} %: {}."
@@ -54,24 +54,24 @@ _REVISIT = "Worth another look: {}."
 
 @dataclass
 class ChapterQuestion:
-    """A question of a chapter, with the guess if there is one."""
+    """A question of a chapter, with the learner's guess if one was made."""
 
-    certainties: ClassVar[tuple[int, ...]] = (50, 60, 70, 80, 90, 100)  # to choose from, in percent
+    certainties: ClassVar[tuple[int, ...]] = (50, 60, 70, 80, 90, 100)  # the choices, in percent
 
     name: str
     question: str
     guess: Guess | None = None
-    choices: tuple[str, ...] = ()  # states; none if a number is asked for
-    within: float = 0  # how far a number may be off, in the unit of the question
-    sure: int | None = None  # percent
-    revisit: str = ""  # the concept behind it
-    because: Mapping[str, str] = field(default_factory=dict)  # what each typical wrong guess shows
-    mark: str = ""  # how a lab asks it in its picture: a key of qflow.labs.asking.MARKS, and what it is about
-    is_typed: bool = False  # into a field, and not in the cell
+    choices: tuple[str, ...] = ()  # the possible answers; empty if the answer is a number
+    within: float = 0  # the error up to which a number is right
+    sure: int | None = None  # the certainty of the guess in percent
+    revisit: str = ""  # the concept to look at again after a wrong guess
+    because: Mapping[str, str] = field(default_factory=dict)  # comments on typical wrong guesses
+    mark: str = ""  # the kind of mark in a lab, a key of qflow.labs.asking.MARKS, and a message's name
+    is_typed: bool = False  # whether the guess is made in a field or a picture, and not in the cell
     chapter: str = ""
 
     def sentence(self) -> str:
-        """Return the question and the guess in one line."""
+        """Return the question and the guess as one line of text."""
         asked = f"{self.question} ({' or '.join(self.choices)})" if self.choices else self.question
         if self.guess is None:
             return f"{asked} No guess yet."
@@ -79,18 +79,18 @@ class ChapterQuestion:
         return f"{asked} Your guess: {self.guess}{sure}."
 
     def keep(self, guess: Guess | None, sure: int | None) -> None:
-        """Keep a typed guess, and store it; None deletes it."""
+        """Set the guess and its certainty, and store them as progress; a guess of None deletes it."""
         self.guess, self.sure = guess, sure
         learner.remember(self.chapter, self.name, guess, sure)
 
     def is_right(self, answer: Guess) -> bool:
-        """Return whether the guess is the answer: a state in any case, a number within its margin."""
+        """Return whether the guess is right: a text, ignoring case, or a number within the margin."""
         if isinstance(answer, str) or isinstance(self.guess, str):
             return _plain(self.guess) == _plain(answer)
         return self.guess is not None and bool(abs(self.guess - answer) <= self.within)
 
     def verdict(self, answer: Guess) -> str:
-        """Return the guess beside the answer, with the misunderstanding that a known wrong guess reveals."""
+        """Return a clause on the guess: whether it is right, or which misunderstanding it shows."""
         if self.guess is None:
             return "you made no guess"
         if self.is_right(answer):
@@ -99,33 +99,33 @@ class ChapterQuestion:
         return ": ".join(filter(None, [f"you said {self.guess}", next(known, "")]))
 
     def comment(self, answer: Guess) -> str:
-        """Return the comment on the guess for the moment that shows the answer."""
+        """Return the comment on the guess, to be shown together with the answer."""
         verdict = self.verdict(answer)
         said = f"{verdict[0].upper()}{verdict[1:]}."
         is_wrong = self.guess is not None and not self.is_right(answer)
         return f"{said} {_REVISIT.format(self.revisit)}" if is_wrong and self.revisit else said
 
     def sayings(self, answer: Guess) -> dict[str, str]:
-        """Return the comment on each possible guess, by guess, for a page without a kernel."""
+        """Return the comment on each kind of guess, keyed by guess, for a page without a kernel."""
         guesses: dict[str, Guess | None] = {"none": None, "right": answer, "other": "{}"}
         guesses |= {wrong: wrong for wrong in self.because}
         return {name: replace(self, guess=guess).comment(answer) for name, guess in guesses.items()}
 
 
 def _describe_calibration(answered: Sequence[tuple[ChapterQuestion, Guess]]) -> list[str]:
-    """Report the number of right guesses, whether the certainty was justified, and the topics to revisit."""
+    """Return lines on the number of right guesses, the learner's certainty, and the concepts to revisit."""
     made = [(asked, asked.is_right(answer)) for asked, answer in answered if asked.guess is not None]
     if not made:
         return [f"{_UNMADE} To make them, answer where the chapter asks and run again."]
     said = [_HAD.format(sum(is_right for _, is_right in made), len(made))]
     said += _compare_certainty([(asked.sure, is_right) for asked, is_right in made if asked.sure is not None])
-    # Several questions may be about the same concept.
+    # A dict, as several questions may be about the same concept.
     again = dict.fromkeys(asked.revisit for asked, is_right in made if asked.revisit and not is_right)
     return said + [_REVISIT.format(concept) for concept in again]
 
 
 def report_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Report on all chapters together, using the progress file's entry for each of their questions."""
+    """Return lines on the predictions in all chapters, given the entries in the progress file."""
     entries = [entry for chapter in kept.values() for entry in chapter.values() if isinstance(entry, dict)]
     if not entries:
         return ["No predictions yet."]
@@ -137,7 +137,7 @@ def report_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _compare_certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
-    """Compare the learner's certainty, in percent, with the share of right guesses."""
+    """Return a line that compares certainty with success, for pairs of a certainty and a success."""
     if not pairs:
         return []
     sure = round(sum(percent for percent, _ in pairs) / len(pairs))
@@ -147,12 +147,12 @@ def _compare_certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
 
 
 def calibration_words() -> dict[str, Any]:
-    """Return the comments on several guesses together, for a page without a kernel."""
+    """Return the texts for the comparison of several guesses, for a page without a kernel."""
     return {"had": _HAD, "sure": _SURE, "judged": _JUDGED, "fair": _FAIR, "none": _UNMADE}
 
 
 class _ShownQuestions:
-    """The display of questions in a notebook: sentences; with a kernel fields or a lab's marks."""
+    """The display of questions in a notebook: sentences, and with a kernel a field or the lab that asks."""
 
     def __init__(self, *asked: ChapterQuestion, lab: Lab | None = None) -> None:
         self.asked, self.lab = asked, lab
@@ -161,7 +161,7 @@ class _ShownQuestions:
         return "\n".join(asked.sentence() for asked in self.asked)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        # The text is taken before a field exists: it says what the call said, not what was typed later.
+        # The text is made before the field, so that it does not contain a guess that is typed later.
         said = repr(self)
         widget = self.lab or (_field(self.asked[0]) if self.asked[0].is_typed else None)
         bundle: dict[str, Any] = {} if widget is None else dict(widget._repr_mimebundle_(**kwargs))
@@ -169,7 +169,7 @@ class _ShownQuestions:
 
 
 def _show(question: _ShownQuestions) -> None:
-    # Only a kernel can show anything.
+    # Only a kernel can display widgets.
     if has_kernel():
         importlib.import_module("IPython.display").display(question)
     else:
@@ -177,12 +177,12 @@ def _show(question: _ShownQuestions) -> None:
 
 
 def _field(asked: ChapterQuestion) -> Any:
-    """Return the input field, or None without widgets."""
+    """Return the widget of a field for the guess, or None if ipywidgets is not installed."""
     try:
         widgets = importlib.import_module("ipywidgets")
     except ImportError:
         return None
-    # The question is the name that a screen reader says for the field.
+    # Screen readers read the tooltip, which is the question, as the name of the field.
     if asked.choices:
         options = [("no guess", ""), *((choice, choice) for choice in asked.choices)]
         entry = widgets.Dropdown(options=options, value="", description="Your guess")
@@ -217,7 +217,7 @@ def _number(text: str) -> int | float | None:
 
 
 def questions(chapter: str) -> dict[str, ChapterQuestion]:
-    """Return a chapter's questions by name, in their order."""
+    """Return the questions of a chapter in their order, keyed by name; refuse an unknown chapter."""
     with open(kit_path("data") / "predictions.toml", "rb") as file:
         known = tomllib.load(file)
     if chapter not in known:
@@ -233,8 +233,8 @@ class Predictions:
     """The predictions of one chapter, from the first question to the final comparison.
 
     Parameters:
-        chapter: The chapter's name, such as ``"01-thresholds"``; its questions are looked up and its guesses
-            are kept under it.
+        chapter: The name of the chapter, such as ``"01-thresholds"``, under which its questions are defined
+            and its guesses stored.
 
     >>> predictions = Predictions("01-thresholds")
     >>> predictions.ask("on", guess=900, sure=90)
@@ -255,19 +255,20 @@ class Predictions:
     def ask(
         self, *names: str, guess: Guess | None = None, sure: int | None = None, lab: Lab | None = None
     ) -> None:
-        """Ask questions of the chapter and keep the guesses; asking again replaces them.
+        """Ask questions of the chapter, and record the guesses; asking again replaces earlier guesses.
 
         Parameters:
-            *names: Which questions; none asks all of the chapter.
-            guess: A number or a state, for one question; None takes the text of its field.
-            sure: The learner's certainty, 0 to 100 percent.
-            lab: A lab that asks in its picture, such as ``qf.flow_lab()``; its run answers the questions in
-                their order. Without it, each has a field.
+            *names: The names of the questions; all questions of the chapter if no names are given.
+            guess: The guess, a number or a state, if there is one question; with None, the guess is made in a
+                field or in the lab.
+            sure: The learner's certainty in percent, 0 to 100.
+            lab: A lab that asks the questions in its picture, such as ``qf.flow_lab()``; its run has to
+                answer them in the given order. Without a lab, each question has a field.
 
         Raises:
             RefusalError: If the chapter has no such question, or the lab cannot ask it.
-            ValueError: If `sure` is no percentage, the guess is none of the choices, or one guess is for
-                several questions.
+            ValueError: If `sure` is not a percentage, `guess` is not one of the choices, or a guess is given
+                for several questions.
         """
         known = questions(self.chapter)
         if unknown := [name for name in names if name not in known]:
@@ -285,8 +286,8 @@ class Predictions:
             _show(_ShownQuestions(question))
 
     def _note(self, asked: ChapterQuestion, guess: Guess | None, sure: int | None) -> ChapterQuestion:
-        """Record a question as asked, with its guess or the stored one."""
-        # A number of NumPy's becomes one of Python's, which JSON can hold.
+        """Record a question as asked, with the given guess or else the stored one."""
+        # Convert NumPy numbers to Python numbers, which JSON can represent.
         guess, sure = make_plain(guess), make_plain(sure)
         if sure is not None and not 0 <= sure <= 100:
             raise ValueError(f"sure must be a percentage from 0 to 100, got {sure!r}")
@@ -302,13 +303,13 @@ class Predictions:
         return asked
 
     def compare(self, **answers: Guess) -> None:
-        """Print each answer beside its guess, then how well calibrated they were; keep it as progress.
+        """Print each answer beside its guess, then how well the certainty was judged; store the results.
 
         Parameters:
-            **answers: The true answers by the question's name; a lab's run answers the lab's questions.
+            **answers: The right answers by the name of the question, except for questions that a lab asked.
 
         Raises:
-            ValueError: If an answer belongs to no question, or a question gets no answer.
+            ValueError: If an answer belongs to a question that was not asked, or a question has no answer.
         """
         answers = {**self._lab_answers, **answers}
         if unknown := sorted(set(answers) ^ set(self.asked)):

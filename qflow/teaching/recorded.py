@@ -1,4 +1,4 @@
-"""Recorded scenarios beside the model: the real broker's response at each step, and the engine's."""
+"""Recorded scenarios compared with the engine: the responses of the real broker and of the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qflow.table import Table, write_value
 
 @cache
 def scenarios() -> Mapping[str, Scenario]:
-    """Return every recorded scenario of the kit by its id.
+    """Return all recorded scenarios of the kit, keyed by id.
 
     >>> scenarios()["fc-doc-900-500"].title
     'Stop 900, resume 500, limit 1000 messages'
@@ -24,22 +24,23 @@ def scenarios() -> Mapping[str, Scenario]:
 
 
 class _Beside(Table):
-    """A recorded scenario beside the engine's run of it, and whether they agree; made by :func:`beside`."""
+    """A table that compares a recorded scenario with the engine; `agrees` says whether all steps agree."""
 
     agrees = False
 
 
 def beside(scenario: str, steps: Sequence[int] = (), **columns: str) -> _Beside:
-    """Play a recorded scenario on the engine, and compare step by step.
+    """Play a recorded scenario on the engine, and compare it with the recording step by step.
 
     Parameters:
         scenario: The id of a recorded scenario, such as ``fc-doc-900-500``.
-        steps: Numbers of the steps to show, from 1; none means all. All are played and compared in any case.
-        columns: Column name to a value, as a path into the visible state after a step:
-            ``queues.q.depth``, ``held.p``, ``got.c/s``, ``groups.q``.
+        steps: The numbers of the steps to show, from 1; () shows all. All steps are compared in any case.
+        **columns: The columns to show. Each value is a path into the visible state after a step, such as
+            ``queues.q.depth``, ``held.p``, ``got.c/s`` or ``groups.q``.
 
     Returns:
-        A value is shown once where broker and model agree; where not, as ``real ≠ model``.
+        A table with a row for each step. If broker and model agree on a value, it is shown once, or else as
+        ``real ≠ model``.
 
     Raises:
         RefusalError: If there is no such scenario.
@@ -59,7 +60,7 @@ the model agrees with all of it.
     found = scenarios()[scenario]
     player, seen = Player(found.broker), []
     for step in found.steps:
-        # All steps are played, shown or not: the state after one depends on all before it.
+        # All steps are played, as the state after a step depends on all steps before it.
         player.play(step)
         seen.append((normalize(step["expect"]), observe(player)))
     shown_columns = [_compare(path, seen) for path in columns.values()]
@@ -75,7 +76,7 @@ the model agrees with all of it.
 
 
 def words(step: Mapping[str, Any]) -> str:
-    """Describe a recorded step in words."""
+    """Return a description of a recorded step."""
     who = step.get("session", "a client")
     match step["op"]:
         case "transfer" | "offer":
@@ -120,16 +121,16 @@ def _find(seen: Mapping[str, Any], path: str) -> object:
 
 
 def _owner(entry: object) -> str:
-    """Format a group's known state: its messages and its owner."""
+    """Return the recorded state of a message group as text: its number of messages, and its owner."""
     if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], int):
         return f"{entry[0]} ({entry[1] or 'free'})"
     return str(entry)
 
 
 def _compare(path: str, seen: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[object]:
-    """Return the values at a path in broker and model: one where they agree, else both."""
+    """Return the value at a path after each step, or if broker and model disagree, both values as text."""
     pairs = [(_find(real, path), _find(model, path)) for real, model in seen]
-    # The meaning of a missing value in this column: false, 0 or an empty list.
+    # The value that a missing one stands for in this column.
     kinds = {type(value) for pair in pairs for value in pair if value is not None}
     absent = False if path.endswith(".flow") else 0 if int in kinds else None
     filled = [[absent if value is None else value for value in pair] for pair in pairs]

@@ -1,9 +1,9 @@
-"""The rule book: the real broker's rules, and the tests that hold the engine to them.
+"""The rule book: the rules of the real broker, with their evidence and the tests of the engine for them.
 
-A rule has an id such as FC-14, by which tests, tooltips and ``explain`` cite it.  ``data/rules.csv`` has
-each rule's sentence, its source and its certainty; rules that are tables (options,
-arguments, the order of events) is in ``data/rule-tables``.  ``notebooks/reference/rules.md`` shows all of it,
-``qflow rules FC-14`` one rule.
+A rule has an id such as FC-14, by which tests, tooltips and ``explain`` cite it. ``data/rules.csv`` contains
+the sentence of each rule, its source and its certainty; rules that are tables (options, arguments, the order
+of events) are in ``data/rule-tables``. ``notebooks/reference/rules.md`` shows the whole rule book, and
+``qflow rules FC-14`` prints one rule.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from qflow.arguments import add_json
 from qflow.kit import RefusalError, checkout_root, kit_path
 
 RULE = re.compile(r"(?<![A-Za-z])(?:DQ|LP|FC|CM|CAP|MG|CN|EX|QT|CF|ALT|IN|RF|LNK)[-_]\d+\b", re.IGNORECASE)
-"""How a rule is cited; in a test's name with an underscore."""
+"""The pattern of a citation of a rule; in the name of a test it has an underscore instead of the hyphen."""
 
 CERTAINTIES: dict[str, str] = {
     "observed": "seen on the real broker, in a recording or an experiment",
@@ -32,7 +32,7 @@ CERTAINTIES: dict[str, str] = {
     "documented": "a document says so, and nothing contradicts it",
     "inferred": "follows from other rules",
 }
-"""How sure a rule is; the strongest evidence counts."""
+"""The degrees of certainty of a rule, with their meanings; the strongest evidence counts."""
 
 SOURCES: dict[str, str] = {
     "recording": "recorded from the real broker; the names are files of `data/recordings/scenarios` (`m2-`: "
@@ -49,17 +49,17 @@ SOURCES: dict[str, str] = {
     "AMQP 0-10": "the specification",
     "qflow": "a decision of this project",
 }
-"""The kinds of evidence for a rule; a colon and particulars may follow."""
+"""The kinds of sources for a rule, with their meanings; in a rule, a colon and details may follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of the broker: its id, its sentence, and the evidence for it."""
+    """A rule of the broker: its id, title and sentence, and the evidence for it."""
 
     rule: str
     title: str
     sentence: str
-    source: str  # one or more of SOURCES with particulars, separated by semicolons
+    source: str  # one or more of SOURCES with details, separated by semicolons
     certainty: str
     untested: str = ""
 
@@ -76,7 +76,7 @@ class Rule:
 
 
 def rule_book() -> dict[str, Rule]:
-    """Return all rules by id, in the order of the rule book."""
+    """Return all rules in the order of the rule book, keyed by id."""
     return _read(kit_path("data") / "rules.csv")
 
 
@@ -99,9 +99,9 @@ def _read(path: Path) -> dict[str, Rule]:
 
 
 def rule(cited: str) -> Rule:
-    """Return one rule: its sentence, its source, and its certainty."""
+    """Return the rule with an id; refuse an unknown id."""
     book = rule_book()
-    # FC-02.4 is a part of FC-02, and printed with it.
+    # FC-02.4 is a part of FC-02, whose sentence contains it.
     name = cited.partition(".")[0]
     found = book.get(normalize(name) if RULE.fullmatch(name) else name)
     if found is None:
@@ -112,14 +112,14 @@ def rule(cited: str) -> Rule:
 
 
 def rule_table(name: str) -> list[list[str]]:
-    """Return a table of the rule book, its head first."""
+    """Return the rows of a table of the rule book, with its header row first."""
     with open(kit_path("data") / "rule-tables" / f"{name}.csv", encoding="utf-8", newline="") as file:
         return list(csv.reader(file))
 
 
 @cache
 def cited_rules(folder: Path) -> dict[str, list[str]]:
-    """Return the tests that cite each rule in their name, decorators, docstring or body."""
+    """Return the tests in a folder that cite a rule in their name, decorators or body, keyed by rule."""
     found: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("test_*.py")):
         for name, source in _tests(path):
@@ -129,7 +129,7 @@ def cited_rules(folder: Path) -> dict[str, list[str]]:
 
 
 def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
-    """Return the numbers of the chapters that name each rule."""
+    """Return the numbers of the chapters that cite a rule, keyed by rule."""
     found: dict[str, list[str]] = {}
     for path in sorted(sources.glob("[0-9][0-9]-*.py")):
         for rule in sorted({normalize(match) for match in RULE.findall(path.read_text(encoding="utf-8"))}):
@@ -138,13 +138,13 @@ def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
 
 
 def _find_uncovered(folder: Path) -> list[str]:
-    """Return the rules without a citing test and without a reason for that."""
+    """Return the ids of the rules that no test cites, and that have no reason for being untested."""
     cited = cited_rules(folder)
     return [name for name, rule in rule_book().items() if name not in cited and not rule.untested]
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print the requested rules in full, or all on a line each, in a checkout with their tests."""
+    """Run ``qflow rules``: print the given rules in full, or a line for each rule; return the exit status."""
     root, asked = checkout_root(), chosen.rules
     if chosen.json:
         print(json.dumps([asdict(rule(name)) for name in asked or rule_book()], indent=2))
@@ -178,7 +178,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def _whole(one: Rule, tests: dict[str, list[str]] | None, chapters: dict[str, list[str]]) -> str:
-    """Return a rule in full: its sentence, then its evidence, its tests and its chapters."""
+    """Return the full text of a rule: its sentence, its evidence, its tests and its chapters."""
     lines = [f"{one.rule}  {one.title}", *textwrap.wrap(one.sentence, 100), f"source: {one.source}"]
     lines.append(f"certainty: {one.certainty} ({CERTAINTIES[one.certainty]})")
     if tests is not None:
@@ -189,7 +189,7 @@ def _whole(one: Rule, tests: dict[str, list[str]] | None, chapters: dict[str, li
 
 
 def _tests(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield a file's test functions with their source, and the tables in their decorators."""
+    """Yield the name of each test function in a file, and its source with the tables that it uses."""
     text = path.read_text(encoding="utf-8")
     lines, tree = text.splitlines(), ast.parse(text)
     tables = {
@@ -201,7 +201,7 @@ def _tests(path: Path) -> Iterator[tuple[str, str]]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            # A parametrized test often names its rules in the table above it, not in its body.
+            # A parametrized test often cites its rules in the table that its decorator uses.
             names = {n.id for d in node.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             source = lines[first - 1 : node.end_lineno]
@@ -209,6 +209,6 @@ def _tests(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def normalize(citation: str) -> str:
-    """Return a rule's id in the rule book's spelling."""
+    """Return the id of a rule in the spelling of the rule book, such as FC-01 for fc_1."""
     area, number = re.split("[-_]", citation.upper())
     return f"{area}-{int(number):02d}"

@@ -1,7 +1,7 @@
-"""Trial: short clients for chapters and exercises: a sender, a reader, and a diary of the events.
+"""Trial: simple clients for chapters and exercises: a sender, a reader, and a table of observations.
 
-They give the commands that chapter 1 gives by hand, and hide nothing else: every refusal of the broker comes
-through as it is. :class:`Trial` is a broker with such clients, on which every exercise tries its cases.
+They send the commands that chapter 1 sends one by one, and hide nothing else: refusals of the broker are
+raised unchanged. :class:`Trial` is a broker with such clients, on which the exercises run their cases.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from qflow.workload import Run, Workload, simulate
 Outcome = TypeVar("Outcome")
 
 GROUP = "group"
-"""The application header that names a message's group on a :class:`Trial`."""
+"""The application header that contains the group of a message in a :class:`Trial`."""
 
 _recorded: ContextVar[list[Trace | Run] | None] = ContextVar(
     "the actions on the trials made meanwhile", default=None
@@ -45,7 +45,7 @@ _recorded: ContextVar[list[Trace | Run] | None] = ContextVar(
 
 @contextmanager
 def record_trials() -> Iterator[list[Trace | Run]]:
-    """Record the actions of every trial and :func:`simulate_case` during a block, in order."""
+    """Record the trials and the runs of :func:`simulate_case` in a block; yield a list to collect them."""
     seen: list[Trace | Run] = []
     token = _recorded.set(seen)
     try:
@@ -55,13 +55,13 @@ def record_trials() -> Iterator[list[Trace | Run]]:
 
 
 def cache_judgement(judge: Callable[..., Outcome]) -> Callable[..., Outcome]:
-    """Cache a function's results by argument, except while :func:`record_trials` is recording."""
+    """Return a function with a cache of its results, not used while :func:`record_trials` is recording."""
     kept = cache(judge)
     return lambda *given: (judge if _recorded.get() is not None else kept)(*given)
 
 
 def simulate_case(workload: Workload, *, message_limit: int | None = None) -> Run:
-    """Simulate a workload as :func:`qflow.workload.simulate` does; :func:`record_trials` keeps the run."""
+    """Simulate a workload, and return the run, which is also passed to :func:`record_trials`."""
     run = simulate(workload, message_limit=message_limit)
     seen = _recorded.get()
     if seen is not None:
@@ -84,16 +84,20 @@ def send(
 
     Parameters:
         session: The session that sends.
-        queue: The routing key, which for the default exchange is the queue's name.
-        what: A number of messages; or labels, as one text with spaces between or as a list.
-        size: Bytes the broker shall count for each, its header included.
-        header: Application header that gets the part of the label before the first ``-``, such as a group.
-        exchange: Where to send; "" is the default exchange.
+        queue: The routing key, which for the default exchange is the name of the queue.
+        what: The number of messages; or their labels, as one text separated by spaces or as a list.
+        size: The bytes that the broker counts for each message, including its header.
+        header: An application header that is set to the part of the label before the first ``-``, such as a
+            group; "" for no header.
+        exchange: The exchange to send to; "" is the default exchange.
         priority: The priority of each message.
-        sync: Whether to ask for a report as soon as each transfer is complete (CM-05).
+        sync: Whether to ask the broker to report each transfer as soon as it is complete (CM-05).
+
+    Returns:
+        The transfers, in order.
 
     Raises:
-        ValueError: If the header alone is larger than `size`.
+        ValueError: If the header alone is larger than `size` bytes.
         SessionException: As :meth:`qflow.broker.Session.message_transfer` does.
 
     >>> broker = Broker()
@@ -109,8 +113,8 @@ def send(
     for label in labels:
         headers: dict[str, HeaderValue] | None = {header: label.partition("-")[0]} if header else None
         bare = Message(routing_key=queue, headers=headers, priority=priority)
-        # Statistics count the encoded message with its header: chapters speak of round sizes, so the content
-        # is what remains.
+        # Statistics count the encoded message with its header. Chapters use round sizes, so the content gets
+        # the bytes that the header leaves.
         content = size - bare.encoded_size(exchange)
         message = Message(content, queue, headers, priority=priority, label=label)
         sent.append(session.message_transfer(message, exchange, sync))
@@ -118,15 +122,15 @@ def send(
 
 
 class Reader:
-    """A consumer or browser with its own session.
+    """A consumer or browser of a queue, with a session of its own.
 
     Parameters:
-        broker: Where it reads.
-        name: The name of its session and of its subscription.
-        queue: The queue it reads.
-        prefetch: Messages it may hold unsettled; 0 for one at each :meth:`fetch`.
-        browse: Whether it only looks.
-        selector: A condition on messages, as in SQL; "" for all.
+        broker: The broker to connect to.
+        name: The name of the session and of the subscription.
+        queue: The name of the queue.
+        prefetch: The most unsettled messages that it may hold; with 0, it gets one at each :meth:`fetch`.
+        browse: Whether it only browses the messages, without acquiring them.
+        selector: A condition on messages, in the syntax of SQL; "" for all messages.
 
     >>> broker = Broker()
     >>> session = broker.session("p")
@@ -165,21 +169,21 @@ class Reader:
             self.session.message_flow(name, BYTE_UNIT, INFINITE)
             self.session.message_flow(name, MESSAGE_UNIT, prefetch)
         else:
-            # In credit mode: in window mode each settled message would grant the next without a fetch.
+            # In window mode, each settled message would restore credit for the next one without a fetch.
             self.session.message_set_flow_mode(name, 0)
 
     def _deliver(self, record: DeliveryRecord) -> None:
-        # The mark stays in what was received; a message is settled by its label without it.
+        # `got` marks redelivered messages by *, which is not part of the label by which they are settled.
         self.got.append(record.label + ("*" if record.redelivered else ""))
         self._held[record.label] = record
 
     @property
     def holds(self) -> list[str]:
-        """Labels of its unsettled messages, in the order received."""
+        """The labels of the unsettled messages, in the order in which they were received."""
         return list(self._held)
 
     def fetch(self, number: int = 1) -> str | None:
-        """Fetch messages one by one; return the last one's label, or None without a message."""
+        """Fetch messages one by one; return the label of the last one, or None if the last fetch got none."""
         before = len(self.got)
         for _ in range(number):
             before = len(self.got)
@@ -187,25 +191,25 @@ class Reader:
         return self.got[-1] if len(self.got) > before else None
 
     def accept(self, *labels: str) -> None:
-        """Accept messages by label; without a label all that it holds."""
+        """Accept the messages with the given labels, or without labels all messages that it holds."""
         self._settle(self.session.message_accept, labels)
 
     def release(self, *labels: str) -> None:
-        """Release messages by label; without a label all that it holds."""
+        """Release the messages with the given labels, or without labels all messages that it holds."""
         self._settle(lambda ids: self.session.message_release(ids, set_redelivered=True), labels)
 
     def reject(self, *labels: str) -> None:
-        """Reject messages by label; without a label all that it holds."""
+        """Reject the messages with the given labels, or without labels all messages that it holds."""
         self._settle(self.session.message_reject, labels)
 
     def take(self, number: int) -> None:
-        """Fetch and accept a number of messages."""
+        """Fetch a number of messages one by one, and accept all that it holds after each."""
         for _ in range(number):
             self.fetch()
             self.accept()
 
     def close(self) -> None:
-        """End the session: unsettled messages return to the queue."""
+        """End the session, so that unsettled messages return to the queue."""
         self.session.close()
         self._held.clear()
 
@@ -216,11 +220,11 @@ class Reader:
 
 
 class Diary(Table):
-    """A table that is written line by line as things happen.
+    """A table of observations, to which a row is added after each event.
 
     Parameters:
-        caption: Its title.
-        columns: Column name to a function that reads the value of the moment.
+        caption: The title of the table.
+        **columns: The columns by name; each value is a function that returns the current value.
 
     >>> level = []
     >>> diary = Diary("a level", depth=lambda: len(level))
@@ -239,7 +243,14 @@ class Diary(Table):
 
     @classmethod
     def of_queue(cls, broker: Broker, queue: str, *producers: Session, caption: str = "") -> Diary:
-        """Return a diary of a queue's depth and flow control, and of its producers' held transfers."""
+        """Return a diary of a queue's depth and flow control state, and of its producers' held transfers.
+
+        Parameters:
+            broker: The broker with the queue.
+            queue: The name of the queue.
+            *producers: The sessions whose held transfers are counted.
+            caption: The title of the table.
+        """
         return cls(
             caption,
             messages=lambda: broker.queue(queue).statistics().msgDepth,
@@ -249,12 +260,12 @@ class Diary(Table):
         )
 
     def note(self, after: str) -> None:
-        """Write one line: the event, and the present value of each column."""
+        """Add a row: a description of the last event, and the current value of each column."""
         self.rows.append([after, *(read() for read in self._read)])
 
 
 class Trial:
-    """A broker with one producer, for a case of an exercise."""
+    """A new broker with an administrator and a producer, for one case of an exercise."""
 
     def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
         self.broker = Broker(options or BrokerOptions(), store)
@@ -265,18 +276,18 @@ class Trial:
         self.producer = self.broker.session("producer")
 
     def declare(self, queue: str, **short: object) -> Trial:
-        """Declare a queue; keywords are declare arguments without ``qpid.``; return the trial."""
+        """Declare a queue with declare arguments whose names lack the prefix ``qpid.``; return the trial."""
         self.admin.queue_declare(queue, {f"qpid.{name}": value for name, value in short.items()})
         return self
 
     def declare_stop(self, queue: str, stop: int, resume: int | None = None, **short: object) -> Trial:
-        """Declare a queue with a stop threshold in messages only, as :meth:`declare` does."""
+        """Declare a queue with thresholds in messages only, and other arguments as for :meth:`declare`."""
         levels = {"flow_stop_count": stop, "flow_stop_size": 0, "flow_resume_count": resume}
         given = {name: level for name, level in levels.items() if level is not None}
         return self.declare(queue, **given, **short)
 
     def refusal(self, queue: str, arguments: object) -> str:
-        """Declare a queue with a learner's arguments; return the error, or ""."""
+        """Declare a queue with a learner's arguments; return a sentence with the error, or ""."""
         if not isinstance(arguments, Mapping):
             return f"the declare arguments must be a dict of keys and values, got {arguments!r}"
         try:
@@ -286,17 +297,17 @@ class Trial:
         return ""
 
     def declare_groups(self, queue: str, **short: object) -> Trial:
-        """Declare a queue with message groups, as :meth:`declare` does."""
+        """Declare a queue with message groups, and other arguments as for :meth:`declare`."""
         return self.declare(queue, group_header_key=GROUP, shared_msg_group=1, **short)
 
     def groups(self, queue: str) -> list[dict[str, Any]]:
-        """Return management's report of a queue's groups: their names, messages and owners."""
+        """Return the management report on the groups of a queue: their names, messages and owners."""
         state: Any = self.broker.management.query("queue", queue)["qpid.message_group_queue"]
         found: list[dict[str, Any]] = state["group_state"]
         return found
 
     def code_of(self, command: Callable[[], object]) -> int:
-        """Perform a command; return the code of the broker's refusal, or 0."""
+        """Call a command; return the error code if the broker refuses it, or else 0."""
         try:
             command()
         except AmqpException as error:
@@ -307,48 +318,48 @@ class Trial:
         self, queue: str, what: int | Iterable[str] = 1, *, by: Session | None = None, **named: Any
     ) -> list[Transfer]:
         """Send messages from the producer, or from another session; see :func:`send`."""
-        # In a lab the reader sees completions arrive; without a report no client hears of them.
+        # In a lab, the reader should see completions arrive, so a report has to be requested for them.
         return send(by or self.producer, queue, what, sync=_recorded.get() is not None, **named)
 
     def reader(self, queue: str, name: str = "consumer", prefetch: int = 0) -> Reader:
-        """Attach a consumer with its own session; prefetch 0 means one message at each fetch."""
+        """Return a new consumer of a queue; with a prefetch of 0, it gets one message at each fetch."""
         return Reader(self.broker, name, queue, prefetch)
 
     def statistics(self, queue: str) -> QueueStatistics:
-        """Return a queue's statistics, by their QMF names."""
+        """Return the statistics of a queue, which have their QMF names."""
         return self.broker.queue(queue).statistics()
 
     def depth(self, queue: str) -> int:
-        """Return the number of messages that count towards a queue's depth."""
+        """Return the depth of a queue in messages, including acquired ones."""
         return self.statistics(queue).msgDepth
 
     def is_on(self, queue: str) -> bool:
-        """Return whether a queue's flow control is ON."""
+        """Return whether flow control of a queue is ON."""
         return self.statistics(queue).flowStopped
 
     def state(self, queue: str) -> str:
-        """Return the state of a queue's flow control, ``"ON"`` or ``"OFF"``."""
+        """Return the flow control state of a queue, ``"ON"`` or ``"OFF"``."""
         return "ON" if self.is_on(queue) else "OFF"
 
     def turns(self, queue: str, most: int | None = None) -> tuple[int, int]:
-        """Fill a queue until it turns ON and drain it until OFF; return both depths, (0, 0) if never ON."""
+        """Fill a queue until ON and drain it until OFF; return both depths, or (0, 0) if never ON."""
         while not self.is_on(queue):
             if most is not None and self.depth(queue) >= most:
                 return 0, 0
             self.send(queue)
-        # Both depths are measured on the engine, not computed from thresholds.
+        # Both depths are measured on the engine, and not computed from the thresholds.
         on, reader = self.depth(queue), self.reader(queue)
         while self.is_on(queue):
             reader.take(1)
         return on, self.depth(queue)
 
     def exists(self, queue: str) -> bool:
-        """Return whether a queue of that name exists."""
+        """Return whether there is a queue of that name."""
         return self.admin.queue_query(queue).queue == queue
 
     def left(self, queue: str) -> list[str]:
-        """Return the labels of the messages a fresh browser sees, in reading order."""
-        # It acquires nothing, so the question does not change what it asks about.
+        """Return the labels of the messages on a queue, in the order in which a new browser gets them."""
+        # A browser acquires nothing, so that reading does not change the queue.
         browser = Reader(self.broker, "a fresh browser", queue, prefetch=1000, browse=True)
         seen = [label.rstrip("*") for label in browser.got]
         browser.close()
@@ -356,7 +367,7 @@ class Trial:
 
 
 def fill_groups(labels: str | Iterable[str]) -> Trial:
-    """Return a trial whose queue ``q`` has groups and holds these messages; ``A-1`` is of group A."""
+    """Return a trial whose queue ``q`` has message groups and these messages; ``A-1`` is of group A."""
     trial = Trial().declare_groups("q")
     trial.send("q", labels, header=GROUP)
     return trial

@@ -1,4 +1,4 @@
-"""Exercises on configuration: default thresholds, how each tool spells them, and how to ask for groups."""
+"""Exercises on configuration: default thresholds, the spelling of each tool, and message groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Arguments = dict[str, Any]
 
 
 def _qpid(**short: object) -> _Arguments:
-    """Return declare arguments, given without ``qpid.``."""
+    """Return declare arguments, whose names are given without the prefix ``qpid.``."""
     return {f"qpid.{name}": value for name, value in short.items()}
 
 
@@ -64,7 +64,7 @@ def _default_thresholds(limit: int, stop_percent: int, resume_percent: int) -> t
 
 
 def _keys(*names: str) -> Callable[..., _Arguments]:
-    """Return a function that names the first values of a case."""
+    """Return a function that returns the first values of a case as a dict with the given keys."""
     return lambda *values: dict(zip(names, values, strict=False))
 
 
@@ -127,7 +127,7 @@ def _is_accepted(arguments: dict[str, int]) -> bool:
 
 
 def _declare_line(trial: Trial, line: object, queue: str) -> Declaration | str:
-    """Return the declaration of a qpid-config line, or the error in it."""
+    """Return the declaration in a qpid-config line, or a sentence with the error in it."""
     if not (isinstance(line, str) and line.startswith("qpid-config add queue ")):
         return f"a line that begins with 'qpid-config add queue' is needed; got {line!r}"
     try:
@@ -137,7 +137,7 @@ def _declare_line(trial: Trial, line: object, queue: str) -> Declaration | str:
 
 
 def _declare_queue(trial: Trial, declaration: Declaration, queue: str) -> Declaration | str:
-    """Return the declaration if the broker accepts it for that queue name; else the error."""
+    """Return the declaration if the broker accepts it for that queue name, or else the error as text."""
     if refusal := trial.refusal(declaration.name, declaration.arguments):
         return refusal
     if declaration.name != queue:
@@ -181,7 +181,7 @@ def _tool_line(answer: Answer, queue: str, limit: int, stop: int, resume: int) -
 
 
 def _options(stop: str, resume: str, group: str, of: int = 0) -> Callable[..., list[str]]:
-    """Return a function that spells options in one style; thresholds are shares of `of` or percentages."""
+    """Return a function that writes options with the given names; thresholds are divided by `of` unless 0."""
     return lambda s, r, g: [
         *(f"--{name}={value / of if of else value}" for name, value in ((stop, s), (resume, r))),
         f"--{group}={g}",
@@ -326,7 +326,7 @@ def _group_arguments(answer: Answer, header: str) -> str:
 
 
 def _in_groups(trial: Trial, queue: str, header: str) -> str:
-    """Return whether a group's owner keeps a second consumer from the group."""
+    """Return FINE if a queue has message groups: a second consumer gets no message of an owned group."""
     trial.send(queue, ["A-1", "A-2", "B-1"], header=header)
     trial.reader(queue, "first").fetch()
     got = trial.reader(queue, "second").fetch()

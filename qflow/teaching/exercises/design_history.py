@@ -1,4 +1,4 @@
-"""Exercises on the designs that QPID-2935 considered."""
+"""Exercises on the designs of flow control that QPID-2935 considered."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _java_overshoot(capacity: int, size: int, channels: int) -> tuple[int, int]:
 def _joined(
     stop: int, resume: int, sent: int, consumed: list[int], at_newcomer: Callable[[bool, int], bool]
 ) -> tuple[str, str]:
-    """Return both states if the newcomer derives its own from the original's state and depth."""
+    """Return the states of the original queue, and of the joining broker's queue under a misconception."""
     depth = sent - len(consumed)
     is_on = sent > stop and depth >= resume
     return "ON" if is_on else "OFF", "ON" if at_newcomer(is_on, depth) else "OFF"

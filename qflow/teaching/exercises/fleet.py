@@ -1,4 +1,4 @@
-"""Exercises on a fleet: components, the longest task, and the sum of waits."""
+"""Exercises on a fleet: its components, the busiest worker, and the sum of waits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from qflow.teaching.exercise import exercise
     },
 )
 def _how_many_parts(touches: list[tuple[str, str]]) -> int:
-    from qflow.logs.components import components_of  # loading it takes longer than all other exercises
+    from qflow.logs.components import components_of  # its import takes longer than all other exercises
 
     return len(set(components_of(("log", client, queue) for client, queue in touches).values()))
 
@@ -38,7 +38,7 @@ def _how_many_parts(touches: list[tuple[str, str]]) -> int:
     },
 )
 def _busiest_worker(events: dict[str, int], workers: int) -> int:
-    from qflow.spark.lake import pack  # as above
+    from qflow.spark.lake import pack  # imported here for the same reason
 
     loads = [0] * workers
     for component, worker in pack(events, workers).items():

@@ -12,7 +12,7 @@ from qflow.teaching.trial import Trial
 
 
 def _select(sends: list[str], stops: dict[str, int], by: Callable[[int, int], bool]) -> list[int]:
-    """Return the messages for which the depth of their queue compares in a given way with its stop."""
+    """Return the messages for which `by` is true of the depth of their queue and its stop threshold."""
     return [n for n, queue in enumerate(sends) if by(sends[: n + 1].count(queue), stops[queue])]
 
 
@@ -45,7 +45,7 @@ def _completed(sends: list[str], stops: dict[str, int]) -> list[int]:
 def _fanout(
     stops: dict[str, int], messages: int, purges: list[str], how: Callable[[set[str], set[str]], bool]
 ) -> list[list[int]]:
-    """Return the completed transfers under a rule, after each purge of a holding queue."""
+    """Return the completed transfers before and after each purge if `how` decides about completion."""
     holding = {n: {queue for queue, stop in stops.items() if n > stop} for n in range(1, messages + 1)}
     purged = [set(purges[:done]) for done in range(len(purges) + 1)]
     return [[n for n, queues in holding.items() if how(queues, gone)] for gone in purged]

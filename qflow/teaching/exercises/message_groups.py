@@ -12,7 +12,7 @@ from qflow.teaching.trial import GROUP, Trial, fill_groups
 
 
 def group_of(label: str) -> str:
-    """Return the part of a label before its dash."""
+    """Return the group of a message: the part of its label before the hyphen."""
     return label.partition("-")[0]
 
 
@@ -46,7 +46,7 @@ def _by_groups(labels: list[str], first: int, second: int, whole: bool) -> tuple
 
 
 def _until_blocked(labels: list[str], first: int) -> list[str]:
-    """Return the messages after the first ones, up to the first with a group among those."""
+    """Return the messages after the first ones, up to one of a group that occurs among the first ones."""
     owned = {group_of(label) for label in labels[:first]}
     return list(takewhile(lambda label: group_of(label) not in owned, labels[first:]))
 
@@ -83,7 +83,7 @@ def _follow(
     needs_all: bool = True,
     at_end: bool = False,
 ) -> list[str]:
-    """Return the next owner's messages: the returned ones and, if their group is free, those after them."""
+    """Return the messages that the next owner gets under a misconception: returned ones, then later ones."""
     if needs_all and len(actions) < held:
         return []
     back = [f"A-{n}" for n, action in enumerate(actions, 1) if action in given_back]
@@ -176,7 +176,7 @@ def _group_id(headers: dict[str, Any], key: str, default: str) -> str:
 
 
 def _believed_wake_up(steps: list[str], wakers: set[str]) -> list[str]:
-    """Return the idle consumer's messages if only these steps wake it."""
+    """Return the messages that the idle consumer gets if only the steps in `wakers` wake it."""
     queue, got, is_owned = ["A-1", "A-2"], [], True
     for step in steps:
         if step in ("owner accepts", "owner rejects"):

@@ -1,4 +1,4 @@
-"""Exercises on other queues: rings, last values, self-destruction, removals, and transactions."""
+"""Exercises on other queues: ring, last value and self-destruct queues, removals, and transactions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from qflow.teaching.trial import GROUP, Trial
 
 
 def _sort(numbers: Iterable[int], priorities: list[int]) -> list[int]:
-    """Return messages in reading order, by their numbers."""
+    """Return the numbers of messages in the order in which a priority queue delivers them."""
     return sorted(numbers, key=lambda number: -priorities[number])
 
 
 def _evict_lowest(limit: int, priorities: list[int], gives_way: Callable[[int, int], bool]) -> list[int]:
-    """Simulate a ring in which the lowest message goes if `gives_way(its priority, the new one)`."""
+    """Return the messages left on a ring that evicts the lowest one if `gives_way` is true of the two."""
     queue: list[int] = []
     for number, new in enumerate(priorities):
         if len(queue) == limit:
@@ -71,7 +71,7 @@ def _ring_last_values(limit: int, keys: list[str]) -> list[str]:
 
 
 def _ring_group_model(limit: int, labels: list[str], fetched: int, evicts: bool) -> str | None:
-    """Return a second consumer's messages if the ring evicts acquired messages, or waiting ones only."""
+    """Return the message that a second consumer gets, if the ring `evicts` acquired messages or not."""
     new = len(labels) - limit
     rest = labels[max(fetched, new) :] if evicts else labels[fetched + new :]
     owned = {group_of(label) for label in labels[:fetched]}
@@ -117,7 +117,7 @@ def _lvq_at_stop(stop: int, replacements: int) -> tuple[int, str, int, int]:
 
 
 def _alive(limit: int, sends: int) -> tuple[bool, int, int]:
-    """Return the outcome for a queue with the default thresholds that has room left."""
+    """Return the outcome if the queue, which has the default thresholds, is not full."""
     return True, sends, max(0, sends - int(limit * 0.8 + 0.5))
 
 
@@ -210,7 +210,7 @@ def _after_move(messages: int, limit: int, already: int) -> tuple[int, int, int]
     trial.declare("target", max_count=limit, flow_stop_count=0)
     trial.send("source", messages)
     trial.send("target", already)
-    # What the exercise is about: the call fails, and has done something all the same.
+    # The call fails but has moved some messages, which is what the exercise is about.
     with suppress(ManagementError):
         trial.broker.management.queueMoveMessages("source", "target")
     left, there = trial.depth("source"), trial.depth("target")

@@ -1,4 +1,4 @@
-"""Exercises on thresholds: hysteresis, and bytes and counts at once."""
+"""Exercises on thresholds: hysteresis, and thresholds in messages and in bytes on one queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qflow.teaching.trial import Trial
 
 
 def _run_depths(changes: list[int], stop: int, resume: int) -> list[tuple[str, int]]:
-    """Send and take messages; return the state and flowStoppedCount after each step."""
+    """Change a queue's depth step by step; return the state and flowStoppedCount after each step."""
     trial = Trial().declare_stop("q", stop, resume)
     reader = trial.reader("q")
     seen = []
@@ -37,7 +37,7 @@ def _on_and_off(limit: int, stop: int, resume: int) -> tuple[int, int]:
 
 
 def _with_memory(depths: list[int], on: int, off: int, first: str) -> list[str]:
-    """Return the states for a queue that turns ON at `on`, and OFF at `off`."""
+    """Return the states of a queue that turns ON at a depth of `on` or more, and OFF at `off` or less."""
 
     def turn(was: str, depth: int) -> str:
         return "ON" if depth >= on else "OFF" if depth <= off else was
@@ -61,7 +61,7 @@ def _flow_states(depths: list[int], stop: int, resume: int) -> list[str]:
 
 
 def _levels(changes: list[int]) -> list[int]:
-    """Return the depth after each message."""
+    """Return the depth after each single message that is sent or taken, starting with 0."""
     steps = [1 if change > 0 else -1 for change in changes for _ in range(abs(change))]
     return list(accumulate(steps, initial=0))
 
@@ -123,7 +123,7 @@ def _message_bytes(exchange: str, routing_key: str, content: int) -> int:
 
 
 def _sizes(messages: int, total: int) -> list[int]:
-    """Return sizes that sum to a number of bytes; the last message takes the remainder."""
+    """Return the sizes of messages with a given total; the last message has the remainder."""
     if messages <= 0:
         return []
     each = total // messages
@@ -174,7 +174,7 @@ def _only_the_unit_that_stopped(levels: _Levels, stop: tuple[int, int], resume: 
     },
 )
 def _states_both(levels: _Levels, stop: tuple[int, int], resume: tuple[int, int]) -> list[str]:
-    """Bring a queue to each (messages, bytes) in turn, from its head or tail; return the states."""
+    """Bring a queue to each pair of messages and bytes in turn; return the state after each."""
     trial = Trial().declare(
         "q",
         max_size=0,
