@@ -115,7 +115,7 @@ class SessionTable:
         return [message.transfer.label for queue in QUEUES for message in self.broker.queue(queue).store]
 
     def picture(self) -> Picture:
-        """Return the picture of all moves made so far."""
+        """Return the picture of the moves made until now."""
         sent = max(1, len(self._known))
         workload = Workload(
             "a session by hand",

@@ -57,7 +57,7 @@ class Experiment(Generic[Shown]):
         raise NotImplementedError
 
     def run(self, messages: int, settings: Mapping[str, float]) -> Shown:
-        """Run with the given settings to the end, and return what the lab would show."""
+        """Run with the given settings to the end, and return the picture or comparison."""
         return finish_steps(self.steps(messages=messages, **settings))
 
     def open(self, messages: int, settings: Mapping[str, float], more: Sequence[Knob] = ()) -> SliderLab:

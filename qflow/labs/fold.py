@@ -1025,6 +1025,6 @@ def _array_of(numbers: list[int]) -> array[int]:
 
 
 def _in_order(names: Names, values: Values, wanted: tuple[str, ...]) -> Values:
-    """Return the values of the details that a handler reads, in its order, which a file may not have."""
+    """Return the values of the details that a handler reads, sorted as it reads them."""
     found = unpack(names, values) or {}
     return tuple(found[name] for name in wanted)

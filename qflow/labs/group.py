@@ -228,7 +228,7 @@ class GroupTable:
         return {state.name: state.owner.partition("::")[0] for state in states if state.owner}
 
     def picture(self) -> Picture:
-        """Return the picture of all events so far."""
+        """Return the picture of all events until now."""
         senders = (
             # The conveyor has a row for each cart, so each group is a producer; one session sends for all.
             Producer(group, ("", QUEUE), rate=1, capacity=number, size=100, session=_SHOP)

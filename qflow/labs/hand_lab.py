@@ -112,7 +112,7 @@ class GroupLab(HandLab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The messages, the consumers' settings, and the reader's moves so far."""
+        """The messages, the consumers' settings, and the reader's moves until now."""
         return {"messages": self._messages, **self._dealt, "moves": self.table.moves}
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
@@ -240,7 +240,7 @@ class CompletionLab(HandLab):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The reader's moves so far, and the stop threshold."""
+        """The reader's moves until now, and the stop threshold."""
         return {"moves": self.table.moves, "stop": self.table.stop}
 
     def _do(self, content: dict[str, Any]) -> None:

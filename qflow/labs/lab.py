@@ -309,7 +309,7 @@ class Lab(AnyLab):
             self.scene.place = {"time": time, "back": 0, "number": self.scene.run}
 
     def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
-        """Return a run side by side with its fork, in which the action happens after a frame or time."""
+        """Return a run side by side with its fork: the same run with an action after a frame or time."""
         return _fork_picture(picture, frame, action, None if picture.messages else self._timeline(picture))
 
     def _settle(self, content: dict[str, Any]) -> None:
@@ -429,7 +429,7 @@ def _act(action: str, sessions: Mapping[str, str], stage: Stage) -> None:
 
 
 def _delivery_of(session: Session, name: str, label: str) -> tuple[int, ...]:
-    """Return, in a tuple, the number of the delivery of a message that a consumer holds."""
+    """Return the delivery number of a message that a consumer holds, as a tuple of one item."""
     found = [number for number, record in session.consuming.records.items() if record.label == label]
     if not found:
         raise TraceError(f"{name} does not hold {label} at that instant")

@@ -112,7 +112,7 @@ class Walk:
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """Sentences about the current state; for a deepest state, with the length of a shortest path."""
+        """Sentences about the current state, and about a shortest path if the state is a deepest one."""
         count = len(self.actions)
         where = f"After {format_count(count, 'move')}: {self.states.label(self.nodes[-1])}."
         if not self.is_deepest:

@@ -43,7 +43,7 @@ class ProducerSpot:
 
 @dataclass(frozen=True, slots=True)
 class QueueSpot:
-    """A queue that the picture shows; a limit or threshold of 0 means that there is none."""
+    """A queue that the picture shows; a limit or threshold of 0 is not set."""
 
     name: str
     # The limits, including the broker's default (LP-01).

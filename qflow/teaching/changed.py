@@ -25,7 +25,7 @@ class _ChangedEngine:
     """A copy of the engine with one function replaced, made by :func:`changed_engine`."""
 
     def noticed_by(self, area: str = "") -> list[str]:
-        """Return the ids of the recorded scenarios, of one area or of all, that disagree with this engine."""
+        """Return the ids of the recorded scenarios in an area, or in all, that disagree with this engine."""
         found: Mapping[str, Any] = importlib.import_module("qflow.teaching.recorded").scenarios()
         check = importlib.import_module("qflow.conformance.scenario_player").check
         asked = (scenario for scenario in found.values() if area in ("", scenario.area))

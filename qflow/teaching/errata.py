@@ -241,7 +241,7 @@ _BY_SIZE: dict[str, Any] = {"flow_stop_size": 300, "flow_resume_size": 200}
 
 
 def _stall(window: str, seed: int, *capacities: int) -> int:
-    """Return how many messages clients can send to a queue with stop 100 and without a consumer."""
+    """Return the number of messages that clients can send to a queue with stop 100, without a consumer."""
     producers = tuple(
         Producer(f"C{n}", ("", "q"), 20_000, capacity, 100, seed=seed + n, window=window)
         for n, capacity in enumerate(capacities)

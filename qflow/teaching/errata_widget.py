@@ -1,4 +1,4 @@
-"""The widget of the errata game, in which the reader marks the wrong sentences of a page.
+"""The widget of the errata game: the reader marks the sentences of a page that are wrong.
 
 The sentences, their experiments and the rule of the game are in :mod:`qflow.teaching.errata`.
 """

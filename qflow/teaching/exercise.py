@@ -41,7 +41,7 @@ FINE = "fine"
 
 @dataclass(frozen=True)
 class _Misconception:
-    """A misconception: the message to a learner who has it, and the wrong answer that results from it."""
+    """A misconception: the message to learners with this misconception, and the wrong answer that results."""
 
     message: str
     answer: Answer

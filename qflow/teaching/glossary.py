@@ -31,7 +31,7 @@ class _Term:
 
 
 def terms() -> list[_Term]:
-    """Return all terms of the glossary, in the order of the table."""
+    """Return all terms of the glossary, sorted as in the table."""
     with open(kit_path("data") / "glossary.csv", encoding="utf-8", newline="") as file:
         return [
             _Term(

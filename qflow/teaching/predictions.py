@@ -230,7 +230,7 @@ def questions(chapter: str) -> dict[str, ChapterQuestion]:
 
 
 class Predictions:
-    """The predictions of one chapter, from the first question to the final comparison.
+    """The predictions of one chapter: its questions, the learner's guesses and the final comparison.
 
     Parameters:
         chapter: The name of the chapter, such as ``"01-thresholds"``, under which its questions are defined

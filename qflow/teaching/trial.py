@@ -179,7 +179,7 @@ class Reader:
 
     @property
     def holds(self) -> list[str]:
-        """The labels of the unsettled messages, in the order in which they were received."""
+        """The labels of the unsettled messages, sorted by the time of receipt."""
         return list(self._held)
 
     def fetch(self, number: int = 1) -> str | None:
@@ -358,7 +358,7 @@ class Trial:
         return self.admin.queue_query(queue).queue == queue
 
     def left(self, queue: str) -> list[str]:
-        """Return the labels of the messages on a queue, in the order in which a new browser gets them."""
+        """Return the labels of the messages on a queue, sorted as a new browser gets them."""
         # A browser acquires nothing, so that reading does not change the queue.
         browser = Reader(self.broker, "a fresh browser", queue, prefetch=1000, browse=True)
         seen = [label.rstrip("*") for label in browser.got]

@@ -1,13 +1,13 @@
-// Axes: how high a level is drawn, where a time is, and the lines of a queue's levels with their names; the same in
-// every plot.
+// Axes: the scale of levels, the scale of time, and the lines of a queue's limits and thresholds; the same in every
+// plot.
 
 import { roundStep } from "./numbers.js";
 import { svg } from "./svg.js";
 
-// What is drawn above the highest level, of its height.
+// The height of a scale relative to its highest level.
 export const HEADROOM = 1.06;
 
-// Returned is where a level is drawn, up to the most that there is room for.
+// Return a function from a level to its y position, which is limited to the top of the drawing.
 export const heightOf = (most, top, bottom) => (level) => bottom - ((bottom - top) * Math.min(level, most)) / most;
 
 export function drawFrame(root, { left, right, top, height, width }) {
@@ -23,8 +23,8 @@ export function drawSeconds(root, end, x, y, most) {
   }
 }
 
-// The levels of a queue that take part, in messages or in bytes, from the top: a resume threshold only beside a stop
-// threshold.
+// The limit and thresholds of a queue that are set, in messages or in bytes, from the highest down. A resume threshold
+// counts only beside a stop threshold.
 export function levelsOf(spot, unit = "count") {
   const [most, stop, resume] = ["max", "stop", "resume"].map((name) => spot[`${name}_${unit}`]);
   return [
@@ -34,7 +34,7 @@ export function levelsOf(spot, unit = "count") {
   ].filter(([, level]) => level);
 }
 
-// Lines at a queue's levels, their names beside them, none on another; returned is where the lowest name is.
+// Draw lines at a queue's levels, with names that do not overlap; return the y position of the lowest name.
 export function drawLevels(root, levels, scale, y, { left, right, width }) {
   let last = -Infinity;
   for (const [name, level] of levels) {

@@ -5,10 +5,10 @@ import { buildGrip } from "./handles.js";
 import { fitted, set, svg, textWidth, write } from "./svg.js";
 import { moodOf } from "./words.js";
 
-// Cells as large as there is room for, in rows of the same length.
+// The layout of a window's cells: as large as the room allows, in rows of equal length.
 export function cellGrid(capacity, width, form) {
   if (capacity > 240) return null;
-  // On a phone the grip, as wide as a thumb, stands beside the cells.
+  // On a phone the grip, which is as wide as a thumb, needs room beside the cells.
   const room = form.short ? width - 28 : width;
   let pitch = 32;
   while (pitch > 12 && Math.floor(room / pitch) * Math.floor(form.cells / pitch) < capacity) pitch -= 0.5;
@@ -17,7 +17,7 @@ export function cellGrid(capacity, width, form) {
   return { rows, columns, pitch, size: pitch - Math.max(2, pitch * 0.16) };
 }
 
-// How many cells a window's grid is laid out for: while a hand is on its grip, the cells stay as large as they were.
+// The number of cells that a window's grid is laid out for. While a grip is dragged, the cells keep their size.
 export const laidOut = (timeline, { name, capacity, prefetch }) =>
   Math.max(capacity ?? prefetch, timeline.grids?.get(name) ?? 0);
 
@@ -26,7 +26,7 @@ export function cardHeight(capacity, width, form) {
   return form.strip + form.counts + (grid ? grid.rows * grid.pitch : 26);
 }
 
-// What else is in the row of its name, `aside`, gets its room first.
+// `aside` is the width reserved for other elements in the row of the name.
 export function buildCard(root, kind, spot, place, height, box, form, aside = 0) {
   const group = svg(
     "g",
@@ -39,7 +39,7 @@ export function buildCard(root, kind, spot, place, height, box, form, aside = 0)
     root,
   );
   svg("title", {}, group, `${spot.name}: ${spot.note}. Click to ask why.`);
-  // One stop for Tab; the arrow keys go on to the messages that a consumer has (scene.js).
+  // The card is one tab stop; arrow keys move to the messages that the consumer holds (scene.js).
   if (kind === "consumer")
     set(group, { tabindex: 0, role: "group", "aria-label": `${spot.name}: ${spot.note}. Arrow down: its messages` });
   svg("rect", { width: box.width, height, rx: 8, class: "qf-card" }, group);
@@ -57,7 +57,7 @@ export function buildCard(root, kind, spot, place, height, box, form, aside = 0)
 const fittedNote = (note, room) =>
   fitted(1.1 * textWidth(note) > room ? note.replace(" for each message", " each") : note, room);
 
-// How much wider a card's name is than what is measured.
+// The width of a card's name relative to the width of the text that is measured.
 const sizeOf = (form) => (form.isSmall ? 1.4 : 1.65);
 
 export function buildProducer(root, timeline, index, place, height, box, form, marks) {
@@ -104,7 +104,7 @@ export function buildProducer(root, timeline, index, place, height, box, form, m
     group.classList.toggle("qf-is-dead", seen.mood === DEAD);
     set(group, { "data-held": seen.held });
   };
-  // The cross of its death is on the cells, and leaves the words free: who it was and how many it had sent.
+  // The cross of a dead producer is drawn over the cells, so that the text stays readable.
   const floor = strip.end[1] + strip.end[2];
   const cross = [
     box.x + 14 + (strip.end[0] - 22) / 2,
@@ -125,7 +125,7 @@ export function buildProducer(root, timeline, index, place, height, box, form, m
   };
 }
 
-// What is outstanding and held, in fewer and fewer words.
+// Texts for the outstanding and held transfers, from the longest to the shortest.
 export function wordsOf({ outstanding, held }, capacity, form) {
   if (form.isTiny) return [`${outstanding}/${capacity}, ${held} held`, `${outstanding}, ${held} held`, `${held} held`];
   if (form.short) return [`${outstanding}/${capacity} out`, `${outstanding} out`];
@@ -213,8 +213,8 @@ export function buildConsumer(root, timeline, index, place, height, box, form, m
   };
 }
 
-// A strip of cells; past 240 they cannot be distinguished, and become lengths of one bar. `at` says where a cell lies
-// on the stage.
+// A strip of cells. More than 240 could not be distinguished, so they become one bar. `at` returns where a cell is on
+// the stage.
 function buildStrip(parent, capacity, room, x, y, width, marks, kind, form) {
   const grid = cellGrid(room, width, form);
   if (!grid)
@@ -259,12 +259,12 @@ function buildBar(parent, capacity, x, y, width, marks, kind) {
   };
 }
 
-// A lock for each group that a consumer owns, on its card, once it has come there; `taken` is the room that is not
-// theirs.
+// Draw a lock on a consumer's card for each group that it owns, when the lock has arrived there. `taken` is the width
+// that is used by other elements.
 export function buildLocks(parent, timeline, box, form, taken) {
   const rows = [];
   const { locks } = timeline;
-  // Names have the room that the longest of them needs, as far as there is any beside the consumer's own.
+  // The names get the width of the longest one, as far as there is room beside the consumer's own name.
   const room = box.width - 18 - taken;
   const y = form.short ? form.name + 14 : form.name - 5;
   const { groups } = timeline.picture;
@@ -272,7 +272,7 @@ export function buildLocks(parent, timeline, box, form, taken) {
   const names = groups.map((name) => fitted(name, pitch - 31));
   const most = Math.max(1, Math.floor(room / pitch));
   let alive = [];
-  // The owner's oldest lock is at the left.
+  // The lock that the consumer has owned for longest is at the left.
   const x = (lock) =>
     box.width -
     8 -

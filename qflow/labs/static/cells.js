@@ -1,9 +1,10 @@
-// Cells of a map of settings: as the kernel packs them, in rows from the bottom up, and the way from one to the next.
+// Cells of a map of settings: decoding the data from the kernel, in rows from the bottom up, and moving from cell to
+// cell.
 
 const MAP_KINDS = ["safe", "below", "full", "dead"];
 const POINTS = 40; // of a run's course
 
-// Where an arrow key leads from a cell; at an edge it stays. Of another key, undefined.
+// The cell that an arrow key moves to, or the same cell at an edge; undefined for any other key.
 export function cellBeside(at, key, width, cells) {
   const goals = {
     ArrowRight: (at + 1) % width ? at + 1 : at,
@@ -15,7 +16,7 @@ export function cellBeside(at, key, width, cells) {
   return goal < 0 || goal >= cells ? at : goal;
 }
 
-// Eight bytes a cell: kind, sessions that died, share of time blocked in 1/10,000, greatest depth.
+// Decode the cells, eight bytes each: kind, sessions that died, share of time blocked in 1/10,000, greatest depth.
 export function readCells(packed, courses) {
   const found = [];
   for (let place = 0; place * 8 < packed.byteLength; place += 1) {

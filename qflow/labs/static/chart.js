@@ -1,5 +1,4 @@
-// Chart: a plotly figure with the scene's cursor. Scene and chart meet in the browser; the kernel only sends what is
-// drawn.
+// Chart: a plotly figure with the scene's cursor. Both are connected in the browser; the kernel only sends the figure.
 
 import { button, heedTheme, html, listen, set, write } from "./svg.js";
 
@@ -105,7 +104,7 @@ function render({ model, el }) {
   };
 }
 
-// A click goes to its instant; a drag is plotly's, and zooms.
+// A click moves the scene to its time; a drag is left to plotly, which zooms.
 function heedInstants(place, go) {
   let pressed = null;
   const press = (event) => {
@@ -125,7 +124,7 @@ function heedInstants(place, go) {
   return () => document.removeEventListener("pointerup", release, true);
 }
 
-// The page has one plotly.js, however many charts it shows: the first asks its kernel for it.
+// A page loads plotly.js once for all its charts: the first chart requests it from its kernel.
 function fetchPlotly(model) {
   globalThis.qflowPlotly ??= new Promise((found, lost) => {
     const hear = (answer, buffers) => {
@@ -161,11 +160,11 @@ async function install(packed) {
   return plotly;
 }
 
-// What is dark on white is light in the dark.
+// Replace the colours for a white page by those for a dark page.
 const recoloured = (text, colours) =>
   text.replace(/#[0-9a-f]{6}/gi, (colour) => colours[colour.toLowerCase()] ?? colour);
 
-// The page's own colours and letters, so that a chart in the dark is no white window.
+// Use the colours and the font of the page, so that a chart on a dark page is not a white rectangle.
 function dressed(layout, root) {
   const style = getComputedStyle(root);
   const color = (name) => style.getPropertyValue(`--qf-${name}`).trim();

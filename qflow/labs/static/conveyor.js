@@ -1,6 +1,6 @@
-// Conveyor: a queue as one line with its head at the right. Each consumer's eye passes over what it may not have; a
-// lock snaps shut on what it takes and flies to its owner. What is looked at, and in which order, comes with the run;
-// here it only gets time to be seen.
+// Conveyor: a queue drawn as one line with its head at the right. The eye of a consumer moves over the messages that
+// the consumer may not have; a lock closes on a message that it takes, and flies to the owner of the group. The looks
+// and their order are part of the run; here they only get a duration, so that they can be seen.
 
 import { buildCard, buildLocks, laidOut } from "./cards.js";
 import { TAKES } from "./flights.js";
@@ -14,12 +14,12 @@ import { fitted, set, svg, textWidth, write } from "./svg.js";
 
 const OWNERS = ["stop", "ink", "real", "go", "blue", "soft"];
 const LINE = { top: 34, middle: 70, bottom: 128, rail: 148, gap: 18, card: 148 };
-// Across: the whole width, or half of it beside another run; where the race is counted, beside what is done or below
-// it.
+// Geometry across: for the whole width, for half of it beside another run, and for a phone; `race` is where the wrong
+// carts are counted, beside the accepted messages or below them.
 const [WIDE, SLIM, PHONE] = [
   { width: 1040, right: 1004, pitch: 60, race: 640, below: 0 },
   { width: 560, right: 528, pitch: 46, race: 560, below: 56 },
-  // On a telephone consumers are below one another.
+  // On a phone the consumers are below one another.
   { width: 340, right: 308, pitch: 46, race: 340, below: 86 },
 ];
 
@@ -30,7 +30,7 @@ export class Conveyor extends Painter {
   constructor(timeline, places) {
     super(timeline, places);
     this.looks = timeline.looksInTime;
-    // What was done, in its order: [frame, stay].
+    // The accepted messages in order, as [frame, stay].
     const { stays, picture } = timeline;
     this.done = this.flights.byEnd.stays.rows.filter((row) => picture.reasons[stays.get(row, "reason")] === "accept");
     this.wrong = new Map(picture.wrong.map(([frame, row]) => [row, frame]));
@@ -38,7 +38,7 @@ export class Conveyor extends Painter {
     timeline.holdings.columns.stay.forEach((stay, row) => this.byStay.set(stay, [...this.had(stay), row]));
   }
 
-  // Which consumers had a message, one after the other: rows of the holdings.
+  // The rows of the holdings of a message, one after the other.
   had(stay) {
     return this.byStay.get(stay) ?? [];
   }
@@ -55,7 +55,7 @@ export class Conveyor extends Painter {
     this.timeline.topology.consumers.forEach((_, index) => this.paintEye(index));
   }
 
-  // Messages that are in their slots, and carts whose ring is drawn.
+  // Count the messages that are in their slots, and the carts whose ring is drawn.
   count(now, frame) {
     this.lay(now);
     Object.assign(this, { time: now.clock, pace: now.pace });
@@ -81,7 +81,7 @@ export class Conveyor extends Painter {
     });
   }
 
-  // Who has a message now, and how far it is on its way to its slot.
+  // The consumer that has a message now, and how far the message is on its way to the slot.
   held(stay) {
     const { holdings } = this.timeline;
     for (const row of this.had(stay)) {
@@ -139,7 +139,7 @@ export class Conveyor extends Painter {
       const left = this.at(stays.get(stay, "end"));
       const held = this.held(stay);
       if (held || left <= this.time) {
-        // Its place is kept until it is accepted: an empty one, with the name of who has it.
+        // The place of a taken message stays empty until it is accepted, with the number of the consumer that has it.
         const taker = held?.consumer ?? this.timeline.holdings.get(this.had(stay).at(-1) ?? 0, "consumer");
         const alpha = left <= this.time ? 1 - this.part(left, TAKES.close) : 0.8;
         if (taker)
@@ -169,7 +169,7 @@ export class Conveyor extends Painter {
     return row === undefined ? null : { row, consumer: consumer[row], until: this.at(end[row]) };
   }
 
-  // What consumers have: on its way, in its slot, worked on.
+  // Paint the messages of the consumers: on their way, in their slots, in progress.
   paintHeld() {
     const { brush, places, timeline } = this;
     const size = this.size();
@@ -190,7 +190,7 @@ export class Conveyor extends Painter {
     }
   }
 
-  // When a consumer was last done with another message.
+  // The time at which a consumer last finished another message.
   freeSince({ consumer, row }) {
     const { rows, column: end } = this.flights.byEnd.holdings;
     const isDone = (other) =>
@@ -203,13 +203,13 @@ export class Conveyor extends Painter {
     const { places, timeline } = this;
     const { stays } = timeline;
     const done = [...this.done].filter((row) => this.at(stays.get(row, "end")) <= this.time);
-    // All of them have room: those that went wrong above all.
+    // The accepted messages have to fit in the row, above all those that made a cart wrong.
     const pitch = Math.min(34, (places.race - 40) / Math.max(1, this.done.length));
     done.forEach((stay, at) => {
       const place = done.length - 1 - at;
       const end = this.at(stays.get(stay, "end"));
       const part = smooth(this.part(end, EYE.done));
-      // The row moves on as the newest arrives.
+      // The row moves on when the newest message arrives.
       const last = this.at(stays.get(done.at(-1), "end"));
       const shift = place ? 1 - smooth(this.part(last, EYE.done)) : 0;
       const rest = [places.race - 30 - (place - shift) * pitch, places.done];
@@ -224,7 +224,7 @@ export class Conveyor extends Painter {
     });
   }
 
-  // Refused by a consumer: it fades away under a cross.
+  // Paint the messages that a consumer rejected: they fade under a cross.
   paintRejected() {
     const { brush, flights, timeline } = this;
     const { holdings, stays, picture } = timeline;
@@ -245,7 +245,7 @@ export class Conveyor extends Painter {
     });
   }
 
-  // Whether a message of the line wears the lock of its group, which has snapped.
+  // Whether a message in the line shows the lock of its group, which has closed.
   isLocked(stay) {
     const { stays, locks } = this.timeline;
     return this.aliveLocks().some(
@@ -258,7 +258,7 @@ export class Conveyor extends Painter {
     return locks.alive(this.frame).filter((row) => locks.get(row, "consumer"));
   }
 
-  // A lock snaps on the first message of its group that its owner takes.
+  // The lock of a group closes on the first message that its owner takes.
   first(lock) {
     const { locks, stays } = this.timeline;
     const [group, frame, consumer] = ["group", "start", "consumer"].map((name) => locks.get(lock, name));
@@ -290,7 +290,7 @@ export class Conveyor extends Painter {
           this.at(timeline.stays.get(stay, "start")) > this.time
         )
           continue;
-        // Badges run along the line from where the lock snapped.
+        // Badges appear along the line, starting from where the lock closed.
         const part = clamp((this.part(at, 1) - Math.abs(place - x) / 2200) / 0.18, 0, 1);
         this.shackle(place + size * 0.78, LINE.middle - size * 0.92, 8, consumer, part);
       }
@@ -330,7 +330,7 @@ export class Conveyor extends Painter {
     return this.time >= this.snapped(lock) + (EYE.snap + TAKES.lock) * this.pace;
   }
 
-  // Passed over: a bow below the message, in the colour of the eye that passed.
+  // Paint an arc below each message that was passed over, in the colour of the consumer.
   paintTrails() {
     this.looks.of.forEach((looks, index) => {
       const y = this.places.rail(index);
@@ -386,7 +386,7 @@ export class Conveyor extends Painter {
   }
 }
 
-// A message's name, its group shortened where there is no room for it.
+// The name of a message, with its group shortened if there is not enough room.
 function fittedLabel(label, room) {
   const [group, number] = label.split("-");
   return `${fitted(group, room - 4 - 1.15 * textWidth(`-${number}`), 1.15)}-${number}`;
@@ -399,13 +399,13 @@ function drawPlace(pen, colour, size, consumer, name) {
   drawText(pen, name, 0, 1, "650 13px", colour(ownerColour(consumer)));
 }
 
-// A lock in its owner's colour, with its owner's number.
+// Draw a lock in the colour of its owner, with the owner's number.
 function drawOwnersLock(pen, size, colour, consumer) {
   drawLock(pen, size, colour(ownerColour(consumer)));
   drawText(pen, String(consumer), 0, size * 0.36, `700 ${size * 1.1}px`, colour("card"));
 }
 
-// The still part of the drawing: rails, cards with slots, words and counters.
+// Build the part of the drawing that does not move: rails, cards with slots, texts and counters.
 export function buildConveyor(root, timeline, isNarrow) {
   const { consumers, queues } = timeline.topology;
   const { picture } = timeline;
@@ -423,12 +423,12 @@ export function buildConveyor(root, timeline, isNarrow) {
   const { race, right } = across;
   for (const y of [LINE.top, LINE.bottom]) svg("line", { x1: 8, x2: right + 28, y1: y, y2: y, class: "qf-rail" }, root);
   svg("text", { x: 8, y: 22, class: "qf-name", "data-why": `queue:${queues[0].name}` }, root, queues[0].name);
-  // On a telephone the buttons need the rest of the row.
+  // On a phone the buttons need the rest of the row.
   svg("text", { x: right + 28, y: isPhone ? LINE.bottom + 16 : 22, class: "qf-note qf-end" }, root, "head →");
   const groups = picture.grouped ? "groups on" : "groups off";
   const from = isPhone ? 20 + 1.6 * textWidth(queues[0].name) : 110;
   let x = from + 10 + buildButton(root, from, 8, groups, { what: "groups" }, { isOn: picture.grouped });
-  // Whoever answers for the consumers sends, too.
+  // A reader who acts for the consumers may send messages, too.
   if (!picture.works && timeline.beside.length < 2)
     x += 10 + buildButton(root, x, 7, "send one more", { what: "send" });
   buildButton(
@@ -495,7 +495,7 @@ export function buildConveyor(root, timeline, isNarrow) {
   return { paint, count, paintMarks, motion, places, geometry: { width: across.width, tank: { x: 0, width: 0 } } };
 }
 
-// One consumer: its eye, its pace, what it owns, its slots.
+// Build one consumer: its eye, its pace, its groups and its slots.
 function buildReader(root, timeline, index, x, y, width) {
   const spot = timeline.topology.consumers[index];
   const isSmall = width < 240;
@@ -549,7 +549,7 @@ function buildReader(root, timeline, index, x, y, width) {
   return { x, y, paint, paintLocks, slot, lockAt: (row) => [x + locks.x(row) + 5, y + 25] };
 }
 
-// How many carts went wrong, with groups and without.
+// Build the counters of wrong carts, with groups and without.
 function buildRace(root, timeline, x, y) {
   const { picture } = timeline;
   svg("text", { x, y, class: "qf-count" }, root, "an item removed before it was added");

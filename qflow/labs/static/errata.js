@@ -1,5 +1,5 @@
-// Errata: sentences of a page. The learner marks those that seem wrong; then all are tried on the engine, and the
-// marks are scored.
+// Errata: the game in which the learner marks the sentences of a page that seem wrong. Then all sentences are tested
+// on the engine, and the marks are scored.
 
 import { button, html, listen, set, write } from "./svg.js";
 
@@ -52,7 +52,7 @@ export function render({ model, el }) {
   };
 }
 
-// What is true of a sentence. Where the learner thought otherwise, the experiment is open.
+// Show the truth about a sentence. Its experiment is unfolded if the learner was wrong about it.
 function showAnswer(item, { isWrong, id, truth, steps }, isMarked) {
   const answer = html("div", { class: "qf-errata-answer" }, item);
   const verdict = isWrong

@@ -1,12 +1,11 @@
-// Film: a few seconds of the picture as a moving one (WebM), recorded by the browser itself while they play, with
-// what the run is below.
+// Film: records a few seconds of the playing picture as a video (WebM) in the browser, with a caption on the run.
 
 import { COLOURS } from "./marks.js";
 import { SVG } from "./svg.js";
 
 const FILM = { width: 960, caption: 64, seconds: 6, rate: 12 };
 
-// Whether this browser can.
+// Whether this browser can record a video.
 export const canFilm = () => Boolean(globalThis.MediaRecorder && HTMLCanvasElement.prototype.captureStream);
 
 export async function film(view, player, report) {
@@ -33,7 +32,7 @@ export async function film(view, player, report) {
   return new Blob(parts, { type: "video/webm" });
 }
 
-// The page's own styles of the drawing, in the colours that it has now.
+// The style rules that apply to the drawing, with the current values of the colours.
 function lookOf(view) {
   const rules = [...document.styleSheets].flatMap((sheet) => {
     try {
@@ -76,7 +75,7 @@ async function drawStill(canvas, view, { css, colours, ground, ink }, tall) {
   });
 }
 
-// The run's settings, and the law of capacity for them.
+// The caption: the settings of the run, and the bound of the capacity law for them.
 function captionOf({ timeline }) {
   const { queues, producers } = timeline.topology;
   const [queue] = queues;

@@ -1,16 +1,16 @@
-// Flights: which mark is where at an instant. A pure function of the run's tables and the time: play, rewind and
-// scrub cost nothing.
+// Flights: computes which mark is where at an instant, as a pure function of the tables of the run and the time. So
+// playing, rewinding and scrubbing need no state.
 //
-// The engine's events take no time, a flight does: that of a transfer, an accept or a release ends at its event, that
-// of a completion, a held completion, a delivery or a lock begins at it. What is counted changes when its mark lands
-// (landed.js), so a cell of a window is taken for longer in the picture than in the run. No window may overflow by
-// that: where the next transfer needs a cell, the two flights share the time between their events. Instants are those
-// of the picture (track.js).
+// The engine's events take no time, but the flight of a mark does. The flight of a transfer, an accept or a release
+// ends at its event; that of a completion, a held completion, a delivery or a lock begins at its event. A count
+// changes when its mark lands (landed.js), so a cell of a window is occupied for longer in the picture than in the
+// run. This must not overflow a window: where the next transfer needs the cell, the two flights share the time between
+// their events. Times are those of the picture (track.js).
 
 import { clamp, firstOf, mix } from "./numbers.js";
 import { NEVER } from "./timeline.js";
 
-// Seconds of the reader that a mark is under way, whatever the speed of the run.
+// Seconds of real time that the flight of a mark takes, whatever the speed of the run.
 export const TAKES = {
   transfer: 0.4,
   completion: 0.34,
@@ -30,14 +30,14 @@ export const TAKES = {
 export const LEAST = 0.12;
 const STAGGER = 0.05;
 const ALL_THROUGH = 1.2;
-// At most this much later than its event a completion is home.
+// The most seconds after its event at which a completion arrives at its producer.
 export const LAST_HOME = 2.1;
-// Seconds between two of those that go through an open gate, at most.
+// The most seconds between two completions that pass an open gate.
 const MOST_APART = 0.5;
 export const SINGLE = 60;
 export const MOST_MARKS = 320;
 export const DASHES = 16;
-// What is known of a picture that plays: all of its run, and nothing of it rests.
+// The limits of a picture that is playing: the whole run is known, and nothing rests.
 export const IN_THE_AIR = { landed: -Infinity, landing: 0, horizon: Infinity };
 
 export class Flights {
@@ -45,7 +45,7 @@ export class Flights {
     const { sendings, stays, holdings, locks, picture, count } = timeline;
     this.timeline = timeline;
     this.died = new Map(picture.deaths.map(([frame, producer]) => [producer, frame]));
-    // The slot of a prefetch, the place in a pile: the first that is free when it is needed.
+    // A message gets the first slot of a prefetch, or place in a pile, that is free when it is needed.
     const { kept } = timeline;
     this.slots = placesOf(holdings, "consumer", "start", "end", kept?.slots);
     this.piles = placesOf(stays, "queue", "held_start", "held_end", kept?.piles);
@@ -69,7 +69,7 @@ export class Flights {
     Object.assign(this, IN_THE_AIR);
   }
 
-  // The instant of a frame. Where the picture rests, nothing comes after it, and what set out before it gets time to
+  // The picture time of a frame. If the picture rests, nothing later is shown, and marks that have started get time to
   // arrive (player.js).
   time(frame) {
     const time = frame < this.timeline.count ? this.timeline.shown[frame] : Infinity;
@@ -77,13 +77,13 @@ export class Flights {
     return time > this.landed ? time : time - this.landing;
   }
 
-  // A transfer's stay on a queue begins in the step in which it is sent.
+  // Match the stays with the transfers: a stay begins in the step in which its transfer is sent.
   pairStays() {
     const { sendings, stays } = this.timeline;
     const [sent, laid] = [sendings.columns, stays.columns];
     this.sendingOf = new Int32Array(stays.count).fill(-1);
     this.stayOf = new Int32Array(sendings.count).fill(-1);
-    // Of several queues the one that held a completion longest.
+    // If several queues held a completion, the one that held it longest is shown.
     this.heldIn = new Int32Array(sendings.count).fill(-1);
     let first = 0;
     for (let row = 0; row < stays.count; row += 1) {
@@ -99,7 +99,7 @@ export class Flights {
     }
   }
 
-  // Completions that come in one step go one after the other, in their order.
+  // Completions that arrive in one step fly one after the other, in their order.
   findReturns() {
     const { rows: order, column: end } = this.byEnd.sendings;
     this.rank = new Int32Array(end.length);
@@ -111,7 +111,7 @@ export class Flights {
     }
   }
 
-  // In which frame the producer of each transfer was last let go on.
+  // Find, for each transfer, the frame in which its producer was last allowed to continue.
   findDepartures() {
     const { sendings, topology } = this.timeline;
     this.free = new Int32Array(sendings.count).fill(-1);
@@ -131,8 +131,8 @@ export class Flights {
     }
   }
 
-  // How long each flight takes at a pace, and which cell of its producer's window each transfer has. A picture that
-  // follows a run keeps its cells, and counts what the run counts.
+  // Compute the duration of each flight at a pace, and the cell of each transfer in its producer's window. A picture
+  // that follows a server keeps its cells, and shows the counts of the run.
   layOut(pace) {
     const { timeline } = this;
     const { sendings, kept, count, shown } = timeline;
@@ -153,8 +153,9 @@ export class Flights {
     else this.findCells();
   }
 
-  // The first cell whose completion is home when a transfer sets out; of as many as are ever outstanding in the run,
-  // and one fewer than the window, the one that is free soonest.
+  // Find a cell for each transfer: the first one whose completion has arrived when the transfer starts. There are as
+  // many cells as transfers are ever outstanding in the run, or at least one less than the window; if none is free,
+  // the one that is free soonest.
   findCells() {
     const { timeline, pace, wait, back, out } = this;
     const { sendings, topology, shown, count } = timeline;
@@ -195,7 +196,7 @@ export class Flights {
     }
   }
 
-  // Calls with the rows of an ordered table whose instant lies between two times.
+  // Call `act` with the rows of an ordered table whose times are between two times.
   each(order, from, until, act) {
     const { rows, column } = order;
     for (let at = this.first(order, from); at < rows.length; at += 1) {
@@ -209,26 +210,26 @@ export class Flights {
     return firstOf(rows, (row) => this.time(column[row]) >= from);
   }
 
-  // How many of an ordered table happen in a second of the reader, around an instant.
+  // The number of rows of an ordered table in one second of real time around an instant.
   rate(order, time, pace) {
     const seen = this.first(order, time + pace / 2) - this.first(order, time - pace / 2);
-    // Of a lively run only one of so many is here.
+    // Of a very busy run, the tables contain only one row in `every`.
     return seen * (this.timeline.picture.every ?? 1);
   }
 
-  // Whether nobody hears of a completion: its producer died with it.
+  // Whether no client gets a completion, because its producer has died.
   isLost(row) {
     const { sendings } = this.timeline;
     return this.died.get(sendings.get(row, "producer")) === sendings.end[row];
   }
 
-  // When a transfer sets out that arrives at a time: not before the first completion is back at a producer that had
-  // to wait.
+  // The time at which a transfer starts in order to arrive at a time: not before the first completion has arrived at a
+  // producer that had to wait.
   departure(row, time) {
     return Math.max(time - this.out[row], Math.min(this.landed, time - Math.min(this.out[row], LEAST * this.pace)));
   }
 
-  // When a completion sets out, and when it is home.
+  // The times at which a completion starts, and at which it arrives.
   release(row) {
     return this.time(this.timeline.sendings.end[row]) + this.wait[row];
   }
@@ -237,7 +238,7 @@ export class Flights {
     return this.time(this.timeline.sendings.end[row]) + this.back[row];
   }
 
-  // When a held completion lies behind the gate, and when it leaves.
+  // The times at which a held completion arrives behind the gate, and at which it leaves.
   piled(stay) {
     const { held_start: from, held_end: to } = this.timeline.stays.columns;
     const [held, freed] = [this.time(from[stay]), this.time(to[stay])];
@@ -249,13 +250,14 @@ export class Flights {
     return row >= 0 && this.timeline.sendings.end[row] === to ? this.release(row) : this.time(to);
   }
 
-  // Whether a held completion leaves while its queue is ON, as its own message left: the gate stays shut.
+  // Whether a held completion leaves while its queue is ON, as its own message has left the queue; the gate then stays
+  // shut.
   isAlone(stay) {
     const { queue, held_end: to } = this.timeline.stays.columns;
     return to[stay] < this.timeline.count && this.timeline.column("queue", queue[stay], "flow")[to[stay]] === 1;
   }
 
-  // When a message that sets out for a consumer is in its slot; when it leaves that again, or its answer is given.
+  // The time at which a message arrives in a consumer's slot, and the time at which it leaves the slot or is settled.
   arrival(row) {
     const { start, end } = this.timeline.holdings.columns;
     const from = this.time(start[row]);
@@ -269,7 +271,7 @@ export class Flights {
     return this.time(end) - (isOver ? 0 : this.answer(row, "release"));
   }
 
-  // How long the answer of a consumer flies.
+  // The duration of the flight of a consumer's settlement.
   answer(row, reason) {
     const { holdings } = this.timeline;
     const at = this.time(holdings.end[row]);
@@ -284,7 +286,7 @@ export class Flights {
   }
 }
 
-// What was seen of each kind, each mark once; a test compares it with the trace.
+// The marks that were shown, each counted once by kind; a test compares the counts with the trace.
 class Shown {
   constructor(sendings, stays, holdings, locks) {
     const counts = {
@@ -312,7 +314,7 @@ class Shown {
   }
 }
 
-// The rows of a table whose column names a frame of the run, in the order of those frames, and that column.
+// The rows of a table in the order of the frames in one of its columns, with that column.
 export function orderBy(table, name, count) {
   const column = table.columns[name];
   const heads = new Int32Array(count + 1);
@@ -323,8 +325,8 @@ export function orderBy(table, name, count) {
   return { rows, column };
 }
 
-// For each row the lowest place that is free from one frame to another, among the rows of one owner; -1 for none.
-// Where a picture follows a run, `kept` says which places rows have had before.
+// For each row, the lowest place that is free from one frame to another among the rows of the same owner, or -1 if
+// there is none. If the picture follows a server, `kept` has the places that rows had before.
 export function placesOf(table, owner, from, to, kept = null) {
   const [owners, starts, ends] = [owner, from, to].map((name) => table.columns[name]);
   const found = new Int32Array(table.count).fill(-1);
@@ -337,14 +339,14 @@ export function placesOf(table, owner, from, to, kept = null) {
     let place = before ?? 0;
     if (before === undefined) while (place < until.length && until[place] > start) place += 1;
     kept?.now.set(kept.key(row), place);
-    // A frame of a live picture is a thirtieth of a second, in which one place has many, one after the other.
+    // A frame of a live picture is a thirtieth of a second, in which several rows may use one place after the other.
     until[place] = Math.max(ends[row], kept ? start : start + 1);
     found[row] = place;
   }
   return found;
 }
 
-// [frame, value] wherever a column changes.
+// The changes of a column, as [frame, value].
 export function changesOf(timeline, column) {
   const found = [];
   for (let frame = 0, before = 0; frame < timeline.count; frame += 1) {
@@ -353,8 +355,8 @@ export function changesOf(timeline, column) {
   return found;
 }
 
-// Points along a drawn line, so that marks keep to it; a browser takes its time to say where they are, and most lines
-// come again.
+// Points along a drawn line, for marks that move along it. They are cached, as browsers take long to compute them, and
+// most lines recur.
 export function sampled(path) {
   const shape = path.getAttribute("d");
   if (SAMPLED.size > 300) SAMPLED.clear();
@@ -371,7 +373,7 @@ export function sampled(path) {
 
 const SAMPLED = new Map();
 
-// The place at a part of a way of straight pieces that take equally long.
+// The point at a part of a path of straight pieces, each of which takes the same time.
 export function along(way, part) {
   const at = clamp(part, 0, 1) * (way.length - 1);
   const index = Math.min(way.length - 2, Math.floor(at));

@@ -14,7 +14,7 @@ export const SHAPES = [
   "M0,-5.8L1.5,-1.9L5.6,-1.7L2.4,0.9L3.5,4.9L0,2.6L-3.5,4.9L-2.4,0.9L-5.6,-1.7L-1.5,-1.9Z",
   "M-2.8,-4.9H2.8L5.6,0L2.8,4.9H-2.8L-5.6,0Z",
 ];
-// A cross about its middle, as far as its half in each direction.
+// The path of a cross around a point; `half` is half of its width.
 export const crossOf = (half, x = 0, y = 0) =>
   `M${x - half},${y - half}l${2 * half},${2 * half}m0,${-2 * half}l${-2 * half},${2 * half}`;
 export const AGAIN = "M-3.4,-1.2A3.6,3.6 0 1 1 -2.6,2.5M-3.4,-1.2l-1.2,-2.2M-3.4,-1.2l2.4,-.5";
@@ -22,11 +22,11 @@ export const AGAIN = "M-3.4,-1.2A3.6,3.6 0 1 1 -2.6,2.5M-3.4,-1.2l-1.2,-2.2M-3.4
 export const colorOf = (group) => COLORS[(group - 1) % COLORS.length];
 export const shapeOf = (group) => SHAPES[(group - 1 + Math.floor((group - 1) / COLORS.length)) % SHAPES.length];
 
-// A group's name where it is short enough to be read on its shape.
+// The name of a group if it is short enough to be read on a shape, or else "".
 export const letterOf = (groups, group) => ((groups[group - 1] ?? "").length <= 2 ? groups[group - 1] : "");
 
-// What a consumer has can be answered by hand, by keyboard too; what has no label is no message, and no element for a
-// screen reader: the words beside the cells say how many there are.
+// Let the message in a consumer's slot be settled by hand, also by keyboard. An empty slot has no label and is no
+// element for a screen reader; the text beside the cells says how many there are.
 export function offerAnswer(slot, label) {
   if (label) set(slot, { tabindex: -1, role: "button", "aria-haspopup": "menu", "aria-label": label });
   else for (const name of ["tabindex", "role", "aria-haspopup", "aria-label"]) slot.removeAttribute(name);
@@ -34,7 +34,7 @@ export function offerAnswer(slot, label) {
   else set(slot, { "aria-hidden": "true" });
 }
 
-// One cell of a window, a queue or a prefetch: what lies in it is said by fill, pattern, shape and mark.
+// One cell of a window, a queue or a prefetch; its content is shown by fill, pattern, shape and mark.
 export class Cell {
   constructor(parent, [x, y], size, kind, marks) {
     Object.assign(this, { kind, marks, size, key: "" });
@@ -50,7 +50,7 @@ export class Cell {
     this.rect = svg("rect", { width: size, height: size, rx: Math.min(3, size / 5), fill: "none" }, this.root);
   }
 
-  // state: free, full, held, taken; group from 1 or 0; label for asking why.
+  // state: free, full, held or taken; group: its number from 1, or 0; why: the label for the question "why?".
   paint(state, group = 0, again = false, why = "", title = "") {
     const key = `${state} ${group} ${again} ${why}`;
     if (key === this.key) return;
@@ -82,7 +82,7 @@ export class Cell {
       ...(group ? { fill: colorOf(group) } : {}),
     });
     if (!group) this.glyph.removeAttribute("fill");
-    // Smaller than this it could not be read; the shape says it then.
+    // In a smaller cell, a letter could not be read; the shape is then enough.
     const letter = group && this.size >= 20 ? letterOf(this.marks.groups, group) : "";
     if (!letter && !this.letter) return;
     this.letter ??= svg(

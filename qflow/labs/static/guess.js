@@ -1,7 +1,7 @@
-// Guess: a question asked in the picture. The run pauses, the learner drags a mark on the tank to where something
-// will happen, or chooses a client, and the run goes on to the instant that answers: the mark stays, the truth beside
-// it. The kernel says where to pause, what the answer is and what to say of a guess; here it is drawn. The page is
-// told of a guess by an event, qflow-prediction, whose default is that the run goes on.
+// Guess: a question asked in the picture. The run pauses, the learner drags a mark on the tank to the expected depth,
+// or chooses a client, and the run continues to the instant that answers; the mark stays, with the true value beside
+// it. The kernel sends where to pause, the answer and the comment; this module only draws. The page learns of a guess
+// by the event qflow-prediction, whose default action is to continue the run.
 
 import { levelsOf } from "./axes.js";
 import { clamp } from "./numbers.js";
@@ -57,7 +57,7 @@ export class Guess {
       this.send(this.value);
     });
     this.field.addEventListener("input", () => this.field.value !== "" && this.put(Number(this.field.value)));
-    // What moves through the run would give the answer away.
+    // Keys that move through the run are blocked, as they would reveal the answer.
     root.addEventListener("keydown", (event) => this.keep(event), true);
     root.addEventListener(
       "click",
@@ -70,7 +70,7 @@ export class Guess {
       true,
     );
     this.marks = null;
-    // What the others of a class guessed: a page of a class hears it once its own guess is open.
+    // The guesses of the other learners in a class, which the page receives when its own guess is no longer held.
     this.room = new Map();
     this.heed = ({ detail: { id, answers } }) => {
       if (String(this.room.get(id)) === String(answers)) return;
@@ -86,7 +86,7 @@ export class Guess {
     document.removeEventListener("qflow-room", this.heed);
   }
 
-  // What is asked, if anything, and whether it is answered.
+  // Whether a question is open or answered, and which.
   get asks() {
     return Boolean(this.asking.question);
   }
@@ -103,7 +103,7 @@ export class Guess {
     return this.asks && !this.isAnswered && !this.isUnderway;
   }
 
-  // Another question, an answer, or the end of it.
+  // Load another question, an answer, or the end of the questions.
   load() {
     keepFocus(this.root, () => this.pose(), this.root);
   }
@@ -132,7 +132,8 @@ export class Guess {
     if (!this.isAnswered || this.tell()) this.goTo(asking.frame);
   }
 
-  // Whoever holds the run (a class, until all have guessed) lets it go on by `goOn`.
+  // Announce the guess. A listener that holds the run (a class, until the teacher opens the question) continues it by
+  // calling `goOn`.
   tell() {
     const { question, guess, choices, word, answer, frame } = this.asking;
     if (guess === null) return true;
@@ -178,7 +179,7 @@ export class Guess {
     this.draw();
   }
 
-  // Play on to a frame, and stop there.
+  // Play until a frame, and stop there.
   goTo(frame) {
     const { player } = this;
     if (!player.track) return;
@@ -187,7 +188,7 @@ export class Guess {
     this.draw();
   }
 
-  // A run is drawn: the questions begin with it. One that is open already stays as the reader left it.
+  // Called when a run has been drawn: start the questions with it, unless one is already open.
   loaded() {
     if (!this.asks) return;
     if (this.posed === this.asking.question) {
@@ -211,7 +212,7 @@ export class Guess {
     this.root.classList.toggle("qf-is-answered", true);
     this.told.hidden = this.next.hidden = false;
     this.say();
-    // Whoever types elsewhere meanwhile goes on typing there.
+    // Do not take the focus from another element of the page.
     if (!mayFocus(this.root)) return;
     bringIntoView(this.root);
     this.next.focus({ preventScroll: true });
@@ -240,7 +241,7 @@ export class Guess {
     return Math.floor(this.tank.scale);
   }
 
-  // The mark, and beside it the truth once it has happened.
+  // Draw the mark, and the true value beside it when the run has reached it.
   draw() {
     const hadFocus = this.marks?.contains(document.activeElement);
     this.marks?.remove();
@@ -248,7 +249,7 @@ export class Guess {
     const { tank } = this;
     const view = this.shown[0];
     if (!this.asks || !view) return;
-    // An answer is taken where the run pauses, not on the way there.
+    // A guess is accepted only where the run pauses, not on the way there.
     this.skip.disabled = !this.isOpen;
     this.go.disabled = !this.isOpen || this.value === null;
     const wanted = this.asking.choices.length ? "choose one first" : "drag the mark or type a number first";
@@ -260,7 +261,7 @@ export class Guess {
     }
     set(this.field, { max: this.most });
     const wide = view.drawn.geometry.tank.width;
-    // Over what moves: the words of a mark stay readable.
+    // The mark is drawn above everything that moves, so that its text stays readable.
     this.marks = svg("svg", { class: "qf-guess", viewBox: view.stage.getAttribute("viewBox") }, view.picture);
     view.stage.classList.remove("qf-hides-depth");
     const { isOpen } = this;
@@ -323,7 +324,7 @@ export class Guess {
     return `The others of your class guessed ${said}${counts.size > 5 ? " and more" : ""}.`;
   }
 
-  // Who is chosen, in the banner and in the picture; beside it the one that it was.
+  // Show the chosen client in the banner and in the picture, and beside it the right one.
   drawChoices(view, truth) {
     this.marks = svg("svg", { class: "qf-guess", viewBox: view.stage.getAttribute("viewBox") }, view.picture);
     for (const radio of this.choices.children) {
@@ -405,7 +406,7 @@ export class Guess {
     this.listen(line);
   }
 
-  // The hand anywhere on the tank moves the mark there; near a line of the queue it is drawn to it.
+  // A pointer anywhere on the tank moves the mark there; near a level of the queue, the mark snaps to it.
   listen(element) {
     const move = ({ clientY }) => this.put(this.valueAt(clientY));
     drag(element, (event) => {
@@ -425,7 +426,7 @@ export class Guess {
     return near ?? (tank.y(0) - y) / (tank.y(0) - tank.y(1));
   }
 
-  // Arrow keys move the mark; no key moves the run before it has answered.
+  // Arrow keys move the mark; no key moves the run before it has answered the question.
   keep(event) {
     if (!this.asks || event.ctrlKey || event.metaKey || event.altKey) return;
     if (this.box.contains(event.target) || event.key === "Tab") {

@@ -1,5 +1,5 @@
-// Hand: what takes hold of a handle of the picture, or of a slider below it. The kernel runs while it is held, so
-// that the picture comes soon or is there already; where a handle was pulled, its slider follows.
+// Hand: dragging of handles in the picture, and of the sliders below it. The kernel runs while a handle is held, so
+// that the picture is ready soon; the slider of a dragged handle follows.
 
 import { laidOut } from "./cards.js";
 import { askRest } from "./handles.js";
@@ -7,20 +7,20 @@ import { clamp } from "./numbers.js";
 import { drag, keep, set, stepsOf, write } from "./svg.js";
 import { tankScale } from "./tank.js";
 
-// Milliseconds that a hand waits for the picture of where it was, once the kernel has heard of it.
+// The most milliseconds to wait for the picture of the last value, after the kernel has processed it.
 const MOST_WAIT = 500;
 
-// Drawing units for one more step of what has no cells.
+// Drawing units for one step of a setting that has no cells.
 const PULL = 7;
 
-// Hears the handles of one view; the drawing under them is made anew with each run, so the hand is kept here.
+// Handles the dragging in one view. The drawing is rebuilt with each run, so the state of the drag is kept here.
 export class Hand {
   constructor(view, model, player) {
     Object.assign(this, { view, model, player, held: null, asked: null, after: null });
     const { stage } = view;
     drag(stage, (event) => this.take(event));
     stage.addEventListener("keydown", (event) => this.press(event));
-    // A wheel is for the page, but over the handle that has the focus.
+    // The mouse wheel scrolls the page, except over the handle that has the focus.
     stage.addEventListener("wheel", (event) => this.turn(event), { passive: false });
     stage.addEventListener("click", (event) => this.handleAt(event) && event.stopPropagation());
   }
@@ -37,7 +37,7 @@ export class Hand {
     };
   }
 
-  // The handle at an event, also where it lies below the messages of its tank.
+  // The handle at an event, even if it is below the messages of its tank.
   handleAt({ target }) {
     const over = target.closest("[data-grab]");
     if (!over) return target.closest("[data-handle]");
@@ -47,7 +47,7 @@ export class Hand {
   take(event) {
     const element = this.handleAt(event);
     if (!element) return null;
-    // The click that ends it is then the stage's own, and asks nothing.
+    // With the pointer captured, the click that ends the drag goes to the stage, where it asks no question.
     this.view.stage.setPointerCapture(event.pointerId);
     element.focus({ focusVisible: false });
     const { timeline, drawn } = this.view;
@@ -67,7 +67,7 @@ export class Hand {
     };
     this.held.begun = this.held.said = this.held.value;
     if (element.dataset.pull) this.held.pull = this.pullOf(element);
-    // The scale stays as it is while the hand is on it.
+    // The scale does not change during a drag.
     timeline.scales = timeline.topology.queues.map((_, index) => tankScale(timeline, index));
     timeline.grids = new Map(
       [...timeline.topology.producers, ...timeline.topology.consumers].map((spot) => [
@@ -88,7 +88,7 @@ export class Hand {
     this.say();
   }
 
-  // Where the cells of a grip lie on the drawing, and what says where the hand is among them.
+  // The positions of the cells of a grip on the drawing, from which the value at the pointer follows.
   pullOf(element) {
     const [x, y, pitch, columns] = element.dataset.pull.split(" ").map(Number);
     const matrix = element.parentElement.getScreenCTM();
@@ -97,7 +97,7 @@ export class Hand {
     return { x, y, pitch, columns, at, right };
   }
 
-  // So many cells lie before the hand, row by row; on the right of the card, as many more as it is pulled out by.
+  // The number of cells before the pointer, row by row; to the right of the card, increased by the distance.
   pulled(event) {
     const { x, y, pitch, columns, at } = this.held.pull;
     const hand = at(event);
@@ -112,7 +112,7 @@ export class Hand {
     return clamp(begun + Math.round((value - begun) / step) * step, low, high);
   }
 
-  // The line is under the hand at once; its picture comes when it is there.
+  // Move the line with the pointer at once; its picture follows when it is ready.
   follow() {
     const { key, value, isLevel } = this.held;
     const { stage, drawn } = this.view;
@@ -128,7 +128,7 @@ export class Hand {
     if (word) write(word, `${element.dataset.word} ${value}`);
   }
 
-  // Under the hand, and inside its card; its cells come with the picture.
+  // Move the grip with the pointer, inside its card; its cells come with the picture.
   followGrip(element) {
     const card = element.parentElement.querySelector(".qf-card");
     const [wide, high] = ["width", "height"].map((name) => Number(card.getAttribute(name)));
@@ -139,8 +139,8 @@ export class Hand {
     set(element, { transform: `translate(${clamp(x, left, right) - 3},${top - grip.y})` });
   }
 
-  // The next question waits for the picture that answers the last, or else a hand that moves on would never see one;
-  // but not for long, as there may be none.
+  // The next request waits for the picture that answers the last one, as otherwise a pointer that keeps moving would
+  // never see one. It does not wait long, as there may be no picture.
   say() {
     const { held } = this;
     if (!held || this.asked || held.said === held.value) return;
@@ -156,7 +156,7 @@ export class Hand {
     this.say();
   }
 
-  // What is refused leaves the picture as it was: a line that has been let go of returns to its level.
+  // A refusal leaves the picture as it was: the line of a released handle returns to its level.
   refused(isRefused) {
     this.answered();
     if (!isRefused || this.held) return;
@@ -197,14 +197,14 @@ export class Hand {
   step(event, element, steps) {
     keep(event);
     const found = this.read(element);
-    // Keys may come faster than runs.
+    // Keys may be pressed faster than runs end, so the value is counted here.
     const value = this.pressed?.key === found.key ? this.pressed.value : found.value;
     this.pressed = { key: found.key, value: clamp(value + steps * found.step, found.low, found.high) };
     this.view.ghost = this.view.timeline;
     this.send(found.setting, this.pressed.value);
   }
 
-  // Before and after a drawing is made anew.
+  // Called before and after a drawing is rebuilt.
   before(timeline) {
     if (this.held) [timeline.scales, timeline.grids] = [this.held.ghost.scales, this.held.ghost.grids];
     this.view.ghost = this.held?.ghost ?? this.view.ghost;
@@ -224,24 +224,24 @@ export class Hand {
     const changed = firstChange(ghost, view.timeline);
     this.after = null;
     if (!isPlaying) return;
-    // Time runs from just before what the new setting changed.
+    // Play from just before the first effect of the new setting.
     if (changed !== null) player.lookAt(Math.max(0, changed - 1.3 * player.pace));
     player.play();
   }
 }
 
-// When two runs first differ in a turn; null if they never do.
+// The time at which the turns of two runs first differ, or null if they never do.
 function firstChange(one, other) {
   const [before, after] = [one, other].map((timeline) => timeline.picture.turns.map((frame) => timeline.time(frame)));
   const at = (before.length > after.length ? before : after).findIndex((_, place) => before[place] !== after[place]);
   return at < 0 ? null : Math.min(before[at] ?? Infinity, after[at] ?? Infinity);
 }
 
-// Milliseconds without a move after which a hand rests on a slider.
+// Milliseconds without a movement after which a slider counts as resting.
 const REST = 40;
 
-// A reader who takes hold of a slider says which instant is looked at: it is drawn first when the next run takes
-// longer. One who rests with it says where: most sliders are let go of where they rest.
+// When the reader takes hold of a slider, tell the kernel which instant is visible, as a longer run draws that first.
+// When the slider rests, tell the kernel its value, as most sliders are released where they rest.
 export function heedSliders(el, player, model) {
   let looked = -1;
   let held = null;
@@ -261,7 +261,7 @@ export function heedSliders(el, player, model) {
     held?.leave();
     held = null;
   };
-  // Jupyter draws the sliders some time after this, and gives their handles no name.
+  // Jupyter draws the sliders later than this, and gives their handles no accessible name.
   const name = () => {
     const panel = el.closest(".qflow-lab")?.querySelectorAll(".qf-slider") ?? [];
     for (const slider of panel) {
@@ -283,8 +283,8 @@ export function heedSliders(el, player, model) {
   };
 }
 
-// One slider under the pointer. What it says is asked for once the answer before is there: a slow run is not made
-// slower.
+// One slider under the pointer. Its value is requested when the previous request is answered, so that slow runs are
+// not made slower.
 function heldSlider(slider, model) {
   const rail = slider?.querySelector(".noUi-target")?.noUiSlider;
   const setting =
@@ -306,7 +306,7 @@ function heldSlider(slider, model) {
     clearTimeout(timer);
     timer = setTimeout(rest, REST);
   };
-  // A slider that comes back to where it was has not changed, and would not tell.
+  // A slider that returns to its value has not changed, and would send nothing.
   const leave = () => {
     clearTimeout(timer);
     if (said !== begun) say(Number(rail.get()));

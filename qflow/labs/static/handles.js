@@ -1,13 +1,13 @@
-// Handles: what is changed where it is seen. A level is dragged on the tank, a window at its producer, a prefetch at
-// its consumer; by keyboard with the arrow keys. The kernel runs while a handle is held, as for a slider, and the
+// Handles: settings that are changed in the picture itself. A level is dragged on the tank, a window at its producer,
+// a prefetch at its consumer; arrow keys do the same. The kernel runs while a handle is held, as for a slider, and the
 // slider follows.
 
 import { set, svg, textWidth } from "./svg.js";
 
-// The handle of a setting, if the lab has one: [setting, least, most, step].
+// The handle of a setting, if the lab has one: [setting, minimum, maximum, step].
 export const handleOf = (timeline, ...names) => (timeline.handles ?? []).find(([setting]) => names.includes(setting));
 
-// What makes an element of the drawing a handle, for the mouse, the keyboard and a screen reader.
+// Make an element of the drawing a handle, for the mouse, the keyboard and a screen reader.
 export function asHandle(element, [setting, low, high, step], value, label, place, unit = "messages") {
   element.classList.add("qf-handle");
   set(element, {
@@ -24,19 +24,19 @@ export function asHandle(element, [setting, low, high, step], value, label, plac
   });
 }
 
-// Ask for the run of a value that a hand rests on; the kernel says when it has heard of it.
+// Request the run for a value at which a handle rests; call `heard` when the kernel has processed the request.
 export function askRest(model, setting, value, heard) {
   const status = ({ content }) => content.execution_state === "idle" && heard();
   model.send({ ask: "rest", setting, value }, { iopub: { status } });
 }
 
-// A grip at the end of a strip of cells; it is pulled from cell to cell: where they begin, how far apart they are,
-// how many in a row.
+// A grip at the end of a strip of cells, which is dragged from cell to cell; `pull` has the position of the first
+// cell, the distance of cells, and the cells in a row.
 export function buildGrip(group, timeline, settings, spot, value, { end: [atEnd, y, tall], pull }) {
   const handle = handleOf(timeline, ...settings.flatMap((setting) => [setting, `${setting}-${spot.name}`]));
   if (!handle) return;
   const [wide, high] = timeline.isPhone ? [30, Math.max(30, tall + 6)] : [16, tall + 6];
-  // Inside its card, whatever room its cells take.
+  // The grip stays inside its card, however wide the cells are.
   const x = Math.min(atEnd, Number(group.querySelector(".qf-card").getAttribute("width")) - 5 - wide / 2);
   const grip = svg("g", { transform: `translate(${x},${y})` }, group);
   svg("rect", { x: 3 - wide / 2, y: (tall - high) / 2, width: wide, height: high, rx: 8, class: "qf-grip" }, grip);
@@ -46,7 +46,7 @@ export function buildGrip(group, timeline, settings, spot, value, { end: [atEnd,
   set(grip, { "data-pull": pull.join(" "), "data-at": `${x} ${y}` });
 }
 
-// A button of the picture, or a switch that is on or off: a click asks the kernel. Returned is how wide it is.
+// A button of the picture, or a switch: a click sends a message to the kernel. Returns its width.
 export function buildButton(root, x, y, words, question, { isOn, extra = "" } = {}) {
   const isSwitch = isOn !== undefined;
   const asked = { tabindex: 0, "aria-label": words, "data-ask": JSON.stringify({ ask: "do", ...question }) };

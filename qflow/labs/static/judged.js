@@ -1,4 +1,4 @@
-// Judged: whether a guess is right, and what is said of it; the words come from Python (teaching/predictions.py).
+// Judged: judges guesses and returns the comments on them; the texts come from Python (teaching/predictions.py).
 
 export const isRight = (guess, truth, within) =>
   typeof guess === "number" ? Math.abs(guess - Number(truth)) <= within : guess === truth;
@@ -8,10 +8,10 @@ export function sayingOf(guess, truth, { within, said }) {
   return isRight(guess, truth, within) ? said.right : (said[guess] ?? filled(said.other, guess));
 }
 
-// A text whose places, {} each, are filled one after the other.
+// A text with its gaps, {} each, filled one after the other.
 export const filled = (text, ...values) => values.reduce((said, value) => said.replace("{}", value), text);
 
-// How many guesses were right, and whether their makers were as sure as they could be.
+// Sentences on how many guesses were right, and whether the certainty was well judged.
 export function judgeGuesses(made, words) {
   const lines = [filled(words.had, made.filter((guess) => guess.isRight).length, made.length)];
   const said = made.filter(({ sure }) => sure);

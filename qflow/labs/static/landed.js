@@ -1,12 +1,12 @@
-// Landed: what a picture counts at one of its instants. A count changes when its mark lands: a cell of a window is
-// taken from the moment its message leaves until its completion is home; a completion is held from when it lies behind
-// the gate until it leaves; a message is prefetched while it is in its slot. Where the picture rests, all has landed,
-// and these are the numbers of its frame.
+// Landed: the counts that a picture shows at an instant. A count changes when its mark lands. A cell of a window is
+// occupied from the start of its message until its completion has arrived; a completion is held from its arrival
+// behind the gate until it leaves; a message is prefetched while it is in its slot. Where the picture rests, all marks
+// have landed, and the counts are those of its frame.
 
 import { LAST_HOME, TAKES } from "./flights.js";
 import { firstOf } from "./numbers.js";
 
-// Counts of each producer, queue and consumer, with the rows that they count; `key` differs where any of them does.
+// The counts of each producer, queue and consumer, with the rows that they count; `key` changes with any of them.
 export function landed(flights, time, frame) {
   const { timeline } = flights;
   const { topology } = timeline;
@@ -36,7 +36,7 @@ export function landed(flights, time, frame) {
   return found;
 }
 
-// A picture that follows a run has no time for flights: its frame counts.
+// A picture that follows a server has no time for flights: the counts of its frame are shown.
 function asItIs(timeline, { producer, consumer }, frame) {
   const shown = timeline.messages(frame);
   producer.forEach((one, index) => {
@@ -52,7 +52,7 @@ function asItIs(timeline, { producer, consumer }, frame) {
   return { held: new Set(timeline.stays.alive(frame).filter((row) => from[row] <= frame && to[row] > frame)) };
 }
 
-// Stays whose completion lies behind a gate, or is on its way there: of messages on a queue, and of those that have
+// The stays whose completion is behind a gate or on its way there, both of messages on a queue and of those that have
 // left it.
 export function heldAt(flights, time, frame) {
   const { stays } = flights.timeline;
@@ -66,7 +66,7 @@ export function heldAt(flights, time, frame) {
   return found;
 }
 
-// Transfers between the moment they leave and the one in which their completion is home.
+// Count the transfers that have started, and whose completion has not arrived.
 function countSendings(flights, time, frame, producers) {
   const { sendings } = flights.timeline;
   const add = (row) => producers[sendings.get(row, "producer")].rows.push(row);
@@ -82,7 +82,7 @@ function countSendings(flights, time, frame, producers) {
   for (let at = firstOf(begun, (row) => sendings.start[row] > frame); at < begun.length; at += 1) {
     const begins = flights.time(sendings.start[begun[at]]);
     if (begins - TAKES.transfer * flights.pace > time) break;
-    // Steps of one instant may have one place in time, and come after the one that is shown.
+    // Steps at the same time may have the same place in the picture's time, and follow the one that is shown.
     if (begins <= time || flights.departure(begun[at], begins) > time) continue;
     producers[sendings.get(begun[at], "producer")].sent += 1;
     add(begun[at]);

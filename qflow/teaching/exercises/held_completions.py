@@ -1,4 +1,4 @@
-"""Exercises on held completions: what a producer observes, and who else waits for a slow queue."""
+"""Exercises on held completions: the producer's view, and the effects of a slow queue on others."""
 
 from __future__ import annotations
 
