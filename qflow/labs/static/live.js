@@ -1,6 +1,6 @@
-// Live: a picture that follows a broker as it serves. Python sends the last two seconds ten times a second, in frames
-// of a thirtieth; they are played a little later, so that every mark is seen on its way. What was drawn is told:
-// nothing more comes before that.
+// Live: a picture that follows a running server. Python sends the last two seconds ten times a second, in frames of a
+// thirtieth of a second. They are played a little later, so that every mark is seen on its way. The browser reports
+// when it has drawn them, and Python sends nothing more before that.
 
 import { Flights } from "./flights.js";
 import { Hand } from "./hand.js";
@@ -12,14 +12,14 @@ import { setStage } from "./transport.js";
 import { mark, View } from "./view.js";
 import { caption } from "./words.js";
 
-// Seconds from an event to its picture: as long as a transfer is on its way, and a look or two.
+// Seconds from an event to its picture: the duration of a transfer's flight, and some more.
 const LAG = 0.65;
-// Room for at least so many messages in a tank, so that it seldom has to be drawn anew.
+// The least number of messages that a tank has room for, so that it seldom has to be redrawn.
 const ROOM = 10;
 const MOST_SQUARES = 20;
 const TABLE_EVERY = 250;
 
-// The places that marks have had, by what a row is called: a transfer stays in its cell while the picture moves on.
+// The places of marks, keyed by a name for their row, so that a transfer stays in its cell while the picture moves on.
 const follow = (kept, key) => ({ key, before: kept?.now ?? new Map(), now: new Map() });
 
 export class Live {
@@ -78,12 +78,12 @@ export class Live {
     );
     this.table = html("table", { class: "qf-clients" }, this.box);
     this.incidents = html("p", { class: "qf-live-incidents" }, this.box);
-    // A handle on a level needs no run: nothing is simulated.
+    // Dragging a level needs no run here, as nothing is simulated.
     const still = { isPlaying: false, pause: () => {}, play: () => {}, track: { time: () => 0 }, place: 0, pace: 1e6 };
     this.hand = new Hand(this.view, { send: () => {} }, still);
     this.hand.send = (_, value) => this.declare((this.hand.after ?? this.hand.pressed).key, value);
     this.hand.say = () => {};
-    // A click on what moves makes a still, which can be questioned.
+    // A click on the moving picture makes a still picture, about which questions can be asked.
     middle.addEventListener("click", (event) => {
       const isAfterDrag = performance.now() - (this.dragged ?? -1000) < 500;
       if (event.target.closest("[data-why]") && !event.target.closest("[data-handle]") && !isAfterDrag)
@@ -104,7 +104,7 @@ export class Live {
     this.shape = "";
   }
 
-  // Follow, or let the scene of a still have the place.
+  // Follow the server, or show the scene of a still picture instead.
   load(player) {
     const { root, isFollowing } = this;
     if (!isFollowing && !this.box) return;
@@ -148,7 +148,8 @@ export class Live {
     );
     if (content.number <= this.latest) return;
     Object.assign(this, { latest: content.number, content, numbers });
-    // The clock of the broker beside that of the page: the message that was under way least says it best.
+    // The difference between the clocks of the broker and the page, estimated from the message with the shortest
+    // delay.
     const offset = content.now - 1000 * performance.now();
     const isFar = this.offset === null || Math.abs(offset - this.offset) > 1e6;
     this.offset = isFar ? offset : Math.max(offset, this.offset - 2000);
@@ -174,7 +175,7 @@ export class Live {
     this.track = new Track([timeline]);
     this.track.stretch(1e6);
     const shape = this.shapeOf(timeline);
-    // What is under the hand stays.
+    // A handle that is being dragged is kept.
     if (shape === this.shape || (this.shape && this.hand.held)) become(view.timeline, timeline);
     else {
       this.shape = shape;
@@ -187,7 +188,7 @@ export class Live {
     view.before = -1;
   }
 
-  // Where marks lie that were there before.
+  // The places of marks that were in the picture before.
   places({ sendings, stays, holdings }) {
     const name = (table, row) => (row < 0 ? "" : `${table.get(row, "producer")} ${table.get(row, "number")}`);
     const { cells, piles, slots } = this.kept;
@@ -233,19 +234,19 @@ export class Live {
     if (frame !== view.before) {
       view.drawn.paint(frame, view.drawn.count({ clock, pace: 1e6 }, frame));
       mark(view.stage, timeline, frame);
-      // A frame holds what happened in a thirtieth of a second: its turns alone are worth a sentence.
+      // A frame covers a thirtieth of a second, so that only its turns are described by a sentence.
       if (timeline.picture.turns.some((turn) => turn <= frame)) write(view.step, caption(timeline, frame));
     }
     view.drawn.paintMarks(view.brush, { clock, pace: 1e6, isPlaying: true }, frame);
     view.before = frame;
-    // How many pictures were drawn in the last second, for a test and for a script of the page.
+    // The number of pictures drawn in the last second, for tests and scripts of the page.
     const now = performance.now();
     this.times.push(now);
     while (this.times[0] < now - 1000) this.times.shift();
     this.box.dataset.pictures = this.times.length;
   }
 
-  // Who is there, and what became of what was sent.
+  // Show the connected clients, and what happened to the messages.
   say() {
     const now = performance.now();
     if (now - this.tabled < TABLE_EVERY) return;
@@ -311,7 +312,7 @@ export class Live {
   }
 }
 
-// The same drawing goes on with newer numbers: what was built from the old ones looks them up in these.
+// Update a drawing with newer numbers: the elements built from the old timeline read the numbers from the new one.
 function become(old, timeline) {
   for (const name of ["sendings", "stays", "holdings", "locks"]) {
     Object.assign(old[name], timeline[name]);
@@ -354,8 +355,8 @@ function fillTable(table, rows, clients) {
   });
 }
 
-// Many clients, each by name with its window: a square for each transfer without an outcome, or each message that it
-// holds.
+// A list of many clients with their windows: a square for each transfer without an outcome, or for each message that
+// is held.
 function fillCrowd(list, rows) {
   rows.sort((one, other) => one.name.localeCompare(other.name, "en", { numeric: true }));
   list.style.setProperty(

@@ -1,12 +1,12 @@
-// Looks: when each look of a consumer at a message begins and ends, in a picture whose consumers' eyes are seen
-// (conveyor.js).
+// Looks: the times at which each look of a consumer at a message begins and ends, in a picture that shows the eyes of
+// consumers (conveyor.js).
 
-// Seconds of the reader: a look that passes over, the snap of a lock, a flight, an eye on its way home.
+// Seconds of real time for a look that passes over, the closing of a lock, a flight, the return of an eye, and so on.
 export const EYE = { look: 0.2, snap: 0.2, fly: 0.5, home: 0.35, trail: 1.8, done: 0.6, most: 2.4 };
 export const PASSED = 0;
 export const TAKEN = 1;
 
-// When each look begins and ends, in seconds after its frame; and when a message that was taken sets out.
+// The begin and end of each look, in seconds after its frame, and the time at which a taken message starts to fly.
 export class Looks {
   constructor(timeline) {
     const { looks, holdings } = timeline;
@@ -32,7 +32,7 @@ export class Looks {
     this.holdings = holdings;
   }
 
-  // Seconds after its frame at which a message that a consumer took leaves the line.
+  // The seconds after its frame at which a message that a consumer took leaves the line.
   setsOut(row) {
     const { stay, start } = this.holdings.columns;
     return this.takes.get(`${stay[row]} ${start[row]}`) ?? 0;

@@ -1,5 +1,5 @@
-// Map: stop × capacity, a run in each cell. The kernel runs, counts and draws; here the cells are filled as they come,
-// pointed at and clicked.
+// Map: a grid of stop thresholds and capacities with a run in each cell. The kernel makes the runs and the drawing;
+// here the cells are filled as their results arrive, and can be pointed at and clicked.
 
 import { drawFrame, drawLevels, HEADROOM, heightOf } from "./axes.js";
 import { cellBeside, readCells } from "./cells.js";
@@ -89,7 +89,7 @@ function render({ model, el }) {
   const leave = listen(model, { axes: draw, cells: fill, dot: place, words: say });
   draw();
   say();
-  // The rest of the runs is worth its time now that the map is looked at.
+  // Request the remaining runs now that the map is displayed.
   model.send({ ask: "runs" });
   return () => {
     leave();
@@ -97,7 +97,7 @@ function render({ model, el }) {
   };
 }
 
-// What the colours show, one of several.
+// A choice between the quantities that the colours of the cells show.
 function buildViews(bar, chosen, choose) {
   const views = html("div", { class: "qf-map-views", role: "radiogroup", "aria-label": "what the colours show" }, bar);
   for (const [name, label] of Object.entries(MAP_VIEWS)) {
@@ -173,14 +173,14 @@ function drawMap(field, axes, on) {
   };
 }
 
-// How a cell looks: one that is not run yet as the coarser one that holds it.
+// The look of a cell; one without a result looks like the coarser cell that contains it.
 function dressOf(cells, place, columns, isSafe, view, deepest) {
   const [row, column] = [Math.floor(place / columns), place % columns];
   const holder = (stride) => cells[(row - (row % stride)) * columns + column - (column % stride)];
   const stride = MAP_STRIDES.find(holder);
   const cell = stride && holder(stride);
   const guess = stride > 1 ? " qf-map-guess" : "";
-  // What the law says of a cell is known without its run, and a neighbour's luck is not its own.
+  // That a cell is safe by the law is known without its run; the luck of a neighbour is not its own.
   const isOwn = cell && (stride === 1 || view !== "kind" || (!isSafe && cell.kind !== "safe"));
   if (!isOwn) return { class: isSafe ? "qf-map-unknown qf-map-promised" : "qf-map-unknown", style: "" };
   if (view === "kind") return { class: `qf-map-cell qf-map-${cell.kind}${guess}`, style: "" };
@@ -191,7 +191,7 @@ function dressOf(cells, place, columns, isSafe, view, deepest) {
   };
 }
 
-// Where a value lies between those of an axis, in steps of it.
+// The position of a value on an axis, in steps.
 function stepsTo(values, value) {
   const next = values.findIndex((one) => one >= value);
   if (next < 0) return values.length - 1;
@@ -257,7 +257,7 @@ function drawPanel(root, { limit, producers }, side, key, { y, width }) {
   };
 }
 
-// The depth of one run over its time, with the levels that it is held to.
+// Draw the depth over time in one run, with the limit and the thresholds.
 function drawCourse(plot, { course, depth }, levels, form) {
   const { left, top, height, width } = form;
   const bottom = top + height;

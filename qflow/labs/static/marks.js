@@ -1,6 +1,6 @@
-// Marks: what moves, on a canvas over the drawing. Each kind has a shape of its own: a message is a rounded square
-// (with groups, the group's shape), a completion is round with a tick, hatched while it is held, an accept is a bare
-// tick, a lock is a shackle.
+// Marks: everything that moves, on a canvas over the drawing. Each kind has its own shape: a message is a rounded
+// square (with groups, the shape of its group), a completion is round with a tick, and hatched while it is held; an
+// accept is a tick alone, and a lock is a shackle.
 
 import { colorOf, crossOf, letterOf, shapeOf } from "./glyphs.js";
 import { clamp } from "./numbers.js";
@@ -23,8 +23,7 @@ export const COLOURS = [
   "dead",
 ];
 
-// Draws in the coordinates of the drawing below; a machine that cannot keep up gets a coarser picture, not a slower
-// one.
+// Draws in the coordinates of the drawing below. On a slow machine the picture gets coarser instead of slower.
 export class Brush {
   constructor(canvas, root) {
     Object.assign(this, {
@@ -39,7 +38,7 @@ export class Brush {
     this.forget([]);
   }
 
-  // Another theme has other colours, another run other groups; if not, what is drawn is kept.
+  // Forget the marks drawn before if the theme has changed the colours, or another run the groups.
   forget(groups = this.groups) {
     this.groups = groups;
     this.colours = null;
@@ -57,12 +56,12 @@ export class Brush {
     this.look = look;
   }
 
-  // Measured when it changes: a browser would lay out the page for an answer while it is drawn.
+  // The size is measured only when it changes, as measuring during drawing would make the browser compute the layout.
   heed(repaint) {
     new ResizeObserver(([{ contentRect }]) => {
       const isNew = this.room && (this.room.width !== contentRect.width || this.room.height !== contentRect.height);
       this.room = contentRect;
-      // A lab that is closed, or out of sight, has no size.
+      // A lab that is closed or not visible has no size.
       if (isNew && contentRect.width) repaint();
     }).observe(this.canvas);
   }
@@ -82,13 +81,13 @@ export class Brush {
     this.pen.setTransform(scale, 0, 0, scale, 0, 0);
   }
 
-  // Sixty pictures in more than a second and a half: half as many points.
+  // If sixty pictures take more than a second and a half, halve the resolution.
   keepUp(gap) {
     this.slow = gap > 25 ? this.slow + 1 : Math.max(0, this.slow - 1);
     if (this.slow > 60 && this.sharp > 1) [this.sharp, this.slow] = [this.sharp - 0.5, 0];
   }
 
-  // A mark is drawn once for each size and kept: putting it somewhere is then a copy.
+  // A mark is drawn once for each size and kept, so that drawing it again is only a copy.
   put(kind, x, y, size, alpha = 1, group = 0) {
     const rounded = Math.round(size * 2) / 2;
     this.stamp(
@@ -101,7 +100,7 @@ export class Brush {
     );
   }
 
-  // Anything else that is drawn once, around 0, 0 and no farther than its reach, and then copied.
+  // The same for any other drawing around 0, 0 that does not extend beyond its `reach`.
   stamp(key, x, y, reach, draw, alpha = 1) {
     if (alpha <= 0.02) return;
     let sprite = this.sprites.get(key);
@@ -121,7 +120,7 @@ export class Brush {
     return canvas;
   }
 
-  // A path in colours of the page; see `paint` below.
+  // Draw a path, with the names of the page's colours; see `paint` below.
   paint(path, { fill, edge, ...look }) {
     paint(this.pen, path, { ...look, fill: fill && this.colour(fill), edge: edge && this.colour(edge) });
   }
@@ -130,7 +129,7 @@ export class Brush {
     this.paint(path, { edge, line, ...look });
   }
 
-  // A part of a circle, clockwise from its top.
+  // An arc of a circle, clockwise from the top.
   arc(x, y, size, part, colour, line) {
     if (part > 0)
       this.stroke(
@@ -141,7 +140,7 @@ export class Brush {
       );
   }
 
-  // From the right to the left over something.
+  // An arc from right to left over something.
   bow(x, y, half, part, colour, alpha) {
     this.stroke(
       `M${x + half},${y}Q${x + half * (1 - part)},${y - 20 * part} ${x + half - 2 * half * part},${y}`,
@@ -151,7 +150,7 @@ export class Brush {
     );
   }
 
-  // An eye, from closed (0), with its lashes, to wide open (1), with its owner's number beside it.
+  // An eye between closed (0), with lashes, and wide open (1), with the number of its owner.
   eye(x, y, open, colour, number) {
     if (open < 0.3) {
       const lashes = [
@@ -172,14 +171,14 @@ export class Brush {
     drawText(this.pen, String(number), x + 18, y, "700 12px", this.colour(colour), "left");
   }
 
-  // A cross that is drawn stroke after stroke.
+  // A cross, whose two strokes are drawn one after the other.
   cross(x, y, size, part, width) {
     const [one, other] = [clamp(part * 2, 0, 1), clamp(part * 2 - 1, 0, 1)].map((done) => 2 * size * done);
     const second = other ? `M${x + size},${y - size}l${-other},${other}` : "";
     this.stroke(`M${x - size},${y - size}l${one},${one}${second}`, "bad", width, { isRound: true });
   }
 
-  // The cell of a window or a prefetch, given by its middle and its size, or what grows around it.
+  // The cell of a window or a prefetch, given by its centre and size; `grow` enlarges it.
   cell([x, y, size], fill, stroke, line, alpha = 1, grow = 0) {
     const half = size / 2 + grow;
     this.box(x - half, y - half, 2 * half, 2 * half, 3, fill, stroke, line, alpha);
@@ -190,7 +189,7 @@ export class Brush {
   }
 }
 
-// What a pen does with a path: it fills it, and draws its edge.
+// Fill a path, and draw its edge.
 export function paint(pen, path, { fill, edge, line = 1.5, isRound = false, dash = [], alpha = 1 }) {
   const shape = new Path2D(path);
   pen.save();
@@ -229,7 +228,7 @@ function fillHatch(pen, path, size, colour) {
   pen.restore();
 }
 
-// A shape around 0, 0, filled and with an edge.
+// Draw a shape around 0, 0 with fill and edge.
 export function drawShape(pen, shape, scale, fill, edge, line) {
   pen.save();
   pen.scale(scale, scale);
@@ -248,7 +247,7 @@ const DRAWN = {
     paint(pen, square(size), { fill: colour("blue") });
     paint(pen, ring(size * 0.32), { fill: colour("card") });
   },
-  // On its way to a queue, which counts it when it is there.
+  // A message on its way to a queue, which counts it when it has arrived.
   sent(pen, size, colour, group) {
     const shape = group
       ? shapeOf(group)
@@ -270,7 +269,7 @@ const DRAWN = {
   accept: (pen, size, colour) => paintTick(pen, size * 0.62, colour("go"), Math.max(1.6, size / 2.6)),
   reject: (pen, size, colour) =>
     paint(pen, crossOf(size * 0.5), { edge: colour("bad"), line: Math.max(1.6, size / 2.6), isRound: true }),
-  // A shackle with its owner's number on it.
+  // A lock with the number of its owner.
   lock(pen, size, colour, owner) {
     drawLock(pen, size, colour("ink"));
     drawText(pen, owner || "?", 0, size * 0.36, `700 ${size * 1.15}px`, colour("card"));
@@ -284,7 +283,7 @@ export function drawLock(pen, size, colour, lift = 0) {
   paint(pen, pathOf("roundRect", -size * 0.8, -size * 0.3, size * 1.6, size * 1.25, size * 0.22), { fill: colour });
 }
 
-// A word of the drawing's letters: its weight and size, its colour, where it stands.
+// Draw a text: its font (weight and size), its colour and its position.
 export function drawText(pen, text, x, y, font, colour, align = "center") {
   [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = [
     `${font} system-ui, sans-serif`,

@@ -5,7 +5,7 @@ import { heldAt, landed } from "./landed.js";
 import { clamp, easeOut, mix, smooth } from "./numbers.js";
 import { LOST } from "./tank.js";
 
-// What all forms of drawing share: the run, where things are, and the instant that is painted.
+// The base of the painters of all forms of drawing: the run, the positions of everything, and the instant to paint.
 export class Painter {
   constructor(timeline, places) {
     this.timeline = timeline;
@@ -17,12 +17,13 @@ export class Painter {
     return this.flights.shown;
   }
 
-  // pace: microseconds of the run in a second of the reader; air: what has landed where the picture rests (player.js).
+  // pace: microseconds of the run in a second of real time; air: which marks have landed where the picture rests
+  // (player.js).
   begin(brush, now, frame) {
     const { clock: time, pace } = now;
     this.lay(now);
     brush.begin(this.places.width);
-    // The instant of the picture before, if this one follows it.
+    // The time of the previous picture, if this one follows it.
     this.past = this.time < time && time - this.time < 0.2 * pace ? this.time : time;
     Object.assign(this, { brush, time, pace, frame });
     this.shown.now = 0;
@@ -33,7 +34,7 @@ export class Painter {
     this.flights.layOut(pace);
   }
 
-  // What is counted at an instant.
+  // The counts at an instant.
   count(now, frame) {
     this.lay(now);
     return landed(this.flights, now.clock, frame);
@@ -43,16 +44,16 @@ export class Painter {
     if (row >= 0) this.shown.see(kind, row);
   }
 
-  // Acts on the rows of an ordered table between two instants; of more than can be drawn since one of them, on one of
-  // so many.
+  // Call `act` with the rows of an ordered table between two times; if there are too many to draw, with one of every
+  // few.
   some(order, from, until, act, since = from) {
     const { flights } = this;
     const every = Math.max(1, Math.ceil((flights.first(order, until) - flights.first(order, since)) / MOST_MARKS));
     flights.each(order, from, until, (row, at) => row % every === 0 && act(row, at));
   }
 
-  // Where each message's place in its queue is: those before it close up when one leaves. Returned is how long each
-  // queue is.
+  // Compute the place of each message in its queue, as later ones move up when one leaves; return the length of each
+  // queue.
   lineUp(lay) {
     const { stays, topology } = this.timeline;
     const lengths = topology.queues.map(() => 0);
@@ -66,7 +67,7 @@ export class Painter {
     return lengths;
   }
 
-  // The last accept opens a lock.
+  // Paint the locks that the last accept of a group opens.
   paintUnlocked(size) {
     const { flights, time, pace } = this;
     flights.each(flights.byEnd.locks, time - TAKES.unlock * pace, time, (row, at) => {
@@ -78,7 +79,7 @@ export class Painter {
     });
   }
 
-  // On each consumer's card the locks of the groups that it owns, once they have come there.
+  // Paint, on each consumer's card, the locks of its groups that have arrived there.
   paintOwned(sinks) {
     const { locks, topology } = this.timeline;
     const alive = locks.alive(this.frame);
@@ -91,18 +92,18 @@ export class Painter {
     );
   }
 
-  // The instant of so many seconds of the reader after a frame.
+  // The time that is some seconds of real time after a frame.
   at(frame, seconds = 0) {
     return this.flights.time(frame) + seconds * this.pace;
   }
 
-  // How much is over, at this instant, of what takes so many seconds of the reader.
+  // The finished part, at this instant, of something that takes some seconds of real time.
   part(from, seconds) {
     return (this.time - from) / (seconds * this.pace);
   }
 }
 
-// The part of its way home after which a completion is through the gate.
+// The part of its flight after which a completion has passed the gate.
 const GATE = 0.35;
 
 export class Motion extends Painter {
@@ -131,13 +132,13 @@ export class Motion extends Painter {
     return this.ways.get(key);
   }
 
-  // How large marks are, and how many are left out, where a rate is past what an eye can follow.
+  // The size of marks, and how many are left out, if the rate is too high for an eye to follow.
   sizeAt(rate) {
     const { size } = this.places;
     return rate <= SINGLE ? size : Math.max(2, size * (SINGLE / rate) ** 0.4);
   }
 
-  // In which cell of the tank, or at which level, a message lies.
+  // The cell of the tank, or the level, at which a message is.
   spotOf(stay) {
     const { timeline, places } = this;
     const queue = timeline.stays.get(stay, "queue");
@@ -169,7 +170,7 @@ export class Motion extends Painter {
     });
   }
 
-  // A producer that has to wait has its next message at the exit.
+  // A producer that has to wait shows its next message at the exit.
   paintWindows() {
     const { brush, places, timeline } = this;
     places.sources.forEach((source, index) => {
@@ -178,14 +179,15 @@ export class Motion extends Painter {
     });
   }
 
-  // Held completions, one each behind the gate; a pile with its number is the drawing's own where they are too many.
+  // Paint the held completions behind the gate; if they are too many, the drawing itself shows a pile with their
+  // number.
   paintPiles() {
     const { flights } = this;
     const { stays } = this.timeline;
     const isOver = (row) => flights.freed(row) <= this.time;
     for (const row of heldAt(flights, this.time, this.frame))
       this.paintHeld(row, flights.time(stays.get(row, "held_start")));
-    // What was held for less than a picture is seen in one.
+    // A completion that was held for less than a picture is shown in one picture.
     if (this.past < this.time)
       flights.each(flights.byHold, this.past, this.time, (row, held) => isOver(row) && this.paintHeld(row, held));
     this.paintFallen();
@@ -202,7 +204,7 @@ export class Motion extends Painter {
     brush.put("held", x, y, rest[2]);
   }
 
-  // The name of the held message whose mark lies at a point of the drawing, or "".
+  // The name of the message whose held completion is at a point of the drawing, or "".
   heldNear(x, y) {
     const { flights, places, timeline } = this;
     const held = heldAt(flights, this.time, this.frame);
@@ -210,7 +212,7 @@ export class Motion extends Painter {
       ({ gate, pile }) => !pile(0) && x > gate.x && x < gate.right && Math.abs(y - gate.y) < gate.reach,
     );
     if (heap) {
-      // As on a timeline: those that were held first lie at the gate.
+      // In order of time: the completions held first are at the gate.
       const its = held.filter((row) => timeline.stays.get(row, "queue") === heap.index).sort((one, two) => one - two);
       const place = Math.floor((its.length * (x - heap.gate.x)) / (heap.gate.right - heap.gate.x));
       return its.length ? timeline.labelOf(its[place]) : "";
@@ -223,7 +225,7 @@ export class Motion extends Painter {
     return far < 3 ? timeline.labelOf(row) : "";
   }
 
-  // Those of a producer that died fall out of the pile: nobody waits for them.
+  // The completions of a dead producer fall out of the pile, as no client waits for them.
   paintFallen() {
     const { brush, flights, timeline, places } = this;
     const { stays } = timeline;
@@ -248,7 +250,7 @@ export class Motion extends Painter {
     return [0, 1].map((axis) => rest * rest * from[axis] + 2 * rest * part * middle[axis] + part * part * to[axis]);
   }
 
-  // Completions on their way to the cells that they free.
+  // Paint the completions on their way to the cells that they free.
   paintReturns() {
     const { flights, pace } = this;
     const order = flights.byEnd.sendings;
@@ -257,7 +259,7 @@ export class Motion extends Painter {
     this.some(order, from, this.time, (row) => {
       const [begins, lands] = [flights.release(row), flights.home(row)];
       if (flights.isLost(row) || begins > this.time) return;
-      // What was under way for less than a picture is seen in one.
+      // A flight shorter than a picture is shown in one picture.
       const part = lands > this.past && lands <= this.time ? 0.99 : (this.time - begins) / (lands - begins);
       this.paintReturn(row, part, Math.min(size, this.places.size), lands);
     });
@@ -269,7 +271,7 @@ export class Motion extends Painter {
     const cell = source.cell(flights.cells[row]);
     const wasHeld = flights.heldIn[row] >= 0;
     const stay = wasHeld ? flights.heldIn[row] : flights.stayOf[row];
-    // What no queue took comes back as it is, refused.
+    // A message that no queue accepted flies back as it is, marked as refused.
     const [kind, colour] = stay < 0 ? ["reject", "bad"] : ["completion", "go"];
     const tank = places.tanks[stay < 0 ? this.routeOf(row) : timeline.stays.get(stay, "queue")];
     if (part >= 1) {
@@ -290,7 +292,7 @@ export class Motion extends Painter {
     return [tank.left, clamp(tank.spot(Math.max(0, level - 1))[1], tank.top + 8, tank.bottom - 4)];
   }
 
-  // A completion that sets out before its queue turns ON is through the gate by then.
+  // A completion that starts before its queue turns ON has passed the gate before it closes.
   beforeItShuts(tank, row, part) {
     const { flights } = this;
     const turn = flights.turns[tank.index].find(([frame, isOn]) => isOn && frame > this.timeline.sendings.end[row]);
@@ -300,7 +302,8 @@ export class Motion extends Painter {
     return part < at ? (part / at) * GATE : GATE + ((part - at) / (1 - at)) * (1 - GATE);
   }
 
-  // From behind the gate through it, along the line to the card, to the cell; over a gate that stays shut.
+  // The path of a completion from behind the gate through it, along the line to the card and to the cell; or over the
+  // gate if that stays shut.
   homeward(tank, source, cell, from, part, isOver) {
     const home = this.way(`home ${source.index} ${tank.index}`, () => sampled(tank.home.get(source.index)));
     const to = cell ?? [source.right - 20, source.back];
@@ -341,7 +344,7 @@ export class Motion extends Painter {
     for (const stream of this.streams?.values() ?? []) this.paintStream(stream, rate);
   }
 
-  // So many that nobody counts them are a stream, as broad as it is dense.
+  // Too many transfers to count are painted as a stream, whose width shows the rate.
   paintStream({ from, to, at }, rate) {
     const beats = this.time / (TAKES.transfer * this.pace);
     for (let dash = 0; dash < DASHES; dash += 1) {
@@ -362,7 +365,7 @@ export class Motion extends Painter {
     const producer = sendings.get(row, "producer");
     let stay = flights.stayOf[row];
     if (stay < 0) this.paintOnItsWay(producer, this.routeOf(row), null, part, size, group);
-    // A fanout lands on several queues.
+    // A message to a fanout exchange arrives at several queues.
     for (; stay >= 0 && stay < stays.count && flights.sendingOf[stay] === row; stay += 1)
       this.paintOnItsWay(producer, stays.get(stay, "queue"), stay, part, size, group);
   }
@@ -380,7 +383,7 @@ export class Motion extends Painter {
         ? along(way, smooth(gone / 0.66))
         : this.falling(way[way.length - 1], tank.spot(level), ((gone - 0.66) / 0.34) ** 1.7);
     if (!this.streams) {
-      // One that no queue will take is seen from the beginning: what is going to be refused, or lost.
+      // A message that no queue will accept is marked from the start, as it will be refused or lost.
       const [x, y] = at(part);
       if (stay === null) this.brush.box(x - 11, y - 11, 22, 22, 11, "glow", "bad", 2.5, 0.75);
       this.brush.put("sent", x, y, size, 1, group);
@@ -395,7 +398,7 @@ export class Motion extends Painter {
     return [mix(from[0], to[0], smooth(part)), mix(from[1], to[1], part)];
   }
 
-  // One that the queue did not take: a cross where it was refused.
+  // A message that the queue did not accept gets a cross where it was refused.
   paintRefused(row, at) {
     const part = this.part(at, TAKES.death);
     const tank = this.places.tanks[this.routeOf(row)];
@@ -403,7 +406,7 @@ export class Motion extends Painter {
     if (part < 3) this.brush.cross(x, y - 6, 8, part, 4);
   }
 
-  // From the tank to a consumer. Its slot is filled when the mark is there.
+  // Paint the messages on their way from the tank to a consumer. The slot is filled when the mark arrives.
   paintDeliveries() {
     const { brush, flights, timeline, time, pace } = this;
     const { holdings } = timeline;
@@ -424,7 +427,7 @@ export class Motion extends Painter {
     });
   }
 
-  // The way of a message from its place in the tank to its slot.
+  // The path of a message from its place in the tank to its slot.
   outward(row, stay, consumer) {
     const { places, flights } = this;
     const sink = places.sinks[consumer - 1];
@@ -433,7 +436,8 @@ export class Motion extends Painter {
     return [stay < 0 ? pipe[0] : this.spotOf(stay), ...pipe.filter((_, index) => index % 4 === 0), slot];
   }
 
-  // What a consumer answers: a tick, a cross, or the message itself comes back. It is there when the queue counts it.
+  // Paint the settlements of consumers: a tick, a cross, or the returning message. They arrive when the queue counts
+  // them.
   paintEnds() {
     const { flights, timeline, time, pace } = this;
     const { holdings } = timeline;
@@ -469,7 +473,7 @@ export class Motion extends Painter {
     else brush.put(reason, x, y + (part < 0.85 ? 7 : 0), size);
   }
 
-  // Messages that leave without being read.
+  // Paint the messages that leave a queue without being consumed.
   paintDiscards() {
     const { brush, flights, timeline, time, pace, places } = this;
     const { stays, picture } = timeline;
@@ -486,7 +490,7 @@ export class Motion extends Painter {
     });
   }
 
-  // A lock snaps shut on the first message of its group, and flies to its owner.
+  // Paint the locks that close on the first message of a group and fly to the owner.
   paintLocks() {
     const { brush, flights, timeline, time, pace } = this;
     const { locks } = timeline;
@@ -522,14 +526,14 @@ export class Motion extends Painter {
     return consumer ? this.places.sinks[consumer - 1].lockAt(lock) : [tank.left + 10, tank.bottom - 10];
   }
 
-  // Whether a lock has come to its owner.
+  // Whether a lock has arrived at its owner.
   hasLanded(lock) {
     return (
       this.time >= this.flights.time(this.timeline.locks.get(lock, "start")) + (TAKES.snap + TAKES.lock) * this.pace
     );
   }
 
-  // Every message of a locked group wears its owner's number; the badges run along the queue from its head.
+  // Every message of an owned group shows the owner's number; the numbers appear along the queue from its head.
   paintBadges() {
     const { brush, flights, timeline, places } = this;
     const { locks, stays } = timeline;
@@ -553,7 +557,7 @@ export class Motion extends Painter {
     });
   }
 
-  // A producer's death: its card is crossed out, stroke after stroke.
+  // Paint the death of a producer: its card is crossed out, stroke after stroke.
   paintDeaths() {
     for (const [producer, frame] of this.flights.died) {
       const part = this.part(this.flights.time(frame), TAKES.death);

@@ -1,4 +1,4 @@
-// Numbers: between two others, on the way from one to another, where a sorted list turns.
+// Numbers: limiting and interpolating numbers, searching sorted lists, and rounding.
 
 export const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 export const mix = (one, other, part) => one + (other - one) * part;
@@ -8,7 +8,7 @@ export function smooth(part) {
 }
 export const easeOut = (part) => 1 - (1 - clamp(part, 0, 1)) ** 3;
 
-// The first place of a sorted list at which something holds; its length if it never does.
+// The index of the first item of a sorted list for which a condition is true; the length of the list if there is none.
 export function firstOf(sorted, holds) {
   let [low, high] = [0, sorted.length];
   while (low < high) {
@@ -19,7 +19,7 @@ export function firstOf(sorted, holds) {
   return low;
 }
 
-// A step of 1, 2 or 5 with zeros, such that a range has at most so many.
+// A step of 1, 2 or 5 times a power of ten, such that a range has at most `most` steps.
 export function roundStep(range, most) {
   const rough = Math.max(range, 1e-6) / most;
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -1,12 +1,12 @@
-// Packed: what is deflated, and written as text where it lies in a page.
+// Packed: decompresses data, which a page contains as text.
 
-// Bytes, inflated by the browser itself.
+// Compressed bytes, decompressed by the browser itself.
 export async function inflatedBytes(packed) {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// The other side of `pack_text` in html_export.py.
+// The reverse of `pack_text` in html_export.py.
 export const unpacked = (text) =>
   Uint8Array.from(atob(text.replace(/[-_.]/g, (letter) => ({ "-": "+", _: "/", ".": "0" })[letter])), (letter) =>
     letter.charCodeAt(0),

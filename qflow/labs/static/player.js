@@ -1,15 +1,15 @@
-// Player: where we are in the runs. Words and numbers are those of a frame that Python made; between two frames only
-// marks move.
+// Player: the current instant of the runs. Texts and numbers are those of a frame that Python made; only marks move
+// between two frames.
 
 import { IN_THE_AIR } from "./flights.js";
 import { clamp } from "./numbers.js";
 
 export const SPEEDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
-// Seconds that a run takes the reader at first, at least: what happens in it can then be followed.
+// The least seconds of real time that a run takes at first, so that the reader can follow it.
 const FIRST_LOOK = 18;
-// And a run of few steps no longer than it takes to follow each of them.
+// The most seconds for each step, so that a run of few steps does not take longer than necessary.
 const STEP_LOOK = 0.3;
-// Where the picture rests, the clock stands still and what flies arrives: so many seconds are enough, after the beat
+// The seconds in which everything that flies arrives when the picture rests and its clock stands still, after the beat
 // of the step.
 const LANDS = 2;
 
@@ -23,9 +23,9 @@ export class Player {
     this.request = 0;
     this.gliding = 0;
     this.air = IN_THE_AIR;
-    // Where the picture is going to rest: what happens later does not set out.
+    // The place at which the picture will rest; nothing later is shown.
     this.until = null;
-    // An instant whose frame is not here yet.
+    // A requested instant whose frame has not arrived yet.
     this.wanted = null;
     this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
   }
@@ -34,7 +34,8 @@ export class Player {
     return this.request !== 0;
   }
 
-  // Of the run, in microseconds; the clock is that of the picture, which waits where much happens in one instant.
+  // The time of the run, in microseconds. The clock is that of the picture, which waits where much happens in one
+  // instant.
   get time() {
     return this.isPlaying ? this.track.timeAt(this.clock) : this.track.time(this.place);
   }
@@ -56,7 +57,7 @@ export class Player {
     else this.seek(this.wanted);
   }
 
-  // The instant of the run that is shown stays as it is, between two frames too.
+  // Keep the time of the run that is shown, also between two frames.
   lookAt(time) {
     this.clock = this.track.clockAt(time);
     this.place = this.track.placeAt(this.clock);
@@ -76,12 +77,12 @@ export class Player {
     this.wanted = null;
     this.place = clamp(place, 0, this.track.count - 1);
     this.clock = this.track.shown[this.place];
-    // What a run begins with is seen to fly when it plays.
+    // The first marks of a run are shown flying when it plays.
     this.rest(this.place ? this.lands : 0);
     this.draw(this);
   }
 
-  // Picture time in which all that set out by now has arrived.
+  // The picture time until everything that has started has arrived.
   get lands() {
     return (LANDS + this.track.beatOf(this.place)) * this.pace;
   }
@@ -90,7 +91,7 @@ export class Player {
     this.air = { landed: this.clock, landing, horizon: this.clock };
   }
 
-  // What set out by now is seen on its way until it arrives; the clock stands still.
+  // Show everything that has started until it arrives, while the clock stands still.
   land() {
     cancelAnimationFrame(this.gliding);
     if (this.calm.matches) {
@@ -156,7 +157,7 @@ export class Player {
     this.request = 0;
   }
 
-  // Play on to a place, rest there, and say so.
+  // Play to a place, rest there, and call `arrived`.
   playTo(place, arrived) {
     Object.assign(this, { until: place, arrived });
     if (this.place >= place) this.arrive();
@@ -179,17 +180,17 @@ export class Player {
     this.draw(this);
     let before = performance.now();
     const tick = (now) => {
-      // A reader who asked for less motion gets the same run as a few still pictures a second.
+      // A reader who prefers reduced motion gets a few still pictures a second.
       const pause = this.calm.matches ? 400 : 0;
       if (now - before >= pause) {
-        // A page that was out of sight goes on where it was, and on a slow machine nothing is passed over.
+        // A page that was not visible continues where it was, and on a slow machine nothing is skipped.
         this.clock += Math.min(now - before, Math.max(100, pause)) * this.factor * 1000;
         before = now;
-        // Where the frames of a run end that are here so far, the picture waits for more.
+        // If the run is incomplete, the picture waits at its last frame for more.
         if (!this.track.isWhole) this.clock = Math.min(this.clock, this.track.length);
         const isOver = this.track.isWhole && this.clock >= this.track.length;
         if (isOver) this.request = 0;
-        // Nothing of what comes after the place where it is to rest is drawn, nor said.
+        // Nothing after the place of rest is drawn or described.
         this.look(Math.min(this.clock, this.until === null ? this.track.length : this.track.shown[this.until]));
         if (this.until !== null && this.place >= this.until) return this.arrive();
         if (isOver) return this.land();

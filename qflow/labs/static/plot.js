@@ -1,4 +1,4 @@
-// Plot: each queue's depth over time, its thresholds, and lanes that are filled while something holds.
+// Plot: the depth of each queue over time, with its thresholds, and lanes that are filled while a condition is true.
 
 import { drawFrame, drawLevels, drawSeconds, HEADROOM, heightOf, levelsOf } from "./axes.js";
 import { changesOf } from "./flights.js";
@@ -21,7 +21,7 @@ function plotForm(timeline, isNarrow) {
   return isNarrow ? { ...sizes, width: 520, left: 84, right: 10 } : { ...sizes, width: 1040, left: 118, right: 16 };
 }
 
-// All runs share one scale of time, so that what lies above one another happened at the same instant.
+// All runs share one time scale, so that what is drawn above one another happened at the same time.
 export function buildPlots(parent, timeline, id, seek, isNarrow, end, ghost) {
   parent.replaceChildren();
   const form = { ...plotForm(timeline, isNarrow), end, ghost };
@@ -29,7 +29,7 @@ export function buildPlots(parent, timeline, id, seek, isNarrow, end, ghost) {
     buildPlot(parent, timeline, index, `${id}-p${index}`, seek, form),
   );
   if (timeline.picture.verdicts) cursors.push(buildBytesPlot(parent, timeline, seek, { ...form, height: 50 }));
-  // At first the queue whose flow control turns most often; the others with the rest.
+  // The queue whose flow control turns most often is shown at first; the others can be unfolded.
   const turns = timeline.topology.queues.map(
     (_, index) => changesOf(timeline, timeline.column("queue", index, "flow")).length,
   );
@@ -47,7 +47,7 @@ function buildPlot(parent, timeline, index, id, seek, form) {
     ([queue, , , spans]) =>
       queue === index && (spans.length || (!form.isNarrow && (spot.stop_count || spot.stop_size))),
   );
-  // Many lanes take their room from the depth.
+  // If there are many lanes, the plot of the depth gets lower.
   const height = Math.max(54, form.height - 14 * Math.max(0, lanes.length - 2));
   form = { ...form, height };
   const bottom = top + height + axis + lanes.length * lane;
@@ -57,11 +57,11 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   const scale = tankScale(timeline, index);
   const y = heightOf(scale, top, top + height);
 
-  // While a queue is ON its depth is about the threshold: the word is where there is room.
+  // While a queue is ON, its depth is near the threshold, so the word ON is placed away from it.
   const isLow = spot.stop_count && y(spot.stop_count) > top + height / 2;
   drawBands(root, lanes, x, marks, form, isLow ? top + 16 : top + height - 7);
   drawAxes(root, spot, end, scale, x, y, form);
-  // The run before, while a handle is dragged and until the next is taken.
+  // The previous run, while a handle is dragged.
   if (form.ghost?.topology.queues[index])
     svg("path", { d: depthPath(form.ghost, index, x, y, form), class: "qf-ghost-curve" }, root);
   svg("path", { d: depthPath(timeline, index, x, y, form), class: "qf-curve" }, root);
@@ -75,7 +75,7 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   return (frame, time) => cursor(x(time), y(timeline.seen("queue", index, frame).depth));
 }
 
-// The same time in bytes, which have thresholds of their own.
+// The plot of the bytes over the same time, with their own thresholds.
 function buildBytesPlot(parent, timeline, seek, form) {
   const bottom = form.top + form.height;
   const [spot] = timeline.topology.queues;
@@ -96,8 +96,8 @@ function buildBytesPlot(parent, timeline, seek, form) {
   return (frame, time) => cursor(x(time), y(timeline.seen("queue", 0, frame).bytes));
 }
 
-// A drawing with time across it. What lies over all that is drawn, the hand's place and the cursor, comes when it is
-// finished.
+// A frame for a drawing over time. The layer above it, with the pointer's position and the cursor, is added when the
+// drawing is finished.
 function buildFrame(parent, kind, label, total, { left, right, top, width, end }) {
   const box = html("div", { class: "qf-plot-box" }, parent);
   const root = svg("svg", { viewBox: `0 0 ${width} ${total}`, class: kind, role: "img", "aria-label": label }, box);
@@ -117,7 +117,7 @@ function buildFrame(parent, kind, label, total, { left, right, top, width, end }
   return { root, x: (time) => left + (span * time) / end, finish };
 }
 
-// The cursor lies over the plot in layers of its own: moving it paints nothing again.
+// The cursor has layers of its own above the plot, so that moving it does not repaint the plot.
 function buildCursor(box, width, height, top, bottom) {
   const rail = html("div", { class: "qf-cursor-rail" }, box);
   const line = html("i", { class: "qf-cursor" }, rail);
@@ -142,8 +142,8 @@ function drawBands(root, lanes, x, marks, form, wordAt) {
   }
 }
 
-// Sessions that died, on the curve of the first queue that their producer feeds; those that lie close together have
-// one word.
+// Draw the dead sessions on the curve of the first queue that the producer sends to; those that are close together
+// share one label.
 function drawDeaths(root, timeline, index, x, y) {
   const near = [];
   for (const [frame, producer] of timeline.picture.deaths) {
@@ -167,7 +167,7 @@ function drawAxes(root, spot, end, scale, x, y, form) {
   const ends = levelsOf(spot);
   const last = drawLevels(root, ends, scale, y, form);
   if (top + height - last >= 14) svg("text", { x: left - 8, y: top + height + 4, class: "qf-level-word" }, root, "0");
-  // Where no limit or threshold says how high the scale goes, its highest level does.
+  // If no limit or threshold defines the scale, its highest value is labelled.
   const deepest = Math.round(scale / HEADROOM);
   const isFar = ends.every(([, depth]) => depth > scale || Math.abs(y(depth) - y(deepest)) > 15);
   if (deepest && isFar)
@@ -175,7 +175,7 @@ function drawAxes(root, spot, end, scale, x, y, form) {
   svg("text", { x: 4, y: top - 8, class: "qf-level-word qf-title qf-from-left" }, root, `depth of ${spot.name}`);
 }
 
-// One point for every pixel a level is first, lowest, highest or last in: nothing is lost to the eye.
+// The path of a curve: for each pixel, the first, lowest, highest and last value, so that nothing visible is lost.
 export function depthPath(timeline, index, x, y, { left, right, width, end }, unit = "depth") {
   const depths = timeline.column("queue", index, unit);
   const { times, count } = timeline;
@@ -201,7 +201,7 @@ export function depthPath(timeline, index, x, y, { left, right, width, end }, un
   return steps.join("");
 }
 
-// What a run that still goes on has not come to yet.
+// The part of an incomplete run that is still unknown.
 function drawUnknown(root, from, to, { top, height }) {
   svg("rect", { x: from, y: top, width: Math.max(0, to - from), height, class: "qf-unknown" }, root);
   if (to - from > 110)
@@ -237,7 +237,7 @@ function drawLanes(root, lanes, top, x, marks, form, heard) {
     for (const [from, to] of spans) {
       const box = { x: x(from), y: y + 1, width: Math.max(1.5, x(to) - x(from)), height: 12, rx: 2 };
       svg("rect", { ...box, class: `qf-lane qf-lane-${kind}`, ...(kind === "on" ? { fill: marks.on } : {}) }, root);
-      // Nobody has said that it turned OFF: the reports end before that.
+      // The real broker's reports end before it turned OFF.
       if (kind !== "real" || to < heard) continue;
       const wide = Math.min(64, form.width - form.right - x(to)) / 4;
       for (let part = 0; part < 4; part += 1)

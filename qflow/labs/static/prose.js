@@ -1,4 +1,5 @@
-// Prose: a number in a text is a handle of the lab's picture, and a term and its marks light each other up.
+// Prose: text beside a lab. Its numbers act as handles of the picture, and its terms and their marks in the picture
+// highlight each other.
 
 import { clamp } from "./numbers.js";
 import { drag, html, keep, listen, set, stepsOf, write } from "./svg.js";
@@ -50,7 +51,7 @@ function renderProse({ model, el }) {
   };
 }
 
-// A number is dragged sideways, or changed by the keyboard.
+// Let a number be dragged sideways, or changed by keys.
 function heedHand(number, setting, model, show, send) {
   const [low, high, step] = model.get("bounds")[setting];
   const allowed = (value) => clamp(low + Math.round((value - low) / step) * step, low, high);

@@ -1,4 +1,5 @@
-// Scene: the widget. Python sends pictures; this draws them and lets the reader move through them.
+// Scene: the widget that draws pictures. Python sends them; this module draws them and lets the reader move through
+// them.
 
 import { Guess } from "./guess.js";
 import { Hand, heedSliders } from "./hand.js";
@@ -36,7 +37,7 @@ class Scene {
     this.guess = new Guess(root, model, player, shown);
     this.views = html("div", { class: "qf-views" }, root);
     this.story = new Story(root, player, shown, this.views);
-    // What a page's script may read: how many marks of each kind were shown, and where the picture is.
+    // Read by scripts of a page and tests: the number of marks of each kind that were shown, and the current instant.
     root.scene = {
       player,
       get view() {
@@ -58,7 +59,7 @@ class Scene {
     this.heedKernel();
   }
 
-  // A page's Python may come later than its picture.
+  // The Python of a page may be loaded after its picture.
   sayKeys() {
     const { model, root } = this;
     const keys = KEYS.filter(([key]) => isLive(model) || !KERNEL_KEYS.includes(key))
@@ -86,12 +87,12 @@ class Scene {
   heedKernel() {
     const { model, shown, player, live, sharing, why, waiting, guess } = this;
     const load = () => this.load();
-    // A refusal is an answer to the hand, too.
+    // A refusal also answers a handle that is being dragged.
     const refused = () => {
       this.refuse();
       for (const view of shown) view.hand.refused(Boolean(model.get("refusal")));
     };
-    // An instant is of the run that came with it, which may still be on its way into the picture.
+    // The instant belongs to the run that came with it, which may not be drawn yet.
     const go = async () => {
       await this.loading;
       this.show();
@@ -110,7 +111,7 @@ class Scene {
       actions: sharing.load,
       is_followed: () => live.load(player),
       is_live: () => this.sayKeys(),
-      // A text beside the lab and the picture light each other up (prose.js).
+      // Terms in a text beside the lab, and their marks in the picture, highlight each other (prose.js).
       lit: () => shown.forEach((view) => light(view.root, model.get("lit"))),
     });
     this.load();
@@ -123,14 +124,14 @@ class Scene {
     if (!now.track) return;
     this.shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     this.paintTransport(now);
-    // Charts on this page follow; nothing of it is saved, so the kernel never hears of it.
+    // Charts on the page follow the cursor; it is not saved, so the kernel does not receive it.
     this.model.set("cursor", Math.round(now.time));
   }
 
   load() {
     const { model } = this;
     this.root.classList.toggle("qf-is-empty", model.get("run") === 0 && !model.get("is_followed"));
-    // Several of a run's values change at once; its pictures are new ones each time.
+    // Several values of a run change together, but its pictures are always new.
     if (model.get("run") === 0 || this.pictures === model.get("pictures")) return;
     this.pictures = model.get("pictures");
     this.loading = this.draw(this.pictures, model.get("run"));
@@ -143,7 +144,7 @@ class Scene {
     if (wanted !== this.pictures || before?.isAsNewAs(run)) return;
     const track = new Track(timelines);
     track.isNarrow = timelines.length > 1 || root.clientWidth < NARROW;
-    // The beginning of a run is drawn for the instant that is looked at, or not at all.
+    // The finished part of an incomplete run is drawn only if it contains the visible instant.
     if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
     const isPhone = root.clientWidth < PHONE;
     for (const timeline of timelines) Object.assign(timeline, { handles: model.get("handles") ?? [], isPhone });
@@ -167,7 +168,7 @@ class Scene {
     player.show(0);
     if (story.beats.length) story.begin();
     else if (!player.isPlaying) player.toggle();
-    // A page keeps its place.
+    // Without a kernel, the page does not scroll.
     if (isLive(model)) requestAnimationFrame(() => bringIntoView(this.root));
   }
 
@@ -181,7 +182,7 @@ class Scene {
   }
 
   leave() {
-    // A run that is still being unpacked is not drawn, and does not begin to play.
+    // A run that is still being decompressed is not drawn, and does not play.
     this.pictures = null;
     this.player.pause();
     this.live.leave();
@@ -193,7 +194,7 @@ class Scene {
   }
 }
 
-// Why there is no new picture, in the broker's words.
+// The refusal, if there is no new picture, in the broker's words.
 function buildRefusal(root, model) {
   const refusal = html("div", { class: "qf-refusal", role: "alert", hidden: "" }, root);
   return () => {
@@ -204,7 +205,7 @@ function buildRefusal(root, model) {
   };
 }
 
-// What can be asked about the instant that is shown, once the run is whole; by mouse and by keyboard.
+// The tools for the visible instant of a complete run, for mouse and keyboard.
 function buildTools(root, model, player, shown) {
   const tools = html("div", { class: "qf-tools qf-extra" }, root);
   const why = buildWhy(tools, root, model, player);
@@ -222,7 +223,7 @@ function buildTools(root, model, player, shown) {
   return { tools, why, sharing };
 }
 
-// Marks behind a gate are drawn on the canvas, which hears no click.
+// The marks behind a gate are on the canvas, which gets no clicks.
 function heldUnder(shown, view, { clientX, clientY }) {
   const { stage, drawn } = shown[Number(view.dataset.view)];
   const { x, y } = new DOMPoint(clientX, clientY).matrixTransform(stage.getScreenCTM().inverse());
@@ -244,7 +245,7 @@ function heedClicks(views, model, player, why, shown) {
       return;
     }
     if (!subject || !view || !player.track.isWhole || !isLive(model)) return;
-    // An answer about a card or a tank leaves all of it to be seen.
+    // The answer is placed so that the whole card or tank in question stays visible.
     const near = (subject.querySelector(":scope > :is(.qf-card, .qf-tank)") ?? subject).getBoundingClientRect();
     const question = () => why.question(Number(view.dataset.view), subject.dataset.why, near);
     const consumer = subject.closest(".qf-consumer")?.dataset.name;
@@ -261,7 +262,8 @@ function heedClicks(views, model, player, why, shown) {
   });
 }
 
-// Messages that can be answered by hand: one stop for Tab a group, the arrow keys within it, Escape out of it.
+// Messages that can be settled by hand: one tab stop for each consumer, arrow keys between its messages, Escape to
+// leave.
 function heedArrows(views) {
   views.addEventListener("keydown", (event) => {
     const group = event.target.closest?.(".qf-consumer, .qf-takes");
@@ -283,7 +285,7 @@ function heedArrows(views) {
   });
 }
 
-// What is a button or a switch of the drawing itself asks its question of the kernel.
+// Send the message of a button or switch of the drawing to the kernel.
 function heedButtons(views, model, player) {
   const ask = (event) => {
     const asked = event.target.closest("[data-ask]");
@@ -295,7 +297,7 @@ function heedButtons(views, model, player) {
   views.addEventListener("keydown", (event) => ["Enter", " "].includes(event.key) && ask(event));
 }
 
-// What can be done with a message that a consumer has.
+// The menu of a message that a consumer holds.
 function openMenu(view, slot, consumer, model, player, question) {
   const plays = player.isPlaying;
   player.pause();
@@ -313,7 +315,7 @@ function openMenu(view, slot, consumer, model, player, question) {
     picture,
   );
   html("b", {}, menu, label);
-  // Removing what has the focus is heard as leaving it.
+  // Removing the focused element fires a focusout event.
   let isOpen = true;
   const close = () => {
     if (isOpen) {
@@ -351,7 +353,7 @@ function openMenu(view, slot, consumer, model, player, question) {
   menu.querySelector("button").focus();
 }
 
-// As many views as there are runs, each with its own.
+// Make a view for each run.
 function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
@@ -386,13 +388,13 @@ function buildWhy(tools, root, model, player) {
   });
 }
 
-// Pixels; a narrower page, such as that of a telephone, gets the picture that has half of a wide one.
+// In pixels. A narrower page gets the drawing that is used for half of a wide one.
 const NARROW = 600;
 
-// And one that is as narrow as a telephone held upright gets a drawing that goes downwards, with words of full size.
+// In pixels. A page as narrow as a phone held upright gets a drawing that goes downwards, with text of full size.
 const PHONE = 480;
 
-// A run that takes long: how far it is, and a way not to wait for it.
+// The progress of a long run, with a button to cancel it.
 function buildWaiting(root, model) {
   const bar = html("div", { class: "qf-waiting", role: "status", hidden: "" }, root);
   const text = html("span", {}, bar);
@@ -404,7 +406,7 @@ function buildWaiting(root, model) {
   return () => {
     const part = model.get("progress");
     bar.hidden = !part;
-    // Of some work it is not known how much there is: the meter then only shows that it goes on.
+    // If the amount of work is unknown, the meter only shows that it is in progress.
     const isKnown = part > 0.01;
     if (isKnown) meter.value = part;
     else meter.removeAttribute("value");

@@ -1,5 +1,4 @@
-// Share: a token for this instant, a file with the whole run, another course of events from here, two runs side by
-// side.
+// Share: a token for the visible instant, a file with the whole run, forks, and comparisons of two runs.
 
 import { canFilm, film } from "./film.js";
 import { button, html, write } from "./svg.js";
@@ -30,7 +29,7 @@ export function buildSharing(parent, root, model, player, shown) {
     if (forks.value) send("fork", { action: forks.value });
     forks.value = "";
   });
-  // Beside what it ends, also where the rest of the tools is out of sight.
+  // The button is beside the comparison that it ends, also when the other tools are hidden.
   const end = button({ class: "qf-end-comparison", hidden: "" }, root.querySelector(".qf-top"), "stop comparing", () =>
     send("compare"),
   );
@@ -89,7 +88,7 @@ export function buildSharing(parent, root, model, player, shown) {
   };
 }
 
-// What opens a token elsewhere: a link, if there is a site, and a line for a cell.
+// Show the two ways to open a token: a link, if there is a site, and a line for a cell.
 function buildShared(bar, model) {
   const fields = html("div", { class: "qf-shared", hidden: "" }, bar);
   const link = buildCopy(fields, "link", "A link to this run at this instant");
@@ -103,7 +102,7 @@ function buildShared(bar, model) {
   return () => {
     const text = model.get("token");
     const site = siteOf(model);
-    // What a page without a kernel shares is a link itself.
+    // A page without a kernel shares a link.
     const isLink = text.includes("#");
     fields.hidden = !text;
     link.show(isLink ? text : site && text ? `${site}#${text}` : "");
@@ -112,14 +111,14 @@ function buildShared(bar, model) {
   };
 }
 
-// A text to take along, with a button that copies it.
+// A text with a button that copies it.
 function buildCopy(parent, name, title) {
   const row = html("span", { class: `qf-copy qf-copy-${name}` }, parent);
   const field = html("input", { type: "text", class: "qf-token-text", readonly: "", title, "aria-label": title }, row);
   const words = `copy the ${name === "cell" ? "line" : name}`;
   const copy = button({ class: "qf-copy-button" }, row, words, async () => {
     field.select();
-    // Without leave to write, it is selected, to be copied by hand.
+    // Without permission to write to the clipboard, the text is selected, so that the reader can copy it.
     await navigator.clipboard?.writeText(field.value).then(
       () => write(copy, "copied"),
       () => {},
@@ -134,8 +133,7 @@ function buildCopy(parent, name, title) {
   };
 }
 
-// Where the site is whose first page opens a link: told to the kernel, or, where there is none, the one that this
-// page is of.
+// The address of the site that opens links, as the kernel knows it, or else that of the current site.
 function siteOf(model) {
   const root = document.querySelector("script[data-jupyter-lite-root]")?.dataset.jupyterLiteRoot;
   return model.get("site") || (root ? new URL(`${root}/index.html`, location.href.split("?")[0]).href : "");

@@ -1,4 +1,4 @@
-// Stage: producers, exchanges, queues and consumers side by side, in as many rows as there are of each.
+// Stage: the drawing of producers, exchanges, queues and consumers in columns, with a row for each.
 
 import { buildConsumer, buildProducer, cardHeight, laidOut } from "./cards.js";
 import { Motion } from "./motion.js";
@@ -8,7 +8,7 @@ import { buildTank, buildUnits } from "./tank.js";
 const GAP = 14;
 const TOP = 8;
 
-// Where the columns stand. One picture has the whole width; of two, each has half of it, of more a third.
+// The positions of the columns. One picture has the whole width; of two, each has half of it, and of more, a third.
 const COLUMNS = {
   third: {
     width: 500,
@@ -32,7 +32,7 @@ const COLUMNS = {
     desk: { x: 432, width: 112 },
     tank: { x: 214, width: 92, foot: 30 },
   },
-  // A second tank, for bytes.
+  // With a second tank, for bytes.
   bytes: {
     width: 1040,
     bend: 40,
@@ -55,7 +55,7 @@ const COLUMNS = {
     desk: { x: 800, width: 232 },
     tank: { x: 484, width: 176, foot: 30 },
   },
-  // On a telephone it goes downwards: producers, queues, consumers. Ways run along both sides.
+  // On a phone the drawing goes downwards: producers, queues, consumers. The connecting lines run along both sides.
   phone: {
     width: 340,
     bend: 0,
@@ -68,7 +68,7 @@ const COLUMNS = {
     tank: { x: 126, width: 92, foot: 30 },
     ways: { out: 106, far: 8, back: 20, drain: 332 },
   },
-  // Clients that are too many to draw are named beside the drawing.
+  // If there are too many clients to draw, they are listed beside the drawing.
   alone: {
     width: 570,
     bend: 60,
@@ -128,7 +128,7 @@ function formOf(clients, isNarrow, isCrowd) {
   return { ...FORM, isSmall: false, name: 25, note: 44, strip: 56, cells, counts: 50, countsUp: 30, sentUp: 12 };
 }
 
-// How tall each card is, and how tall they make the stage.
+// The height of each card, and the height of the stage that results.
 function heightsOf(timeline, geometry) {
   const { producers, queues, consumers } = timeline.topology;
   const tall = (clients, width) => clients.map((client) => cardHeight(laidOut(timeline, client), width, geometry.form));
@@ -139,14 +139,14 @@ function heightsOf(timeline, geometry) {
   return { cards, desks, room: ways ? least : Math.max(stackHeight(cards), stackHeight(desks), least) };
 }
 
-// On a telephone cards are side by side, at most two in a row.
+// On a phone cards are side by side, at most two in a row.
 const shareOf = ({ length }, { card }) =>
   length > 2 ? (card.width - EDGE - GAP) / 2 : length > 1 ? (card.width - GAP) / 2 : card.width;
 
-// Room for the ways beside more than one row of cards: at the left of producers, at the right of consumers.
+// The width of the connecting lines beside several rows of cards: at the left of producers, at the right of consumers.
 const EDGE = 26;
 
-// Where they are, from a height on: the box of each, and where the last row ends.
+// The box of each card, from a given height on, and the end of the last row.
 function inRows(order, heights, geometry, from, edge = 0) {
   const boxes = [];
   let y = from;
@@ -163,7 +163,7 @@ function inRows(order, heights, geometry, from, edge = 0) {
   return { boxes, end: y };
 }
 
-// Runs side by side are as tall as the tallest of them: a level is then the same height in all.
+// Runs side by side have the height of the tallest, so that a level has the same height in all of them.
 export function roomOf({ timelines, isNarrow }) {
   const isCrowd = timelines.length > 2;
   return Math.max(
@@ -227,7 +227,7 @@ export function buildStage(root, timeline, id, isNarrow, room) {
         accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 22),
       }
     : {};
-  // Where marks are too many to follow, their number in a second of the run.
+  // If there are too many marks to follow, their rate is written as a number.
   const say = (lane, text) => lanes[lane] && write(lanes[lane], text);
   const places = {
     width: geometry.width,
@@ -276,8 +276,8 @@ function buildExchanges(root, timeline, room, { x, width }) {
   return hubs;
 }
 
-// A line for each route: straight from a producer, or from its exchange, drawn once for all who send there. Returned
-// is a function that says along which lines the messages of a producer come to a queue.
+// Draw a line for each route, straight from a producer or from its exchange, where it is shared by all its senders.
+// Return a function from a producer and a queue to the lines that messages follow.
 function buildWays(links, timeline, sources, tanks, hubs, geometry, marks) {
   const { producers, routes } = timeline.topology;
   const feeds = producers.map((producer, index) =>
@@ -299,7 +299,7 @@ function stackHeight(heights) {
   return heights.reduce((sum, height) => sum + height + GAP, -GAP);
 }
 
-// By member, from its place in the order of its column; spread over the room there is.
+// The positions of the members of a column, in the given order, spread over the available height.
 function stack(order, heights, room) {
   const places = [];
   const spare = Math.max(0, room - stackHeight(heights)) / (order.length + 1);
@@ -313,33 +313,33 @@ function stack(order, heights, room) {
 
 const boxesOf = (places, box) => places.map((y) => ({ ...box, y }));
 
-// On a telephone: the boxes of producers and consumers, where the queues begin, and how tall all of it is.
+// On a phone: the boxes of producers and consumers, the start of the queues, and the total height.
 function placesBelow({ producer, consumer }, cards, desks, room, geometry) {
   const above = inRows(producer, cards, geometry, TOP, EDGE);
   const below = inRows(consumer, desks, geometry, above.end + LANES + room);
   return [above.boxes, below.boxes, above.end + LANES, below.end];
 }
 
-// The height of the ways between the cards and the first queue.
+// The height of the connecting lines between the cards and the first queue.
 const LANES = 14;
 
-// What leaves a card downwards leaves at its foot.
+// Messages leave a card at its foot.
 function standBelow(sources, boxes, heights) {
   sources.forEach((source, index) => {
     const { x, y, foot, isAbove } = boxes[index];
-    // Ways are below the whole row; what waits stands on its own.
+    // The lines are below the whole row of cards; a message that waits is drawn on its own card.
     Object.assign(source, { right: x + 36, out: foot + 8, back: y + heights[index], foot, isAbove });
   });
 }
 
 // Links: what is sent on its way to a queue, what is known complete on its way back, and deliveries
 
-// The way of messages to a queue, and of completions from its gate back to the card; marks keep to these lines.
+// Draw the lines of messages to a queue, and of completions from its gate back to the card; marks follow these lines.
 function buildRoute(parent, source, tank, geometry, marks, via = null) {
   const { inlet, top, gate } = tank;
   const middle = geometry.tank.x + geometry.tank.width / 2;
   if (geometry.ways) {
-    // Down to the queue, past those above it; and up again along the edge.
+    // The line goes down to the queue, past the queues above it; the line of completions goes up along the edge.
     const { out, far, back } = geometry.ways;
     const [x, lane, foot] = [source.right, tank.rank || source.isAbove ? far : out, source.foot];
     const way = `M${x},${source.back} V${foot + 8} H${lane} V${inlet} H${middle - 8} Q${middle},${inlet} ${middle},${inlet + 6} V${top - 2}`;
@@ -349,7 +349,7 @@ function buildRoute(parent, source, tank, geometry, marks, via = null) {
   }
   const from = via ? { x: via.right, y: via.y } : { x: source.right, y: source.out };
   const bend = from.x + geometry.bend;
-  // The last stretch is straight, so that the arrow points down however little room there is.
+  // The last part is straight, so that the arrow points down even if there is little room.
   const turn = Math.min(10, (top - inlet) / 2);
   const way = [
     `M${from.x},${from.y}`,
@@ -361,7 +361,7 @@ function buildRoute(parent, source, tank, geometry, marks, via = null) {
   const below = via ? via.y + 32 : 0;
   const end = `${source.right + 3},${source.back}`;
   const straight = `C${gate.x - half},${gate.y} ${source.right + half},${source.back} ${end}`;
-  // Round below an exchange: completions do not pass through it.
+  // Below the exchange, as completions do not pass through it.
   const round =
     via &&
     [
@@ -393,7 +393,8 @@ function buildDrain(parent, tank, sink, geometry, marks) {
   return svg("path", { d: way, class: "qf-link", "marker-end": marks.arrow }, parent);
 }
 
-// On a telephone consumers are below: straight down to the card, or round the right edge where a tank is in the way.
+// On a phone consumers are below: the line goes straight down to the card, or along the right edge if a tank is in
+// between.
 function buildDrainBelow(parent, tanks, queue, box, geometry, marks) {
   const { bottom, outlet, rank } = tanks[queue];
   const x = geometry.tank.x + geometry.tank.width / 2;

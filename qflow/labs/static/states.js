@@ -1,4 +1,4 @@
-// States: the graph of everything that can happen; a click, or the arrow keys, choose a state.
+// States: the graph of all states that a configuration can reach; a click or the arrow keys choose a state.
 
 import { crossOf } from "./glyphs.js";
 import { smooth } from "./numbers.js";
@@ -51,7 +51,7 @@ export function renderStates({ model, el }) {
     keep(event);
     choose(goal);
   });
-  // In the game a mark walks from state to state.
+  // In the game, a mark moves from state to state.
   let walked = [];
   const walk = () => {
     const next = model.get("walk");
@@ -161,7 +161,7 @@ function drawStates(root, graph, choose) {
 
 const STRIDE = 550;
 
-// Shows a walk: the ways that were taken, and a mark that goes along the last of them.
+// Show the learner's path: its lines, and a mark that moves along the last of them.
 function walker(root, ways, lines, dots, radius) {
   const taken = svg("g", { class: "qf-walk" }, root);
   const mark = svg("circle", { r: radius * 0.62, class: "qf-walker", visibility: "hidden" }, root);

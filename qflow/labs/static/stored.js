@@ -1,5 +1,5 @@
-// Stored: a run that is shown with no kernel, in a notebook as it was executed, a saved page, a page of the site.
-// What a widget would ask its kernel is answered with what is stored; a question why has no answer here.
+// Stored: a run that is shown without a kernel, in an executed notebook, a saved page, or a page of the site. What a
+// widget would request from its kernel is answered from the stored data; the question "why?" has no answer here.
 
 import { sayingOf } from "./judged.js";
 import { unpacked } from "./packed.js";
@@ -9,7 +9,7 @@ import { StoredModel } from "./stored_model.js";
 
 export const withNumbers = (picture) => ({ ...picture, numbers: unpacked(picture.numbers) });
 
-// What plays by itself does so while it is seen.
+// A run that plays by itself does so only while it is visible.
 function playWhenSeen(element, model) {
   let [isSeen, wasPlaying] = [false, true];
   const watch = new IntersectionObserver(
@@ -29,8 +29,8 @@ function playWhenSeen(element, model) {
   watch.observe(element);
 }
 
-// The graph of states above the run that goes through some of them: it follows the run, and a click on one of these
-// goes there.
+// Show the graph of states above a run that passes through some of them. It follows the run, and a click on one of
+// these states moves the run there.
 function showStates(scene, model, { graph, walk, pause }) {
   const el = document.createElement("div");
   scene.before(el);
@@ -45,7 +45,7 @@ function showStates(scene, model, { graph, walk, pause }) {
   renderStates({ model: drawn, el });
 }
 
-// The questions of a picture, one after the other: a page knows each answer, and what to say of a guess.
+// Ask the questions of a picture one after the other; the page contains the answers and comments.
 function askStored(model, asks, asked) {
   let number = 0;
   const ask = (more) =>
@@ -64,11 +64,11 @@ function askStored(model, asks, asked) {
   ask();
 }
 
-// What is drawn in each home by now, for a page whose Python takes it over: the model, where it is drawn, and what the
-// reader has answered.
+// The runs that are drawn, by their element, for a page whose Python takes them over: the model, its element, and the
+// reader's answers.
 export const films = new WeakMap();
 
-// A page of the book keeps its runs beside it, and loads each as its place comes near.
+// The runs of a page of the book are in files; each is loaded when its place is almost visible.
 function loadWhenNear(home, place) {
   const watch = new IntersectionObserver(
     async ([{ isIntersecting }]) => {
@@ -85,7 +85,7 @@ function showStored(home, { pictures, plays, states, asks, ...values }) {
   const scene = document.createElement("div");
   home.querySelector(".qf-still")?.remove();
   home.prepend(scene);
-  // Before the first run of a kernel, which may take it over.
+  // The run number is below that of the first run of a kernel that takes the picture over.
   const model = new StoredModel({ run: 0.5, ...values, pictures: pictures.map(withNumbers) });
   const asked = [];
   if (states) showStates(scene, model, states);
@@ -95,7 +95,7 @@ function showStored(home, { pictures, plays, states, asks, ...values }) {
   if (plays) playWhenSeen(scene, model);
 }
 
-// Every stored run that the page holds by now, each once.
+// Draw each stored run in the page once.
 globalThis.qflowShow = () => {
   for (const home of document.querySelectorAll(".qflow-stored:not([data-shown])")) {
     home.dataset.shown = "";

@@ -1,6 +1,6 @@
-// Stored model: what a widget would ask its kernel for, where there is none.
+// Stored model: replaces the model of a widget where there is no kernel.
 
-// A model as a widget has one. What a handle or a button asks goes to `answer`.
+// A model with the interface of a widget's model; the messages of handles and buttons are passed to `answer`.
 export class StoredModel {
   constructor(values, answer = () => {}) {
     this.values = { run: 1, refusal: "", progress: 0, is_live: false, plays: false, place: {}, ...values };

@@ -1,5 +1,5 @@
-// Story: a run told in beats (story.py). Buttons, dots and arrow keys say which beat, never which frame; each plays
-// by itself and rests. The camera says what matters: it goes near the drawing and back, and moves nothing else.
+// Story: a run told in beats (words.py). Buttons, dots and arrow keys move between beats, never between frames; each
+// beat plays by itself and then rests. The camera moves nearer to the drawing and back, to show what matters.
 
 import { clamp } from "./numbers.js";
 import { button, html, keep, keepFocus, set, write } from "./svg.js";
@@ -13,7 +13,8 @@ export class Story {
     this.box = html("section", { class: "qf-story", "aria-label": "This run, told in beats", hidden: "" }, null);
     views.before(this.box);
     this.text = html("p", { class: "qf-story-text", "aria-live": "polite" }, this.box);
-    // In the place of the transport, and as tall: the picture stays where it is when one takes over from the other.
+    // The bar replaces the transport and has the same height, so that the picture does not move when one replaces the
+    // other.
     this.bar = html(
       "div",
       { class: "qf-story-bar", role: "toolbar", "aria-label": "Beats", hidden: "" },
@@ -45,10 +46,10 @@ export class Story {
     return this.at >= 0;
   }
 
-  // Another run may have no story.
+  // Called for another run, which may have no story.
   load() {
     clearTimeout(this.waiting);
-    // Its room stays, so that nothing moves under a hand that drags on to a run of its own.
+    // The space of the bar is kept, so that nothing moves while the reader keeps dragging.
     this.box.hidden &&= !this.beats.length;
     if (!this.beats.length && this.isTold) this.leave();
     this.dots.replaceChildren();
@@ -92,7 +93,7 @@ export class Story {
     else this.go(Math.max(0, next), false);
   }
 
-  // Wait where it is, or go on.
+  // Pause or continue.
   toggle() {
     if (!this.isTold) this.begin();
     else if (this.follows) this.rest();
@@ -105,7 +106,7 @@ export class Story {
     this.say();
   }
 
-  // The lab is the reader's; a hand on a handle pauses the run itself, to go on with it.
+  // End the story, so that the reader can operate the lab; a hand on a handle pauses the run and continues it later.
   leave(plays = false) {
     clearTimeout(this.waiting);
     const wasAt = this.at;
@@ -122,7 +123,7 @@ export class Story {
     this.say();
   }
 
-  // What is pressed may be gone, or of no use, at the next beat.
+  // A pressed button may be hidden or disabled in the next beat, so the focus is kept on another one.
   say() {
     keepFocus(this.root, () => this.draw(), this.next, this.again, this.root);
   }
@@ -144,7 +145,7 @@ export class Story {
     const [view] = this.shown;
     if (!view) return;
     const { places } = view.drawn;
-    // On a telephone the whole drawing is as near as it can be.
+    // On a phone the whole drawing is already as large as possible.
     const isNear = this.isTold && !view.timeline.isPhone;
     const box = isNear ? CAMERAS[this.beats[this.at].camera](places, view.timeline, this.beats[this.at].to) : null;
     let way = "";
@@ -159,7 +160,7 @@ export class Story {
     for (const part of [view.stage, view.brush.canvas]) part.style.transform = way;
   }
 
-  // In a story the arrow keys go from beat to beat.
+  // In a story the arrow keys move from beat to beat.
   press(event) {
     if (
       !this.isTold ||
@@ -181,7 +182,7 @@ export class Story {
   }
 }
 
-// What each camera looks at: left, top, width and height in the drawing's own units; null for all of it.
+// The area that each camera shows: left, top, width and height in the units of the drawing; null for all of it.
 const CAMERAS = {
   whole: () => null,
   gate: ({ sources: [source], tanks: [tank] }) => [

@@ -1,5 +1,5 @@
-// Strip: the numbered commands of one session. A transfer flies from its number to its queue, its completion flies
-// back; one that is held waits on its message; a sync is a flag that waits at the end of all before it.
+// Strip: the numbered commands of one session. A transfer flies from its number to its queue, and its completion flies
+// back; a held completion waits at its message; a sync is a flag that waits at the end of all commands before it.
 
 import { TAKES } from "./flights.js";
 import { buildButton } from "./handles.js";
@@ -10,17 +10,17 @@ import { set, svg, textWidth, write } from "./svg.js";
 import { buildBadge } from "./tank.js";
 
 const STRIP = { tall: 62, row: 88, name: 182, from: 216 };
-// Across: the whole width, or half of it beside another session; cells as wide as there is room for as many as there
-// are.
+// Geometry across: for the whole width, for half of it beside another session, and for a phone; cells are as wide as
+// the room for all commands allows.
 const [ACROSS, HALF, PHONE] = [
   { width: 1040, left: 116, widest: 80, row: STRIP.row, from: [STRIP.from, 40] },
   { width: 548, left: 104, widest: 54, row: STRIP.row, from: [STRIP.from, 40] },
-  // On a telephone words are above what they name, and messages below their queue's name.
+  // On a phone, texts are above what they describe, and messages below the name of their queue.
   { width: 340, left: 8, widest: 54, row: 118, from: [12, 74] },
 ];
-// Kinds of a command's numbers: [number, what, sent, held, complete].
+// The indices in a command: [number, kind, sent, held, complete].
 const [WHAT, SENT, HELD, COMPLETE] = [1, 2, 3, 4];
-// Seconds that a completion flies.
+// The seconds of real time that a completion flies.
 const BACK = 0.55;
 
 class StripMotion extends Painter {
@@ -28,11 +28,11 @@ class StripMotion extends Painter {
     super(timeline, places);
     this.commands = timeline.picture.commands;
     const { stays } = timeline;
-    // The stay of each transfer, by its number.
+    // The row of the stay of each transfer, by its number.
     this.stayOf = new Map(Array.from({ length: stays.count }, (_, row) => [stays.get(row, "number"), row]));
   }
 
-  // The state of each command, as its marks have it: how many reports and sets of complete numbers have come.
+  // Count what has landed: the state of each command, and the number of reports and of sets of complete numbers.
   count(now) {
     this.lay(now);
     const is = (frame, seconds = 0) => this.flights.time(frame) + seconds * now.pace <= now.clock;
@@ -91,7 +91,7 @@ class StripMotion extends Painter {
     this.brush.stamp(`numbered ${number}`, x, y, 20, draw, alpha);
   }
 
-  // A flag that waits, or is answered.
+  // Paint the flag of a sync that waits or is answered.
   paintFlag(x, y, done, number) {
     const { brush } = this;
     const isDone = this.time >= done;
@@ -107,7 +107,7 @@ class StripMotion extends Painter {
     };
     brush.stamp(`flag ${isDone}`, x, y, 22, draw);
     if (isDone) brush.put("completion", x + 12, y + 10, 7 * smooth(this.part(done, 0.3)) + 2);
-    // A bracket over all that is waited for.
+    // A bracket over all commands that the sync waits for.
     const first = this.places.cell(0)[0] - this.places.reach;
     if (!isDone && number)
       brush.stroke(`M${first},${y - 39}V${y - 44}H${x - 10}V${y - 39}`, "stop", 1.6, { dash: [4, 4] });
@@ -171,8 +171,8 @@ export function buildSession(root, timeline, isNarrow) {
   return { paint, count, paintMarks, motion, places, geometry: { width, tank: { x: 0, width: 0 } } };
 }
 
-// What a reader can do, in as many rows as it needs; beside another session nothing. Returned is where the last row
-// ends.
+// Build the buttons for the reader's moves, in as many rows as needed, and none beside another session; return the end
+// of the last row.
 function buildMoves(root, timeline, width, isNarrow) {
   let [x, y] = isNarrow ? [8, 37] : [150, 7];
   if (timeline.beside.length > 1) return 31;
@@ -189,7 +189,7 @@ function buildMoves(root, timeline, width, isNarrow) {
   return y + 24;
 }
 
-// One command of the session: its number, what it is, and the word "held" while it is not complete.
+// Build one command: its number, its kind, and the word "held" while its completion is held.
 function buildCommand(root, number, what, x, top, width) {
   const middle = x + width / 2;
   const group = svg("g", { class: "qf-command" }, root);
@@ -200,7 +200,7 @@ function buildCommand(root, number, what, x, top, width) {
   return { group, word };
 }
 
-// A set of command numbers below them: a bar a command, and its ranges in words.
+// Build a row below the commands for a set of their numbers: a bar for each number, and the ranges as text.
 function buildRanges(root, word, colour, { x, pitch, numbers }, y) {
   const group = svg("g", { class: `qf-ranges qf-ranges-${word}` }, root);
   const isAbove = x < 80;
@@ -217,7 +217,7 @@ function buildRanges(root, word, colour, { x, pitch, numbers }, y) {
   return { group, marks, text };
 }
 
-// A message on a queue, as a button: a consumer takes it.
+// A message on a queue is a button: a click lets a consumer take it.
 function buildTake(parent, label, queue) {
   const words = `${label} on ${queue}: a consumer takes and accepts it`;
   const group = svg(
@@ -243,7 +243,7 @@ function paintCells(cells, states) {
   });
 }
 
-// The numbers of a set as bars with holes, and in the words of a report.
+// Paint a set of numbers as bars with gaps, and as text like that of a report.
 function paintRanges({ marks, text, group }, ranges) {
   const inside = new Set();
   for (const range of ranges ? ranges.split(" ") : []) {
@@ -255,7 +255,7 @@ function paintRanges({ marks, text, group }, ranges) {
   set(group, { "data-ranges": ranges });
 }
 
-// One queue as a row, its state in word, shape and colour; what is clicked leaves it.
+// Build a queue as a row, with its state as word, shape and colour; a clicked message leaves it.
 function buildRow(root, timeline, queue, index, y, { width, row }) {
   const group = svg("g", { class: "qf-queue", "data-name": queue.name, "data-why": `queue:${queue.name}` }, root);
   svg("rect", { x: 8, y, width: width - 16, height: row - 10, rx: 8, class: "qf-card" }, group);

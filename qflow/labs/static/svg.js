@@ -1,4 +1,4 @@
-// Small helpers for making elements, and for hearing of a model.
+// Helpers for creating elements, and for listening to models.
 
 export const SVG = "http://www.w3.org/2000/svg";
 
@@ -18,18 +18,18 @@ export function button(attributes, parent, text, act) {
   return element;
 }
 
-// How many steps a key means, for what is set as a slider is.
+// The number of steps that a key stands for, as for a slider.
 export const stepsOf = ({ key }) =>
   ({ ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 })[key];
 
-// What an event means here is nothing for the browser, or for what is around.
+// Keep an event from the browser's default action and from surrounding elements.
 export function keep(event) {
   event.preventDefault();
   event.stopPropagation();
 }
 
-// While a hand holds an element: what `take` returns hears where it moves, and that it lets go. The element may be
-// drawn anew meanwhile.
+// Call `take` when an element is pressed; the object that it returns is told of the moves and of the release. The
+// element may be redrawn meanwhile.
 export function drag(element, take) {
   element.addEventListener("pointerdown", (event) => {
     const { move, leave = () => {} } = take(event) ?? {};
@@ -52,8 +52,8 @@ export function drag(element, take) {
 const CAN_FOCUS = "[tabindex], button, input, select, textarea, summary, a[href]";
 const canFocus = (one) => one?.isConnected && !one.disabled && one.getClientRects().length && one.matches(CAN_FOCUS);
 
-// Change what is drawn, and keep the focus: if its element is then gone, hidden or disabled, the first of the others
-// that can have it gets it. A focus that was elsewhere on the page stays there.
+// Change the drawing and keep the focus. If the focused element is then gone, hidden or disabled, the first focusable
+// one of `others` gets the focus. A focus elsewhere on the page is not changed.
 export function keepFocus(inside, change, ...others) {
   const focused = document.activeElement;
   change();
@@ -62,10 +62,10 @@ export function keepFocus(inside, change, ...others) {
   others.find(canFocus)?.focus({ preventScroll: true });
 }
 
-// Whether nothing else on the page has the focus: a lab may take it then.
+// Whether no other element of the page has the focus, so that a lab may take it.
 export const mayFocus = (root) => document.activeElement === document.body || root.contains(document.activeElement);
 
-// Setting what is set already would still cost style and layout.
+// Only set attributes that change, as setting the same value costs style and layout.
 export function set(element, attributes) {
   for (const name in attributes) {
     const value = String(attributes[name]);
@@ -73,12 +73,12 @@ export function set(element, attributes) {
   }
 }
 
-// Changing text costs layout, so leave alone what is right already.
+// Only write a text that changes, as writing costs layout.
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// Hear of a model's changes; what comes back ends that.
+// Listen to changes of a model; return a function that stops listening.
 export function listen(model, changes) {
   for (const [name, heard] of Object.entries(changes)) model.on(`change:${name}`, heard);
   return () => {
@@ -86,7 +86,7 @@ export function listen(model, changes) {
   };
 }
 
-// Three fills that differ in pattern as well as in colour. Ids are unique to each picture on the page.
+// Three fills that differ in pattern and in colour. Their ids are unique to each picture on the page.
 export function patterns(parent, id) {
   const defs = svg("defs", {}, parent);
   const hatch = svg("pattern", { id: `${id}-held`, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, defs);
@@ -118,16 +118,16 @@ function arrow(defs, id, name) {
   svg("path", { d: "M0,0.5 L10,5 L0,9.5 z", class: name }, marker);
 }
 
-// How wide a text of 12 pixels is; an element says so only once it is on the page.
+// The width of a text of 12 pixels, measured on a canvas, as an element has a width only when it is on the page.
 export function textWidth(text) {
   textWidth.pen ??= document.createElement("canvas").getContext("2d");
   textWidth.pen.font = "12px system-ui, sans-serif";
   return textWidth.pen.measureText(text).width;
 }
 
-// As much of a text as there is room for; the factor is its size and weight against what is measured.
+// As much of a text as fits in the room; the factor is the ratio of its width to the measured one.
 export function fitted(text, room, factor = 1.1) {
-  // The number at its end is often all that two names differ in.
+  // A number at the end is kept, as names often differ only in it.
   const end = text.match(/\D?\d{1,4}$/)?.[0] ?? "";
   let shown = text;
   for (let length = text.length - end.length - 1; length > 0 && factor * textWidth(shown) > room; length -= 1)
@@ -135,16 +135,16 @@ export function fitted(text, room, factor = 1.1) {
   return shown;
 }
 
-// Whether there is a kernel that answers questions.
+// Whether a kernel answers messages.
 export const isLive = (model) => model.get("is_live") !== false;
 
-// What plays by itself is seen as a whole, if the reader is at it.
+// Scroll the whole picture into view when it starts to play by itself, if the reader is near it.
 export function bringIntoView(root) {
   const { top, bottom } = root.getBoundingClientRect();
   if (bottom > 0 && top < window.innerHeight) root.scrollIntoView({ block: "nearest" });
 }
 
-// A page's theme may change below a picture, which knows its colours by then. What comes back ends that.
+// Call `changed` when the theme of the page changes, after its colours have; return a function that stops this.
 export function heedTheme(changed) {
   const theme = new MutationObserver(changed);
   theme.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });

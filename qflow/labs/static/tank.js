@@ -1,4 +1,4 @@
-// Tank: a queue with its messages, its two thresholds, its limit, and the gate that completions pass.
+// Tank: a queue with its messages, its thresholds, its limit, and the gate that completions pass.
 
 import { HEADROOM, heightOf, levelsOf } from "./axes.js";
 import { Cell, colorOf, crossOf, SHAPES, shapeOf } from "./glyphs.js";
@@ -28,10 +28,10 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-glass" }, group);
   for (const line of group.querySelectorAll(".qf-line.qf-handle")) buildCatch(group, line);
   const count = grid ? buildCount(group, shown, place, geometry) : null;
-  // The beginning of a run is drawn before all that is said of the whole.
+  // The law is known before the run is complete, so that its brackets are drawn from the beginning.
   const hasLaw = Boolean(timeline.picture.law || handleOf(timeline, "capacity_1")) && !geometry.isNarrow;
   const middle = top + (bottom - top) * 0.48;
-  // The brackets of the law are above the gate, as far as its words have room below it.
+  // The brackets of the capacity law are above the gate, if its text has room below them.
   const low = Math.min(y(spot.stop_count) + geometry.reach + 8, bottom - geometry.reach - 78);
   const gate = { x: geometry.gate, y: hasLaw ? Math.max(middle, low) : middle, reach: geometry.reach, right: box.x };
   const hasFlowControl = Boolean(spot.stop_count || spot.stop_size);
@@ -83,7 +83,8 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
   };
 }
 
-// The queue's name above its tank, shortened to its room, with its policy beside it on a large card; returned as shown.
+// The name of the queue above its tank, shortened to fit, with its policy beside it on a large card; returns the text
+// shown.
 function buildName(group, spot, place, geometry, hasCells) {
   const { isSmall, tank: box } = geometry;
   const across = (geometry.form.isTiny ? geometry.width : geometry.desk.x) - box.x - 12;
@@ -99,14 +100,14 @@ function buildName(group, spot, place, geometry, hasCells) {
   return shown;
 }
 
-// The number of messages in a tank of cells: below the name, or beside it on a small card.
+// The number of messages in a tank of cells, below the name, or beside it on a small card.
 function buildCount(group, shown, place, geometry) {
   const { x } = geometry.tank;
   const beside = { x: x + 10 + textWidth(shown) * (geometry.form.isTiny ? 1.5 : 1.35), y: place + 18 };
   return svg("text", { ...(geometry.isSmall ? beside : { x, y: place + 39 }), class: "qf-cell-count" }, group);
 }
 
-// Where a held completion waits behind the gate: [x, y, size]; null where there are too many for one mark each.
+// The place of a held completion behind the gate, as [x, y, size]; null if there are too many to draw each.
 export function pileIn({ x, y, reach, right }, most) {
   const [wide, tall] = [right - x - 12, 2 * reach - 4];
   const fits = (pitch) => Math.floor(wide / pitch) * Math.floor(tall / pitch) >= most;
@@ -116,7 +117,7 @@ export function pileIn({ x, y, reach, right }, most) {
   const rows = Math.floor(tall / pitch);
   return (place) => {
     const row = place % rows;
-    // From the middle outwards, so that a few lie where the gate is.
+    // They are placed from the middle outwards, so that a few are near the gate.
     const down = (row % 2 ? 1 : -1) * Math.ceil(row / 2) * pitch + (rows % 2 ? 0 : -pitch / 2);
     return [x + 8 + (Math.floor(place / rows) + 0.5) * pitch, y + down, pitch * 0.46];
   };
@@ -124,12 +125,12 @@ export function pileIn({ x, y, reach, right }, most) {
 
 const deepestOf = (timeline, index) => timeline.most("queue", index, "depth");
 
-// Runs side by side have one scale: the same level is the same height in all of them.
+// Runs side by side have the same scale, so that a level has the same height in all of them.
 export function tankScale(timeline, index) {
   return timeline.scales?.[index] ?? timeline.largestBeside(index, levelOf);
 }
 
-// The largest level worth drawing: the limit if the run comes near it, else what the run reached.
+// The largest level to draw: the limit if the run comes near it, or else the greatest depth or threshold.
 export function levelOf(timeline, index) {
   const spot = timeline.topology.queues[index];
   const deepest = Math.max(spot.stop_count, deepestOf(timeline, index));
@@ -137,7 +138,7 @@ export function levelOf(timeline, index) {
   return Math.max(1, Math.max(full, deepest) * HEADROOM);
 }
 
-// Cells that are large enough to tell one from another; null where there are too many.
+// A grid of cells that are large enough to distinguish, or null if there are too many.
 export function tankGrid(scale, width, height, deepest) {
   if (deepest > MOST_CELLS) return null;
   const wanted = Math.max(4, Math.ceil(scale));
@@ -157,9 +158,9 @@ export function tankGrid(scale, width, height, deepest) {
   return best.pitch >= 8 ? best : null;
 }
 
-// Every message is a cell, the oldest at the bottom left.
+// Draw every message as a cell, the oldest at the bottom left.
 function buildCells(group, timeline, box, bottom, grid, marks) {
-  // They come as the queue gets deeper, and stay below all that is built after this.
+  // Cells are created when the queue gets deeper, below everything that is built later.
   const home = svg("g", {}, group);
   const cells = [];
   const left = box.x + (box.width - grid.columns * grid.pitch) / 2;
@@ -187,7 +188,8 @@ function buildCells(group, timeline, box, bottom, grid, marks) {
   };
 }
 
-// Too many messages for cells: a level, honest in its height, with the number on it and the next in line below.
+// If there are too many messages for cells, draw a level of the right height with their number, and the next messages
+// below it.
 function buildFluid(group, timeline, box, top, bottom, y, marks, geometry) {
   const inner = { x: box.x + 1.5, width: box.width - 3 };
   const level = svg("rect", { ...inner, class: "qf-level" }, group);
@@ -254,15 +256,15 @@ function buildLines(group, timeline, index, scale, y, bottom, geometry) {
   });
 }
 
-// Levels as lines across a tank, their names beside them; one that can be dragged has a pill around that. Returned is
-// what shows which counts.
+// Draw levels as lines across a tank, with their names beside them; a level that can be dragged has a pill around its
+// name. Returns a function that shows which levels matter now.
 function buildLevels(group, timeline, { x, width }, wanted, y, bottom, { queue, of, place, unit = "", wide = 1.15 }) {
   const right = x + width;
   const labels = labelPlaces(
     wanted.map(([, level, hint]) => [y(level), hint ? 40 : timeline.isPhone ? 27 : 24]),
     bottom + 14,
   );
-  // What a thumb takes hold of.
+  // The size of the part to grab, which fits a thumb on a phone.
   const [thick, tall] = timeline.isPhone ? [30, 24] : [16, 21];
   const lines = wanted.map(([setting, level, hint], index) => {
     const [word] = setting.split("_");
@@ -295,14 +297,14 @@ function buildLevels(group, timeline, { x, width }, wanted, y, bottom, { queue, 
     lines.forEach((line) => line.classList.toggle("qf-armed", line.dataset.word === (isOn ? "resume" : "stop")));
 }
 
-// A level is drawn below the messages, and can be grabbed where they lie on it.
+// A level is drawn below the messages, so a transparent line above them catches the pointer.
 function buildCatch(group, line) {
   const below = line.querySelector(".qf-catch-line");
   const [x, y, width, height] = ["x", "y", "width", "height"].map((name) => below.getAttribute(name));
   svg("rect", { x, y, width, height, class: "qf-catch-line qf-catch-over", "data-grab": line.dataset.handle }, group);
 }
 
-// The law of capacity as brackets at the tank: the stop threshold, and every window on top of it.
+// Draw the capacity law as brackets at the tank: the stop threshold, with every window on top of it.
 function buildLaw(group, timeline, index, box, y, scale, free) {
   const spot = timeline.topology.queues[index];
   const windows = timeline.topology.producers.map(({ name, capacity }, place) => [
@@ -319,7 +321,7 @@ function buildLaw(group, timeline, index, box, y, scale, free) {
     from = high;
     if (!spot.stop_count || high > scale || high <= low) continue;
     const part = svg("g", { "data-law": setting }, root);
-    // What would lie on the gate is left out: the bracket is then open below.
+    // A bracket that would overlap the gate is left open below.
     const ends = y(low) - 1 > free ? `M${x - 6},${free}` : `M${x},${y(low) - 1}h-6`;
     if (y(high) < free) svg("path", { d: `${ends}V${y(high) + 1}h6` }, part);
     said.push([(Math.min(free, y(low)) + y(high)) / 2 + 4.5, `${capacity} ${name}`, part]);
@@ -332,12 +334,12 @@ function buildLaw(group, timeline, index, box, y, scale, free) {
     free + 13,
   );
   said.forEach(([, words, parent], at) => svg("text", { x: x - 11, y: lines[at] }, parent, words));
-  // While nothing is held, nothing is on top of the threshold.
+  // The brackets are faint while flow control is OFF, as nothing is then held.
   return (seen) => set(root, { opacity: seen.flow ? 1 : 0.4 });
 }
 
-// Labels beside their levels as near as they can be, none on another, none below an end: pairs of level and height,
-// from the top.
+// Positions for labels, pairs of level and height from the top: near their levels, without overlaps, and not below the
+// end.
 export function labelPlaces(wanted, end) {
   let free = -Infinity;
   const places = wanted.map(([level, tall]) => {
@@ -353,7 +355,7 @@ export function labelPlaces(wanted, end) {
   return places;
 }
 
-// The state in shape, word and colour: an octagon that says ON, a circle that says OFF.
+// Draw the flow control state by shape, word and colour: an octagon for ON, a circle for OFF.
 export function buildBadge(parent, x, y, isSmall) {
   const group = svg(
     "g",
@@ -374,7 +376,7 @@ export function buildBadge(parent, x, y, isSmall) {
   return (isOn) => write(word, isOn ? "ON" : "OFF");
 }
 
-// The corridor that completions take, with its gate; the canvas over it draws what moves.
+// Draw the corridor of completions with its gate; the canvas above it draws what moves.
 function buildGate(parent, { x, y, reach, right }, geometry, hasFlowControl, pile, marks) {
   const group = svg("g", { class: "qf-gate" }, parent);
   if (!hasFlowControl) {
@@ -416,7 +418,7 @@ function buildGate(parent, { x, y, reach, right }, geometry, hasFlowControl, pil
   };
 }
 
-// Bytes have thresholds of their own; a run that comes near them shows them, as a gauge at the tank's side.
+// Draw a gauge for bytes at the side of the tank, if the run comes near the thresholds in bytes.
 function buildBytes(parent, timeline, index, box, top, bottom) {
   const spot = timeline.topology.queues[index];
   const most = timeline.most("queue", index, "bytes");
@@ -443,10 +445,10 @@ function buildBytes(parent, timeline, index, box, top, bottom) {
   };
 }
 
-// Where messages go that no consumer will read: the last ones, crossed out, and how many there were.
+// Draw the chute for messages that no consumer will get: the last ones, crossed out, and their number.
 function buildChute(parent, timeline, index, box, bottom, geometry) {
   const group = svg("g", { class: "qf-chute", visibility: "hidden" }, parent);
-  // Where a producer's card is close by, they leave below it.
+  // If a producer's card is close, the chute is below it.
   const [x, y] = geometry.isNarrow
     ? [box.x - (geometry.form.isTiny ? 94 : 60), bottom + 13]
     : [box.x - 26, bottom - 10];
@@ -488,10 +490,9 @@ function buildChute(parent, timeline, index, box, bottom, geometry) {
 
 export const LOST = new Set(["ring", "reject", "lvq", "queue-deleted"]);
 
-// The second tank is that of the bytes: a queue counts its messages and their bytes, and compares each with
-// thresholds of its own.
+// The second tank is for bytes: a queue counts messages and bytes, and compares each with its own thresholds.
 
-// What each unit says of ON or OFF comes with the run; it stands below its tank.
+// The captions on each unit are part of the run; they are drawn below the tanks.
 export function buildUnits(root, timeline, tank, geometry, source) {
   const spot = timeline.topology.queues[0];
   const { verdicts } = timeline.picture;
@@ -507,7 +508,7 @@ export function buildUnits(root, timeline, tank, geometry, source) {
   const wanted = levelsOf(spot, "size")
     .filter(([word]) => word !== "limit")
     .map(([word, size]) => [`${word}_size`, size]);
-  // The second of the stage's levels, for the hand.
+  // These levels are the second set on the stage, for dragging.
   const lines = buildLevels(group, timeline, geometry.bytes, wanted, y, bottom, {
     queue: 1,
     of: "orders in bytes",
@@ -536,7 +537,7 @@ export function buildUnits(root, timeline, tank, geometry, source) {
   return { paint, levels: [{ y }] };
 }
 
-// How large each message is, as large as that in the picture, with a grip.
+// Draw the size of the messages, with a grip to change it.
 function buildSize(root, timeline, source) {
   const { stays } = timeline;
   const size = stays.count ? stays.get(0, "size") : 0;

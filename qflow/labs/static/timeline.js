@@ -1,16 +1,16 @@
-// Timeline: the frames as Python sent them. It looks numbers up; it works none out.
+// Timeline: the frames that Python sent. It looks numbers up, and computes none.
 
 import { Looks } from "./looks.js";
 import { firstOf } from "./numbers.js";
 import { inflatedBytes } from "./packed.js";
 
 export const NEVER = 2 ** 31 - 1;
-// Seconds of the reader: after a turn ON; after a death; between two steps of the instant of an OFF, and for all of
-// them together; from one completion that is home until a message that waited for it lands, where its own message left;
-// for the way of a completion and of the next message.
+// Seconds of real time that the picture waits: after a turn ON; after a death; between two steps at the time of an
+// OFF, and for all of them together; from the arrival of a completion until the arrival of a waiting message, if the
+// producer's own message left the queue; and for the flights of a completion and of the next message.
 export const BEAT = { on: 0.3, death: 0.8, step: 0.05, steps: 1.2, own: 0.5, home: 0.74 };
-// All held completions go through an open gate within so many seconds, the climax of a run; of many OFFs, each has its
-// share of what all of them take.
+// Seconds of real time in which all held completions pass an open gate, the climax of a run. If there are many OFFs,
+// each has a share of the total.
 const THROUGH = { most: 1.7, least: 0.4, all: 25 };
 const OWNS = 12;
 const BEATS = {
@@ -21,7 +21,7 @@ const BEATS = {
   turned_on_bytes: BEAT.on,
 };
 
-// The numbers of a picture: first the low bytes of all are sent, then the next.
+// Decompress the numbers of a picture, of which first all lowest bytes are sent, then all next ones.
 export async function inflated(packed) {
   const places = await inflatedBytes(packed);
   const numbers = new Int32Array(places.length / 4);
@@ -38,13 +38,13 @@ export class Timeline {
     this.topology = picture.topology;
     this.count = picture.count;
     this.end = Math.max(1, picture.topology.end);
-    // A run that still goes on is known up to its end of now, and its plot has room for more.
+    // An incomplete run is known up to its current end, and its plot has room for more.
     this.isWhole = picture.room === undefined;
     this.room = picture.room ?? this.end;
     this.run = run;
-    // The runs that stand side by side, this one among them.
+    // The runs that are drawn side by side, including this one.
     this.beside = [this];
-    // One table after the other, column after column, each number in four bytes.
+    // The tables follow one another, column by column, with four bytes for each number.
     let from = 0;
     const take = (rows) => new Int32Array(numbers, 4 * (from += rows) - 4 * rows, rows);
     const table = (width, rows) => Array.from({ length: width }, () => take(rows));
@@ -63,7 +63,7 @@ export class Timeline {
     return Math.max(0, firstOf(this.times, (one) => one > time) - 1);
   }
 
-  // The frames of the first ON and of the first full window after it, before an OFF; null if there is none.
+  // The frames of the first ON, and of the first full window after it and before an OFF; null if there are none.
   get filled() {
     const flows = this.topology.queues.map((_, index) => this.column("queue", index, "flow"));
     const blocked = 1 << this.picture.words.parts.indexOf("blocked");
@@ -75,11 +75,11 @@ export class Timeline {
     return to < this.count && to > from && isOn(to) ? [from, to] : null;
   }
 
-  // How long the picture stays at a frame at least, in seconds of the reader.
+  // The least seconds of real time for which the picture stays at a frame.
   beat(frame) {
     if (this.kept) return 0;
     if (this.picture.beat) return this.picture.beat;
-    // An answer is seen before the look that follows it in the same instant.
+    // A settlement is shown before the look that follows it at the same time.
     if (this.looksInTime)
       return this.looksInTime.beats.get(frame) ?? (this.times[frame + 1] === this.times[frame] ? 0.4 : 0);
     this.beats ??= Object.entries(BEATS).map(([part, beat]) => [1 << this.picture.words.parts.indexOf(part), beat]);
@@ -92,7 +92,7 @@ export class Timeline {
     return this.owns.has(frame) && own > BEAT.step ? own : 0;
   }
 
-  // The frames that have a part, such as a turn OFF.
+  // The frames whose step has a part, such as a turn OFF.
   framesOf(part, isWanted = () => true) {
     const bit = 1 << this.picture.words.parts.indexOf(part);
     const found = new Set();
@@ -104,7 +104,8 @@ export class Timeline {
     return (this.foundOffs ??= this.framesOf("turned_off"));
   }
 
-  // Where the message of a waiting producer leaves, and its completion alone is released.
+  // The frames at which a message of a waiting producer leaves the queue, so that its own completion alone is
+  // released.
   get owns() {
     if (!this.foundOwns) {
       const opened = new Set([...this.offs].map((frame) => this.time(frame)));
@@ -113,7 +114,7 @@ export class Timeline {
     return this.foundOwns;
   }
 
-  // How long completions take to go through the gate that opens at a frame, all of them; null if none opens.
+  // The seconds in which all completions pass the gate that opens at a frame, or null if none opens.
   through(frame) {
     if (this.kept || !this.offs.has(frame)) return null;
     return Math.max(THROUGH.least, Math.min(THROUGH.most, THROUGH.all / this.offs.size));
@@ -127,43 +128,43 @@ export class Timeline {
     return this.row(frame, 1, this.picture.columns.step);
   }
 
-  // What a frame shows of one member.
+  // The channels of one member in a frame.
   seen(kind, index, frame) {
     const [start, names] = this.picture.columns[kind];
     return this.row(frame, start + index * names.length, names);
   }
 
-  // One column of one member, frame by frame.
+  // One column of one member, for all frames.
   column(kind, index, name) {
     const [start, names] = this.picture.columns[kind];
     return this.columns[start + index * names.length + names.indexOf(name)];
   }
 
-  // The largest number a column ever holds.
+  // The largest number in a column.
   most(kind, index, name) {
     let most = 0;
     for (const number of this.column(kind, index, name)) if (number > most) most = number;
     return most;
   }
 
-  // The largest of what is measured of a queue in every run beside this one that has it, too.
+  // The largest value of a measurement for a queue, in all runs side by side that have the queue.
   largestBeside(index, measure) {
     const { name } = this.topology.queues[index];
     const places = this.beside.map((other) => [other, other.topology.queues.findIndex((queue) => queue.name === name)]);
     return Math.max(...places.filter(([, at]) => at >= 0).map(([other, at]) => measure(other, at)));
   }
 
-  // A message's name, its producer counted from 1.
+  // The name of a message, given its producer counted from 1, and its number.
   label(producer, number) {
     return producer ? `${this.topology.producers[producer - 1].name}-${number}` : "";
   }
 
-  // The name of the message of a stay; of none, "".
+  // The name of the message of a stay, or "" for no stay.
   labelOf(stay) {
     return stay < 0 ? "" : this.label(this.stays.get(stay, "producer"), this.stays.get(stay, "number"));
   }
 
-  // All that a frame shows of messages, as lists by producer, queue and consumer.
+  // The messages that a frame shows, as lists by producer, queue and consumer.
   messages(frame) {
     const { producers, queues, consumers } = this.topology;
     const shown = {
@@ -187,7 +188,7 @@ export async function timelineOf(picture, run) {
   return new Timeline(picture, run, await inflated(picture.numbers));
 }
 
-// Tables of what lasts for some frames, such as a message's stay on a queue.
+// A table of spans, things that last for several frames, such as the stay of a message on a queue.
 class Spans {
   constructor(names, columns, count) {
     this.columns = Object.fromEntries(names.map((name, index) => [name, columns[index]]));
@@ -201,7 +202,7 @@ class Spans {
     return this.columns[name][row];
   }
 
-  // The rows that last over a frame, in the order in which they began.
+  // The rows that last during a frame, in the order in which they began.
   alive(frame) {
     if (this.seen[0] === frame) return this.seen[1];
     const found = [];
@@ -211,14 +212,14 @@ class Spans {
     return found;
   }
 
-  // The first row that begins after a frame and is of the wanted kind; -1 for none.
+  // The first row that begins after a frame and meets a condition, or -1 if there is none.
   next(frame, isWanted) {
     let row = firstOf(this.start, (start) => start > frame);
     while (row < this.count && !isWanted(row)) row += 1;
     return row < this.count ? row : -1;
   }
 
-  // The rows whose end lies after one frame and not after another, at most so many.
+  // The rows that end after one frame and not after another, at most `most` of them.
   ended(after, until, most) {
     const found = [];
     for (let row = this.count - 1; row >= 0 && found.length < most; row -= 1) {

@@ -1,16 +1,16 @@
-// Track: the frames of all runs in one order of time; a place on it is one frame of each run.
+// Track: the frames of all runs in one order of time; a place on the track is one frame of each run.
 //
-// What follows from completions that are let go happens in the same instant; it is shown one after the other. The
-// clock of the picture waits while they go through the gate, and while a session dies; where nothing happens for long,
-// it hurries. Each place has so an instant of the picture (`shown`) beside its time in the run.
+// Everything that results from released completions happens at the same time, but is shown one after the other. The
+// clock of the picture waits while completions pass the gate, and while a session dies; while nothing happens for
+// long, it runs faster. So each place has a time of the picture (`shown`) as well as its time in the run.
 
 import { clamp, firstOf } from "./numbers.js";
 import { BEAT } from "./timeline.js";
 
-// Steps a second in which a window fills after the first ON, and how long that takes at least and at most.
+// The steps per second in which a window fills after the first ON, and the least and most seconds for this.
 const FILLING = { steps: 45, seconds: [1.5, 5] };
 
-// Seconds of the reader that a picture stands still at most.
+// The most seconds of real time for which the picture stands still.
 const STILL = 2.5;
 
 export class Track {
@@ -39,20 +39,20 @@ export class Track {
       heads.forEach((head, index) => this.places[index].push(Math.max(0, head - 1)));
     }
     this.count = this.times.length;
-    // Where flow control turns, a discard is the first, a session ends.
+    // The places where flow control turns, a queue discards for the first time, or a session ends.
     const turns = timelines.flatMap((timeline, index) =>
       timeline.picture.turns.map((frame) => this.place(index, frame)),
     );
     this.turns = [...new Set(turns)].sort((one, other) => one - other);
   }
 
-  // A run that took longer than a later one must not come back over it, nor its beginning over the whole.
+  // A slow run must not replace a later one, nor the part of a run its complete version.
   isAsNewAs(run) {
     const shown = this.timelines[0].run;
     return run < shown || (run === shown && this.isWhole);
   }
 
-  // Lay out the instants of the picture at a pace: microseconds of the run in a second of the reader.
+  // Compute the picture times at a pace, which is in microseconds of the run in a second of real time.
   stretch(pace) {
     if (pace === this.pace) return;
     this.pace = pace;
@@ -77,11 +77,11 @@ export class Track {
     }
   }
 
-  // At the first turn ON the picture slows down until a window is full: it is the window that makes a producer wait,
-  // not ON.
+  // At the first turn ON the picture slows down until a window is full, to show that the window makes a producer wait,
+  // and not ON.
   slowing(pace) {
     const [timeline] = this.timelines;
-    // What follows a broker shows its own time.
+    // A picture that follows a server shows real time.
     const filled = this.single && !timeline.kept && timeline.filled;
     if (!filled) return { from: 0, to: 0, by: 1 };
     const [from, to] = filled;
@@ -93,8 +93,8 @@ export class Track {
     };
   }
 
-  // How long the picture stays at a place at least; `from` is the first place of the same instant, then come its time
-  // and the next place's.
+  // The least time for which the picture stays at a place; `from` is the first place at the same time, `time` that
+  // time, and `next` the time of the next place.
   beat(place, from, time, next) {
     const least = this.beatOf(place);
     if (least || next !== time) return least;
@@ -116,7 +116,7 @@ export class Track {
     return this.timelines[index].beat(this.frame(index, place));
   }
 
-  // The place that an instant of the picture shows, and that instant in the run.
+  // The place that is shown at a picture time; below, the time of the run at a picture time.
   placeAt(clock) {
     return Math.max(0, firstOf(this.shown, (shown) => shown > clock) - 1);
   }
@@ -127,7 +127,7 @@ export class Track {
     return Math.min(this.nextTime(place), this.time(place) + gone);
   }
 
-  // The instant of the picture that shows a time of the run.
+  // The picture time at which a time of the run is shown.
   clockAt(time) {
     const place = this.at(time);
     return this.shown[place] + (time - this.time(place)) / this.hurry(place);
@@ -137,7 +137,7 @@ export class Track {
     return place + 1 < this.count ? this.time(place + 1) : this.end;
   }
 
-  // How many times faster than the picture's pace time goes by after a place.
+  // The speed after a place, relative to the picture's pace.
   hurry(place) {
     const takes = (place + 1 < this.count ? this.shown[place + 1] : this.length) - this.shown[place];
     return Math.max(1, (this.nextTime(place) - this.time(place)) / Math.max(1, takes));

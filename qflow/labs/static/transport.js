@@ -1,4 +1,4 @@
-// Transport: play, pause, step, step back, scrub, jump to a flow control transition; mouse and keyboard alike.
+// Transport: play, pause, step, step back, scrub, and jump to the next turn of flow control, by mouse and by keyboard.
 
 import { SPEEDS } from "./player.js";
 import { button, html, keep, set, write } from "./svg.js";
@@ -16,12 +16,12 @@ export const KEYS = [
   ["M", "more, or less"],
 ];
 const KEYS_TEXT = KEYS.map(([key, does]) => `${key}: ${does}`).join("; ");
-// What only a kernel answers.
+// Keys that need a kernel.
 export const KERNEL_KEYS = ["W", "C"];
 
 export function buildTransport(parent, player, root) {
   const bar = html("div", { class: "qf-transport", role: "toolbar", "aria-label": "Transport" }, parent);
-  // What is seen on a button is a part of its name.
+  // The accessible name of a button includes the text that is visible on it.
   const add = (name, label, title, act) => {
     const [does, word] = [title.split(" (")[0], label.replace(/[◂▸]/g, "").trim()];
     const named = does.toLowerCase().includes(word) ? does : `${word}: ${does}`;
@@ -84,7 +84,7 @@ export function buildTransport(parent, player, root) {
   };
 }
 
-// One thing at first: play, a handle, the scene. The rest of a lab opens on request.
+// At first a lab shows only play, a handle and the scene; everything else is unfolded on request.
 export function openMore(root, open = !root.classList.contains("qf-is-open")) {
   for (const part of [root, root.closest(".qflow-lab")]) part?.classList.toggle("qf-is-open", open);
   const more = root.querySelector(".qf-more");
@@ -93,7 +93,7 @@ export function openMore(root, open = !root.classList.contains("qf-is-open")) {
   write(more, word);
 }
 
-// Stage: the picture alone, as large as the screen; where a page may not have the screen, as large as the window.
+// Stage mode: the picture alone, as large as the screen, or as the window if the page may not use the full screen.
 export function setStage(root, player, isStage = !root.classList.contains("qf-is-stage")) {
   root.classList.toggle("qf-is-stage", isStage);
   root.querySelector(".qf-full").setAttribute("aria-pressed", isStage);
@@ -106,7 +106,7 @@ export function setStage(root, player, isStage = !root.classList.contains("qf-is
 export function listenToKeys(root, player, more) {
   const actions = {
     " ": () => player.toggle(),
-    // On the stage the arrow keys go from turn to turn.
+    // In stage mode, the arrow keys jump from turn to turn.
     ArrowRight: (event) => (event.shiftKey || root.classList.contains("qf-is-stage") ? player.jump(1) : player.step(1)),
     ArrowLeft: (event) =>
       event.shiftKey || root.classList.contains("qf-is-stage") ? player.jump(-1) : player.step(-1),
@@ -124,7 +124,7 @@ export function listenToKeys(root, player, more) {
     const isChoosing = ["SELECT", "TEXTAREA"].includes(event.target.tagName) || event.target.type === "text";
     const isPressing = event.target.tagName === "BUTTON" && event.key === " ";
     const action = actions[event.key];
-    // Choosing from a list by arrow keys must not move through the notebook's cells.
+    // Arrow keys in a list must not move between the cells of the notebook.
     if (isChoosing) event.stopPropagation();
     if (!action || isChoosing || isPressing) return;
     if (event.key === "Escape" && !root.classList.contains("qf-is-stage")) return;

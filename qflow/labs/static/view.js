@@ -1,4 +1,4 @@
-// View: one run: its name, its stage, its sentences, its plots.
+// View: one run with its name, stage, sentences and plots.
 
 import { buildConveyor } from "./conveyor.js";
 import { AGAIN, colorOf, shapeOf } from "./glyphs.js";
@@ -10,18 +10,18 @@ import { html, keepFocus, patterns, set, svg, textWidth, write } from "./svg.js"
 import { NEVER } from "./timeline.js";
 import { caption, captionAt, outlookSentence, stateSentence, stepSentence } from "./words.js";
 
-// Drawings of another form than tanks and gates.
+// The forms of drawing other than tanks and gates.
 const FORMS = { conveyor: buildConveyor, strip: buildSession };
 
-// While the picture plays, a screen reader hears of these turns only, at most one a second of all that is drawn: the
-// clock and each step would be sixty sentences a second.
+// While the picture plays, a screen reader announces only these turns, at most one per second for all runs; otherwise
+// there would be sixty sentences a second.
 const ANNOUNCED = ["turned_on", "turned_on_bytes", "turned_on_at", "turned_off", "refused", "died", "destroyed"];
 const announced = { at: -Infinity };
 
 const MOST_TALL = 400;
 const MOST_TALL_BESIDE = 330;
 
-// One run: its name, its stage, its sentences, its plots. The elements stay when another run is drawn in them.
+// One run with its name, stage, sentences and plots. The elements are kept when another run is drawn in them.
 export class View {
   constructor(parent, index) {
     this.root = html("div", { class: "qf-view", "data-view": index }, parent);
@@ -48,7 +48,7 @@ export class View {
     const { isNarrow } = track;
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
-    // What is to be known of the run, below its name.
+    // A note about the run, below its name.
     const [name, note] = (timeline.picture.name ?? "").split(" (");
     this.name.replaceChildren(name);
     if (note) html("small", {}, this.name, `(${note}`);
@@ -61,7 +61,7 @@ export class View {
     this.paintPlots = form ? () => {} : buildPlots(this.plots, timeline, id, seek, isNarrow, track.room, this.ghost);
     this.brush.forget(timeline.picture.groups);
     const { width, tank } = this.drawn.geometry;
-    // A tall drawing gets narrower, so that the lab still fits on a screen.
+    // A tall drawing is made narrower, so that the lab fits on a screen.
     this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
     this.picture.style.maxWidth =
       form || timeline.isPhone
@@ -70,7 +70,7 @@ export class View {
     this.reserve(timeline, track.timelines);
     if (track.timelines.length > 1) this.says.after(this.callout);
     else this.picture.append(this.callout);
-    // Beside the name of the only queue there is the most room.
+    // If there is only one queue, there is most room beside its name.
     const [queue, ...others] = timeline.topology.queues;
     const beside = others.length
       ? tank.width
@@ -81,7 +81,8 @@ export class View {
     this.announcedTurn = undefined;
   }
 
-  // Among several runs a refusal has its room from the beginning, beside one that has it too.
+  // If there are several runs, room for the text of a refusal is reserved from the beginning, beside another that has
+  // it, too.
   reserve(timeline, timelines) {
     const [first] = (timelines.length > 2 ? [timeline] : timelines).filter(({ picture }) => picture.deaths.length);
     const [death] = first?.picture.deaths ?? [];
@@ -96,12 +97,13 @@ export class View {
     html("span", {}, this.callout, ` ${death[2]}`);
   }
 
-  // Everything is of the same instant: marks of its time, words and numbers of its frame.
+  // Everything shows the same instant: the marks at its time, the texts and numbers of its frame.
   paint(frame, now) {
     const { timeline } = this;
     const clock = performance.now();
     this.now = now;
-    // A browser without a graphics card redraws all that lies between two changes; ten cursors a second do.
+    // A browser without a graphics card redraws everything between two changes, so the cursor moves ten times a
+    // second.
     if (!now.isPlaying || clock - this.plotted > 100) {
       this.paintPlots(frame, now.time);
       this.plotted = clock;
@@ -109,7 +111,7 @@ export class View {
     const counted = this.drawn.count?.(now, frame) ?? null;
     if (frame !== this.before || counted?.key !== this.counted) {
       this.counted = counted?.key;
-      // A message that leaves takes its element with it: its client, or the lab, has the focus then.
+      // A leaving message removes its element; if it had the focus, its client or the lab gets it.
       const client = document.activeElement.closest?.(".qf-consumer, .qf-producer");
       const lab = this.root.closest(".qflow-scene");
       keepFocus(this.stage, () => this.drawn.paint(frame, counted), client, lab);
@@ -132,7 +134,7 @@ export class View {
           : stepSentence(timeline, frame),
     );
     write(this.outlook, outlookSentence(timeline, frame, counted));
-    // A step that the reader asked for is an answer; one that plays is not.
+    // A step that the reader requested is announced to screen readers; a step of a playing run is not.
     set(this.step, { "aria-live": now.isPlaying ? "off" : "polite" });
     if (now.isPlaying) this.announce(frame, clock);
     write(this.state, stateSentence(timeline, frame, counted));
@@ -153,7 +155,7 @@ export class View {
     write(this.heard, caption(this.timeline, turn));
   }
 
-  // The broker's own words, where it happened.
+  // Show the broker's error text where it happened.
   paintDeath(frame) {
     const death = this.timeline.picture.deaths.findLast(([at]) => at <= frame);
     this.callout.classList.toggle("qf-is-shown", Boolean(death));
@@ -161,7 +163,7 @@ export class View {
   }
 }
 
-// What the marks and signs mean, once for all runs.
+// Build the legend of marks and signs, once for all runs.
 export function buildKey(views, timelines, id, width) {
   const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
   const before = views.parentElement.querySelector(".qf-key");
@@ -178,7 +180,7 @@ export function buildKey(views, timelines, id, width) {
 const hasAgain = (timeline) => timeline.stays.columns.again.some((frame) => frame < NEVER);
 
 const TICK = "M-3,0.3L-0.9,2.4L3.2,-2.4";
-// Signs: pieces of a drawing around 0, 0: path, fill, edge.
+// The signs in the legend: drawings around 0, 0, of path, fill and edge.
 const SIGNS = {
   completion: [
     ["M-6,0a6,6 0 1 0 12,0a6,6 0 1 0 -12,0", "go"],
@@ -203,7 +205,7 @@ const SIGNS = {
 };
 const CIRCLE = SIGNS.wrong[0][0];
 
-// What is in the legend of each form of drawing.
+// The entries of the legend for each form of drawing.
 function entriesOf(timeline, marks) {
   const { form, groups } = timeline.picture;
   const sign = (name) => (group) => {
@@ -256,7 +258,7 @@ function entriesOf(timeline, marks) {
 
 const inEdge = (colour) => (colour ? { stroke: `var(--qf-${colour})` } : {});
 
-// Legend: what patterns, marks, signs and shapes mean; returned is how far down its last line is.
+// Build the legend of patterns, marks, signs and shapes; return the position of its last line.
 function buildLegend(root, timeline, y, geometry, marks) {
   const group = svg("g", { class: "qf-legend", transform: `translate(8,${y})` }, root);
   let [x, line] = [0, 0];
@@ -270,7 +272,7 @@ function buildLegend(root, timeline, y, geometry, marks) {
   return line;
 }
 
-// What tests and scripts of a page can read off the picture.
+// Set attributes that tests and scripts of a page can read.
 export function mark(stage, timeline, frame) {
   const seen = timeline.seen("queue", 0, frame);
   set(stage, {

@@ -1,6 +1,6 @@
-// Why: whatever is clicked, or chosen by keyboard, is asked about. The answer stands on a card beside it, over the
-// picture, where it covers least of what was asked about, and moves nothing; it is a chain whose links lead to their
-// instants. A card that is pinned stays.
+// Why: answers the question about whatever is clicked or chosen by keyboard. The answer is on a card over the picture,
+// placed to cover as little as possible of the subject; nothing moves. It is a chain of causes that link to their
+// instants. A pinned card stays.
 
 import { clamp } from "./numbers.js";
 import { button, drag, html, set } from "./svg.js";
@@ -13,7 +13,7 @@ const SLOW =
   "If it was restarted, run the lab's cell again, and ask there.";
 
 export class WhyPanel {
-  // ask(picture, subject) sends the question; show(picture, frame) goes to an instant.
+  // ask(picture, subject) sends the question; show(picture, frame) moves to an instant.
   constructor(parent, root, { ask, show }) {
     Object.assign(this, { root, ask, show, number: 0, card: null });
     this.bar = html("div", { class: "qf-why-bar" }, parent);
@@ -27,7 +27,7 @@ export class WhyPanel {
       },
       label,
     );
-    // What lies somewhere now can be asked about by keyboard too.
+    // Messages that are visible now can be asked about by keyboard, too.
     this.choice.addEventListener("focus", () => this.offerNow());
     const chosen = () => this.question(Number(this.choice.selectedOptions[0]?.dataset.picture ?? 0), this.choice.value);
     this.choice.addEventListener("change", chosen);
@@ -48,7 +48,7 @@ export class WhyPanel {
     );
   }
 
-  // An answer is of the run that was asked about: what is pinned stays to be read, and leads nowhere any more.
+  // An answer belongs to the run that was asked about: a pinned card stays readable, but its links are removed.
   load(timelines, isAnswered) {
     this.number += 1;
     this.close();
@@ -67,7 +67,7 @@ export class WhyPanel {
     });
   }
 
-  // The oldest transfers that are held, and what the consumers have.
+  // Offer the oldest held transfers, and the messages of the consumers.
   offerNow() {
     for (const option of this.choice.querySelectorAll(".qf-now")) option.remove();
     for (const view of this.root.querySelectorAll(".qf-view")) {
@@ -101,7 +101,7 @@ export class WhyPanel {
       this.ask(picture, subject, this.number);
       this.waiting = setTimeout(() => this.excuse(SLOW), PATIENCE * 1000);
     } catch {
-      // Where a kernel was restarted, nothing can be sent to what was there before.
+      // After a restart of the kernel, nothing can be sent to the old model.
       this.excuse(GONE);
     }
   }
@@ -131,8 +131,8 @@ export class WhyPanel {
     this.light(0, null);
   }
 
-  // Beside what was asked about: on the right if there is room, else on the left, else below or above; within the
-  // scene, if it does not cover it there.
+  // Place the card beside the subject: on the right if there is room, or else on the left, below or above; within the
+  // scene, unless it would cover the subject there.
   settle() {
     const { card, near, root } = this;
     const [wide, tall] = [card.offsetWidth, card.offsetHeight];
@@ -150,7 +150,7 @@ export class WhyPanel {
     set(card, { style: `left:${Math.round(left)}px;top:${Math.round(top)}px` });
   }
 
-  // Say why there is no answer; one that comes later takes its place.
+  // Show why there is no answer; a later answer replaces this.
   excuse(text) {
     if (!this.card) return;
     this.card.replaceChildren();
@@ -159,7 +159,7 @@ export class WhyPanel {
   }
 
   answer(found) {
-    // An answer that comes after a later question is of no use any more.
+    // Ignore an answer that arrives after a later question.
     if (!found.number || found.number !== this.number || !this.card) return;
     clearTimeout(this.waiting);
     const { card } = this;
@@ -201,19 +201,19 @@ export class WhyPanel {
     for (const [name, subject] of Object.entries(over)) item.addEventListener(name, () => this.light(picture, subject));
   }
 
-  // Show only what a step names; all else fades, and nothing moves.
+  // Highlight what a step names; everything else fades, and nothing moves.
   light(picture, subject) {
     light(this.root.querySelector(`.qf-view[data-view="${picture}"]`), subject);
   }
 }
 
-// A card goes where the hand takes it.
+// Let the card be dragged.
 function carry(card, { clientX, clientY }) {
   const [left, top] = [card.offsetLeft - clientX, card.offsetTop - clientY];
   return { move: (event) => set(card, { style: `left:${left + event.clientX}px;top:${top + event.clientY}px` }) };
 }
 
-// What is lit in a picture: all that can be asked about under one name. Nothing of that name, nothing fades.
+// Highlight everything in a picture that has the name of a subject. If nothing has it, nothing fades.
 export function light(view, subject) {
   const [kind, name] = (subject ?? "").split(":");
   const wanted =
@@ -226,7 +226,7 @@ export function light(view, subject) {
   for (const one of lit) one.classList.add("qf-lit");
 }
 
-// A rule's id, as a link to the rule book where that lies beside the notebook that is open.
+// The id of a rule as a link to the rule book, if that is in the folder of the open notebook.
 function ruleLink(rule) {
   const path = decodeURIComponent(location.pathname).match(/^(.*\/tree\/)(.*)$/);
   const folders = path?.[2].split("/").slice(0, -1);

@@ -1,4 +1,4 @@
-// The picture's words: the templates come from Python (words.py), filled here as claims.py fills them.
+// The words of the picture: the templates come from Python (words.py), and are filled here.
 
 const fill = (template, values) => template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 
@@ -28,10 +28,11 @@ export function stepSentence(timeline, frame) {
     .join(" ");
 }
 
-// A drawing of another form brings its sentences with it: the last one that is due.
+// Another form of drawing contains its captions: the last one up to the frame.
 export const captionAt = (picture, frame) => picture.captions.findLast(([at]) => at <= frame)?.[1] ?? "";
 
-// While the picture plays: what happened at the last turn, and when; each step alone would be gone before it is read.
+// The caption while the picture plays: what happened at the last turn, and when, as each single step would disappear
+// before it is read.
 export function caption(timeline, frame) {
   const turn = timeline.picture.turns.findLast((at) => at <= frame);
   return turn === undefined
@@ -39,7 +40,7 @@ export function caption(timeline, frame) {
     : `${seconds(timeline.time(turn))}: ${stepSentence(timeline, turn)}`;
 }
 
-// While a queue is ON, what its producers may still do and what they wait for; of a crowd, nothing.
+// What producers may still do and what they wait for while a queue is ON; nothing if there are too many clients.
 export function outlookSentence(timeline, frame, counted = null) {
   const { topology, picture, sendings } = timeline;
   const templates = picture.words.outlook;
@@ -64,17 +65,17 @@ export function outlookSentence(timeline, frame, counted = null) {
   return said.filter(Boolean).join(" ");
 }
 
-// Microseconds until a message is due from which a reader is told when that is.
+// The microseconds of waiting from which on the reader is told when the next message is due.
 const LONG_AWAITED = 300_000;
 
-// Where its window has just been emptied, a producer that has not gone on yet still waits; where its last completion is
-// on its way home, it has a full window.
+// The state of a producer as drawn: it still waits if its window was emptied but it has not continued, and its window
+// is full while its last completion is on its way.
 export function moodOf(moods, { mood, outstanding }, capacity) {
   if (mood === 0 && outstanding >= capacity) return moods[1];
   return outstanding < capacity ? moods[mood].replace(" with a full window", "") : moods[mood];
 }
 
-// `counted`: what has landed at an instant between two frames (landed.js).
+// `counted` has the counts of what has landed at an instant between two frames (landed.js).
 export function stateSentence(timeline, frame, counted = null) {
   const seenOf = (kind, index) => counted?.[kind]?.[index] ?? timeline.seen(kind, index, frame);
   const { state, moods, flow } = timeline.picture.words;
