@@ -1,7 +1,7 @@
-// Ask: what a page of the book asks its reader, without a kernel: predictions, the errata game, exercises. What is
-// known when the site is built lies in the page, packed; an exercise is checked by Python in a worker, which is
-// fetched at the first check. What the reader has answered is kept on this device, where the browser lets a page keep
-// something. Who else is on the page hears of it: qflow-prediction and qflow-exercise are events of the document.
+// Ask: the questions that a page of the book asks without a kernel: predictions, the errata game and exercises. What
+// is known when the site is built is in the page, compressed. An exercise is checked by Python in a worker, which is
+// loaded at the first check. The reader's answers are stored on the device if the browser allows it. Other scripts of
+// the page learn of them by the events qflow-prediction and qflow-exercise of the document.
 
 import { render } from "../../labs/static/errata.js";
 import { isRight, judgeGuesses, sayingOf } from "../../labs/static/judged.js";
@@ -14,7 +14,7 @@ const isFolder = location.protocol === "file:";
 const script = new URL(`${document.body.dataset.book}python.js`, location.href);
 const KEPT = "qflow-answers";
 
-// Read anew each time: the same site may be open in another tab.
+// Read again each time, as the same site may be open in another tab.
 function readKept() {
   try {
     return JSON.parse(localStorage.getItem(KEPT)) ?? {};
@@ -23,7 +23,7 @@ function readKept() {
   }
 }
 
-// Within this page an answer counts, kept or not.
+// The answers given in this page, whether they could be stored or not.
 const answers = { ...readKept() };
 
 function keep(id, answer) {
@@ -31,7 +31,7 @@ function keep(id, answer) {
   try {
     localStorage.setItem(KEPT, JSON.stringify({ ...readKept(), [id]: answer }));
   } catch {
-    // A browser may refuse, or be full.
+    // The browser may refuse to store anything, or have no room left.
   }
 }
 
@@ -39,8 +39,8 @@ const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { de
 
 const unpack = ({ packed }) => unpackedJson(packed);
 
-// Predictions: a guess, and what came when the reader asks for it. The answers lie with the comparison at the
-// chapter's end.
+// Predictions: a guess, and the outcome when the reader asks for it. The outcomes are stored with the comparison at
+// the end of the chapter.
 
 const answered = new Map();
 
@@ -102,7 +102,7 @@ function showPrediction(home, place) {
     const given = new FormData(form);
     const guess = choices.length ? given.get(id) : Number(given.get(id));
     keep(id, { guess, sure: Number(given.get("sure")) || null });
-    // Who shows the room's guesses needs all choices, and in the end what came.
+    // A script that shows the guesses of the class needs all choices, and in the end the outcome.
     answerOf(place).then(({ came }) => {
       const [kind, truth] = choices.length ? ["choice", came] : ["number", Number(came)];
       tell("qflow-prediction", { id, question, answer: guess, kind, choices, truth });
@@ -113,7 +113,7 @@ function showPrediction(home, place) {
   draw();
 }
 
-// What a lab asked in its picture counts at the chapter's end, too.
+// A question that a lab asked in its picture counts in the comparison, too.
 document.addEventListener("qflow-prediction", ({ detail }) => {
   const asked = places.flatMap(({ place }) => place.asked ?? []).find(({ question }) => question === detail.question);
   if (asked && answers[asked.id]?.guess !== detail.answer)
@@ -135,7 +135,7 @@ function showComparison(home, { asked, words }) {
   const list = html("div", { class: "qf-compared", role: "status" }, home);
 }
 
-// Text in which the ids of rules lead to the rules, as everywhere in the book.
+// Write a text in which the ids of rules link to the rules, as everywhere in the book.
 function writeRules(element, text) {
   clear(element);
   text.split(/\b([A-Z]{2,3}-\d\d)\b/).forEach((part, number) => {
@@ -150,7 +150,7 @@ function writeRules(element, text) {
   });
 }
 
-// The errata game, as the notebook has it: see errata.js.
+// The errata game, drawn as in a notebook: see errata.js.
 
 function showErrata(home, place) {
   const model = new StoredModel({ page: place.page, marked: [], is_judged: false, answers: [], score: "" });
@@ -164,7 +164,7 @@ function showErrata(home, place) {
   render({ model, el: home });
 }
 
-// Exercises: a box for code, a check, hints one at a time.
+// Exercises: a text area for code, a check, and hints, one at a time.
 
 const NO_PYTHON =
   "This page is opened from a folder, where a browser starts no Python. To check your answer, start a server in " +
@@ -174,7 +174,7 @@ const SHOW_CASE = "show me this case";
 let python = null;
 let progress = { loaded: 0, total: Infinity };
 
-// Begun when a hand comes to an exercise: the first check finds it there.
+// Python is started when the reader first touches an exercise, so that it is ready for the first check.
 function startPython() {
   python ??= loadPython(script, "book_questions", {
     report: (now) => {
@@ -194,7 +194,7 @@ function showExercise(home, place) {
   const { id, title, setup, code } = place;
   home.closest(".cell").querySelector(".input").hidden = true;
   const root = html("section", { class: "qf-exercise", "aria-label": `Exercise: ${title}` }, home);
-  // A failure is said at the check.
+  // A failure to start is reported at the check.
   if (!isFolder) root.addEventListener("focusin", () => startPython().catch(() => {}), { once: true });
   const box = html(
     "textarea",
@@ -210,7 +210,7 @@ function showExercise(home, place) {
   box.value = answers[id]?.code ?? code;
   const buttons = html("div", { class: "qf-exercise-buttons" }, root);
   const check = button({ class: "qf-check" }, buttons, "check", async () => {
-    // A disabled button would lose the focus: while it checks, a press does nothing.
+    // A disabled button would lose the focus, so presses are ignored during a check.
     if (check.ariaDisabled === "true") return;
     check.ariaDisabled = "true";
     await judge().catch((error) => say([`Python could not be loaded here (${error.message}).`]));
@@ -240,7 +240,7 @@ function showExercise(home, place) {
       lines: [error.message],
     }));
     tellCase(found.stopped ?? found.lines.join(" "));
-    // What plays it is the same as in a notebook's output: an element with its scripts.
+    // The run is the same as in the output of a notebook: an element with its scripts.
     if (found.picture) stage.append(document.createRange().createContextualFragment(found.picture));
   });
   const stage = html("div", { class: "qf-case-shown" }, root);
@@ -279,7 +279,7 @@ function showExercise(home, place) {
   draw();
 }
 
-// Enter keeps the indentation, and adds to it after a colon; with Ctrl or Shift it checks.
+// Enter keeps the indentation, and increases it after a colon; with Ctrl or Shift it checks the code.
 function typeCode(event, box, check) {
   if (event.key !== "Enter" || event.isComposing) return;
   event.preventDefault();
@@ -293,7 +293,7 @@ function typeCode(event, box, check) {
   box.dispatchEvent(new Event("input"));
 }
 
-// Ask the worker. An answer that does not come to an end is stopped with the worker; the next check starts another.
+// Send a question to the worker. If the answer takes too long, the worker is stopped; the next check starts another.
 async function askPython(question, say, buttons) {
   let end;
   const stopped = new Promise((resolve) => (end = () => resolve(null)));

@@ -1,6 +1,6 @@
-// Class: the teacher's screen. What the room said is asked for each second and drawn: the guesses at the height of
-// the tank that they name, and, for each exercise, a square for each seat, with those below who are stuck. After "go"
-// the truth is a line through both.
+// Class: the teacher's screen. It asks for the state of the class each second and draws it: guesses at their heights
+// on a tank, and for each exercise a square for each seat, with a list of the learners who are stuck. After "go" a
+// line shows the right answer.
 
 import { html, svg, write } from "../../labs/static/svg.js";
 
@@ -88,7 +88,7 @@ function showQuestion(asked, answers) {
   guesses.replaceChildren(picture);
 }
 
-// Beside the tank a mark for each guess, in rows of its height.
+// Draw a mark for each guess beside the tank; equal heights are side by side.
 function drawTank({ picture, unit, text, tank, truth, word, answers, width, height }) {
   const most = tank?.most ?? 1.1 * Math.max(1, ...answers, truth ?? 0);
   const [left, top, bottom, right] = [unit * 8, unit * 2, height - 10, unit * 8 + Math.min(190, width * 0.22)];
@@ -139,7 +139,7 @@ function drawTank({ picture, unit, text, tank, truth, word, answers, width, heig
   text(width, y(truth) + (truth > median ? -8 : unit), `${word} ${truth}`, "", "end", 1.15);
 }
 
-// A row for each choice, those that nobody chose too.
+// Draw a row for each choice, including those that nobody has chosen.
 function drawChoices({ picture, unit, text, choices, truth, answers, width }) {
   [...new Set([...choices, ...answers])].forEach((choice, place) => {
     const count = answers.filter((answer) => answer === choice).length;
@@ -161,7 +161,7 @@ function drawChoices({ picture, unit, text, choices, truth, answers, width }) {
   });
 }
 
-// Squares for all seats, in the same order for each exercise, and below who is stuck.
+// Draw a square for each seat, in the same order for each exercise, and below them the learners who are stuck.
 function drawExercise({ page, id, seats }, everyone) {
   const box = html("section");
   const title = html("h3", { title: short(page) }, box, id);

@@ -1,5 +1,5 @@
-// Cliff: the map of stop thresholds and windows, and beside it the tank of the cell under the finger. Each cell is a
-// run that the engine made; its course is played. Seen closer, the cells around play as tanks of their own.
+// Cliff: the map of stop thresholds and windows, with the tank of the cell under the pointer beside it. Each cell is a
+// run of the engine, whose depth over time is played. Zoomed in, the neighbouring cells play as tanks of their own.
 
 import { cellBeside, readCells } from "../../labs/static/cells.js";
 import { crossOf } from "../../labs/static/glyphs.js";
@@ -19,7 +19,7 @@ export async function showCliff(root, said, { stops, windows, other, limit, safe
     isDead: cell.kind === "dead",
   }));
   const [columns, rows] = [stops.length, windows.length];
-  // As deep as a place of the course says, from 0 to 1 of its time.
+  // The depth at a part of the run's time, from 0 to 1.
   const depthAt = ({ course, depth }, part) =>
     course[Math.min(course.length - 1, Math.floor(part * course.length))] * depth;
 
@@ -131,7 +131,7 @@ export async function showCliff(root, said, { stops, windows, other, limit, safe
   });
   drawField();
 
-  // A reader who asked for less motion sees each run's end.
+  // A reader who prefers reduced motion sees the end of each run.
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const tick = (now) => {
     const part = calm.matches ? 1 : Math.min(1, (((now / 1000) % SECONDS) / SECONDS) * (1 + PAUSE));
@@ -143,7 +143,7 @@ export async function showCliff(root, said, { stops, windows, other, limit, safe
   requestAnimationFrame(tick);
 }
 
-// A tank: what is in it, its stop line and its limit; a cross where a producer died.
+// Draw a tank with its content, its stop line and its limit, and a cross if a producer died.
 function buildTank(parent, x, y, wide, tall, isNamed = false) {
   const group = svg("g", { class: "cliff-glass" }, parent);
   const level = svg("rect", { x, width: wide, class: "cliff-level" }, group);
@@ -162,7 +162,7 @@ function buildTank(parent, x, y, wide, tall, isNamed = false) {
       set(level, { y: at(now), height: scale * now });
       set(stop, { d: `M${x - 6},${at(cell.stop)}h${wide + 12}` });
       set(top, { d: `M${x},${at(limit)}h${wide}` });
-      // Dead from its deepest on, whatever is read off it then.
+      // The producer counts as dead from the time of the greatest depth on.
       const peak = cell.course.indexOf(Math.max(...cell.course));
       const isOver = cell.isDead && part * cell.course.length >= peak;
       set(group, { "data-dead": isOver ? "yes" : "no" });

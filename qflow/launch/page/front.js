@@ -1,6 +1,6 @@
-// Front: the first page of the site. Its handles are answered with the runs that it holds, and by Python once that is
-// there; what is drawn is always a run of the engine. What the address says after # is a run and an instant: settings
-// of this page, or a lab's token.
+// Front: the first page of the site. Its handles are answered from the runs in the page, and by Python when that is
+// loaded; it always draws a run of the engine. The part of the address after # is a run and an instant: settings of
+// this page, or the token of a lab.
 
 import { inflatedBytes, unpacked, unpackedJson } from "../../labs/static/packed.js";
 import { render } from "../../labs/static/scene.js";
@@ -52,7 +52,7 @@ async function holdRuns({ runs, numbers, slice }) {
   return { ...held, slice, numbers: await inflatedBytes(unpacked(numbers)) };
 }
 
-// The picture of a run that the page holds: its numbers are in slices, one of each run after the other.
+// The picture of a run in the page. The numbers of all runs are interleaved in slices.
 async function heldPicture({ shared, runs, numbers, slice }, stop) {
   const { picture } = runs[stop];
   const stops = Object.keys(runs);
@@ -64,7 +64,7 @@ async function heldPicture({ shared, runs, numbers, slice }, stop) {
   return { ...shared, ...picture, numbers: new Uint8Array(await new Response(deflated).arrayBuffer()) };
 }
 
-// Resolves when a hand or a key comes to an element: what is only looked at fetches nothing.
+// Resolves when a pointer or a key first reaches an element: pages that are only read load no Python.
 function touched(element) {
   const hands = ["pointerdown", "keydown", "focusin"];
   return new Promise((resolve) =>
@@ -85,7 +85,7 @@ async function answerHand(model, begun, { ask, setting, value, time }, callbacks
   const settings = { ...page.settings, [setting]: value };
   const found = await runOf(begun, settings);
   if (number === page.asked) {
-    // What the broker refuses leaves everything where it was.
+    // Settings that the broker refuses change nothing.
     if (found.picture) page.settings = settings;
     model.change({ refusal: found.refusal ?? "" });
     showRun(model, found.picture ?? page.drawn, found.claims);
@@ -108,8 +108,8 @@ async function runOf(begun, settings) {
   return found.picture ? { ...found, picture: withNumbers(found.picture) } : found;
 }
 
-// What the address asks for: a token of a lab, or settings of this page and an instant in microseconds; null for
-// nothing.
+// The run in the address: a token of a lab, or settings of this page and a time in microseconds; null if there is
+// none.
 function sharedRun(begun) {
   const text = decodeURIComponent(location.hash.slice(1));
   if (text.startsWith("qf1.")) return { token: text };
@@ -142,7 +142,7 @@ async function openShared(model, begun, { token, settings, time }) {
 function showRun(model, picture, claims, pictures = [picture]) {
   page.drawn = picture;
   page.run += 1;
-  // A picture is drawn again only if it is another one.
+  // The picture is redrawn only if it has changed.
   model.change({ run: page.run, pictures });
   if (!claims) return;
   const list = document.querySelector(".claims");

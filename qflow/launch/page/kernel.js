@@ -1,10 +1,10 @@
-// Kernel: the other half of a page's own Python (page_kernel.py): a model for each widget there, as a notebook has
-// them. What changes on one side is told the other in the messages that ipywidgets uses.
+// Kernel: the counterpart of a page's own Python (page_kernel.py), with a model for each widget there, as in a
+// notebook. Changes on one side are sent to the other in the messages of ipywidgets.
 
 import { StoredModel } from "../../labs/static/stored_model.js";
 import { loadPython } from "./worker.js";
 
-// What a film goes on with when a live lab takes it over: its place, and that it plays.
+// The values that a stored run keeps when a live lab takes it over, such as its instant and whether it plays.
 const FILMS_OWN = ["plays", "place", "cursor", "lit", "over", "asking"];
 const REFERENCE = "IPY_MODEL_";
 
@@ -49,14 +49,14 @@ class WidgetModel extends StoredModel {
     for (const film of this.films) film.change(values);
   }
 
-  // A film that plays goes on as this model's: the same picture, the same instant.
+  // Take over a stored run, which continues as this model's picture at the same instant.
   async takeOver({ model, asked = [] }) {
     const values = Object.entries({ ...this.values, is_live: true });
     model.set = (name, value) => this.set(name, value);
     model.save_changes = () => this.save_changes();
     model.answer = (content, callbacks) => this.send(content, callbacks);
     model.change(Object.fromEntries(values.filter(([name]) => !FILMS_OWN.includes(name))));
-    // What the reader has answered in the film is answered here, too.
+    // The answers that the reader gave in the stored run are sent to this model, too.
     for (const content of asked) await this.send(content);
     Object.assign(model.values, { asking: this.get("asking") });
     this.films.push(model);
@@ -81,20 +81,20 @@ export class PageKernel {
     return (await this.python)({ comm, data });
   }
 
-  // Run cells; what comes back are the models that the last one shows.
+  // Run cells, and return the models that the last one shows.
   async run(cells, needs) {
     const { shown, error } = await (await this.python)({ cells }, needs);
     if (error) throw new Error(error);
     return shown.map((id) => this.models.get(id));
   }
 
-  // As a widget manager of a notebook does.
+  // The same method as that of a notebook's widget manager.
   async get_model(id) {
     return this.models.get(id);
   }
 }
 
-// Binary values travel beside the others; their paths say where they belong.
+// Insert the binary values of a message, which are sent beside the others, at their paths.
 function withBuffers(state, paths, buffers) {
   paths.forEach((path, index) => {
     const last = path.at(-1);

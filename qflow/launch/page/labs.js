@@ -1,5 +1,5 @@
-// Labs: those of a page of the book. Each plays what is stored; at the first touch the site's Python is fetched, runs
-// the cells that made it, and takes it over where it stands, at the instant that it shows.
+// Labs: the labs of a page of the book. Each plays its stored run; when the reader first touches it, the site's Python
+// is loaded, runs the cells that made the lab, and takes the run over at the instant that it shows.
 
 import { films } from "../../labs/static/stored.js";
 import { button, html, write } from "../../labs/static/svg.js";
@@ -22,7 +22,7 @@ for (const [id, cell] of Object.entries(cells)) {
   if (cell.kind) places.set(id, placeOf(id, cell));
 }
 
-// Where a cell's lab stands, and below it what is said of it.
+// The elements of a cell's lab, and of the status below it.
 function placeOf(id, cell) {
   const home = document.getElementById(`cell-id=${id}`);
   const output = home.querySelector(".output");
@@ -41,7 +41,7 @@ function placeOf(id, cell) {
     if (take) take.hidden = true;
     takeOver(id);
   };
-  // A finger that scrolls by is no touch, and Tab only passes.
+  // Scrolling with a finger over a lab does not count as a touch, nor does passing it with Tab.
   for (const [name, counts] of [
     ["click", () => true],
     ["pointerdown", ({ pointerType }) => pointerType === "mouse"],
@@ -59,7 +59,7 @@ function report(progress) {
   }
 }
 
-// A lab, before it the labs that its code needs, after it the sentences whose numbers are its own.
+// Take over a lab, after the labs that its code needs, and before the text whose numbers belong to it.
 function takeOver(id) {
   const place = places.get(id);
   const wanted = [...place.cell.needs, id].filter((other) => places.has(other));

@@ -1,5 +1,5 @@
-// Moments: the three pages of a minute each. Their runs were made by the engine when the site was built; for what they
-// do not hold, the second one asks the site's own Python.
+// Moments: the three pages that take a minute each. The engine made their runs when the site was built; for other
+// settings, the second page uses the site's own Python.
 
 import { unpackedJson } from "../../labs/static/packed.js";
 import { render } from "../../labs/static/scene.js";
@@ -12,7 +12,7 @@ import { loadingWords, loadPython } from "./worker.js";
 const said = document.querySelector(".moment-said");
 const moment = JSON.parse(document.querySelector(".qf-moment").textContent);
 
-// The guess: a hand that lets go of its mark has guessed, and the run goes on.
+// The guess: releasing the mark is the guess, and the run continues.
 function showGuess({ real }) {
   const { scene } = films.get(document.querySelector(".qflow-stored"));
   const root = scene.querySelector(".qflow-scene");
@@ -45,7 +45,7 @@ function showGuess({ real }) {
   told.observe(root, { attributes: true, attributeFilter: ["class"] });
 }
 
-// Who killed p1: it opens at the death; what is dragged is another run, until one lets p1 live.
+// Who killed p1: the page opens at the death; dragging shows another run, until one in which p1 lives.
 async function showWho({ settings: begun, handles, runs, time }) {
   const held = await unpackedJson(runs);
   let [settings, run, asked, python] = [{ ...begun, ...linked(handles) }, 1, 0, null];
@@ -110,7 +110,8 @@ async function showWho({ settings: begun, handles, runs, time }) {
   const door = document.querySelector(".door");
   render({ model, el: door });
   judge(first);
-  // From where the hand has taken the time back to, the deed is seen once more, with the fatal message on its way.
+  // From the instant to which the reader has moved back, the death is played once more, with the fatal message on its
+  // way.
   const replay = ({ target }) => {
     const { player } = target.closest(".qflow-scene").scene;
     const [death] = player.track.timelines[0].picture.deaths;
@@ -120,7 +121,7 @@ async function showWho({ settings: begun, handles, runs, time }) {
   for (const name of ["change", "keyup"]) door.addEventListener(name, replay);
 }
 
-// What a link asks for, within what can be dragged.
+// The settings in the address, limited to the ranges of the handles.
 function linked(handles) {
   const given = new URLSearchParams(location.hash.slice(1));
   const values = handles.map(([name, least, most]) => [name, Number(given.get(name) ?? Number.NaN), least, most]);

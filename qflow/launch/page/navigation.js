@@ -1,5 +1,5 @@
-// Navigation: the search of the book, which section of the page is being read, tables on a phone, and where a page
-// cannot lead.
+// Navigation: the search of the book, the current section of the page, tables on a phone, and links that do not work
+// from a folder.
 
 import { html, write } from "../../labs/static/svg.js";
 import { showRules } from "./rules.js";
@@ -9,7 +9,7 @@ import { loadJson, runScript } from "./shelf.js";
 const book = new URL(".", document.currentScript.src);
 showRules(book);
 
-// What plays the labs of a page is loaded as one of them comes near, and so is each run (stored.js).
+// The scripts of the labs are loaded when a lab is almost visible, and so is each run (stored.js).
 globalThis.qflowLoad = (place) => loadJson(new URL(place, location.href));
 const cells = Object.entries(JSON.parse(document.querySelector(".qf-cells")?.textContent ?? "{}"));
 const near = new IntersectionObserver(
@@ -25,7 +25,7 @@ if (document.querySelector(".qf-place")) runScript(new URL("ask", book));
 
 let index;
 
-// Some words around the first that was looked for, all of them marked.
+// Show some words around the first search word that is found, with all search words marked.
 function showExcerpt(home, text, words) {
   const { start, end } = placeOf(text, words);
   const either = new RegExp(`(${words.map((word) => word.source).join("|")})`, "i");
@@ -111,13 +111,13 @@ document.addEventListener("keydown", (event) => {
   input.focus();
 });
 
-// From a folder no browser starts JupyterLab, or Python: that needs a server.
+// In a page opened from a folder, no browser starts JupyterLab or Python, which need a server.
 for (const link of location.protocol === "file:" ? document.querySelectorAll("a.live") : []) {
   link.textContent = "make it live: how";
   link.href = `${document.querySelector("a.home")?.getAttribute("href") ?? ""}#live`;
 }
 
-// What is beside the text on a wide screen is folded on a narrow one.
+// Lists beside the text on a wide screen are folded on a narrow one.
 function foldWhenNarrow(details, width) {
   const wide = matchMedia(`(min-width: ${width}px)`);
   const fold = () => {
@@ -132,7 +132,7 @@ const [contents, sections] = [".contents", ".sections"].map((name) => document.q
 if (sections) foldWhenNarrow(sections, 1360);
 if (contents) {
   const fold = foldWhenNarrow(contents, 1000);
-  // There the contents lie over the page, and a touch of it closes them.
+  // On a narrow screen the contents cover the page, and a touch of the page closes them.
   document.addEventListener("pointerdown", ({ target }) => contents.contains(target) || fold());
 }
 
@@ -147,7 +147,7 @@ function markRead() {
 addEventListener("scroll", markRead, { passive: true });
 markRead();
 
-// A table that a phone has no room for becomes a card for each row; each cell says what its column is.
+// A table too wide for a phone becomes a card for each row, in which each cell has the title of its column.
 for (const table of matchMedia("(max-width: 760px)").matches ? document.querySelectorAll(".text_cell table") : []) {
   if (table.scrollWidth <= table.clientWidth) continue;
   table.classList.add("cards");
@@ -158,7 +158,7 @@ for (const table of matchMedia("(max-width: 760px)").matches ? document.querySel
     });
 }
 
-// What is wider than its room is scrolled by keyboard, too.
+// Elements that are too wide can be scrolled by keyboard, too.
 function offerScrolling() {
   for (const one of document.querySelectorAll("main :is(pre, table, .output, .output_svg)")) {
     if (one.scrollWidth > one.clientWidth + 1) one.tabIndex = 0;
@@ -168,6 +168,6 @@ function offerScrolling() {
 addEventListener("resize", offerScrolling);
 offerScrolling();
 
-// Not scrollIntoView: the first Tab would go on from there, past the way to the text.
+// Not scrollIntoView, after which the first Tab would skip the link to the text.
 const current = document.querySelector(".contents [aria-current]");
 if (current?.offsetParent) current.offsetParent.scrollTop = current.offsetTop - current.offsetParent.clientHeight / 2;

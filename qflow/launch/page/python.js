@@ -1,6 +1,6 @@
-// Python in a worker: the site's own Pyodide, the engine of the site's own wheel. The module that the worker is named
-// after answers what a page asks, and may post what nobody asked for. All of it is fetched once for the whole site: the
-// browser keeps it under the version that the build wrote into engine.json.
+// Python in a worker: the site's own Pyodide with the engine of the site's own wheel. The module of qflow.launch with
+// the name of the worker answers the page's requests, and may post messages by itself. All files are downloaded once
+// for the whole site: the browser stores them under the version that the build wrote into engine.json.
 
 const top = new URL("../", import.meta.url);
 const outside = self.fetch.bind(self);
@@ -10,14 +10,14 @@ const WIDGETS = ["page_kernel"];
 async function prepare() {
   const { version, bytes, widgets } = await (await outside(new URL("engine.json", import.meta.url))).json();
   wanted.total = bytes + (WIDGETS.includes(self.name) ? widgets : 0);
-  // A page that is not served safely has no store of its own: the browser's cache has to do.
+  // A page without a secure connection has no cache storage of its own; the browser's ordinary cache has to do.
   const name = `qflow ${version}`;
   wanted.store = await self.caches?.open(name).catch(() => null);
   for (const other of (await self.caches?.keys().catch(() => [])) ?? [])
     if (other.startsWith("qflow ") && other !== name) self.caches.delete(other);
 }
 
-// As fetch does, from the store if it is there; what comes is counted for whoever waits.
+// A fetch that uses the cache storage, and reports the downloaded bytes.
 self.fetch = async (what, ...options) => {
   const url = String(what.url ?? what);
   const kept = await wanted.store?.match(url);
@@ -51,8 +51,7 @@ function post(posted, buffers) {
   postMessage({ posted, buffers: buffers.toJs() });
 }
 
-// Recordings that a cell reads lie beside the pages, libraries beside Pyodide; Python finds them where it has them
-// elsewhere.
+// Load the recordings and libraries that a cell needs; recordings are put where the kit's Python looks for them.
 async function place(python, { files = {}, libraries = [] }) {
   if (libraries.length) await python.loadPackage(libraries);
   for (const [path, url] of Object.entries(files)) {

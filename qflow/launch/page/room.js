@@ -1,13 +1,13 @@
-// Room: what a page of a class has besides. It reports each guess, and each check of an exercise, to the teacher's
-// laptop, which serves the page. What cannot be reported now is reported later. A guess may be held until the
-// teacher's "go": whoever says it then goes on.
+// Room: the additional script of a page in a class. It reports each guess, and each check of an exercise, to the
+// teacher's laptop, which serves the page. What cannot be reported now is reported later. If the class is held, a
+// guess waits until the teacher opens the question; then its page continues.
 
 const [EVERY, AT_ONCE, GIVEN_UP] = [2000, 10, 5];
 const outbox = [];
 const waiting = new Map();
 let [isHeld, isReporting, failures, refused] = [false, false, 0, ""];
 
-// Cookies of a session: all tabs of a browser are one seat, and its end ends them.
+// Session cookies: all tabs of a browser have the same seat, until the browser is closed.
 const cookie = (name) => decodeURIComponent(document.cookie.match(`(?:^|; )qflow-${name}=([^;]*)`)?.[1] ?? "");
 const setCookie = (name, value) =>
   // biome-ignore lint/suspicious/noDocumentCookie: it is read at once, and Cookie Store is not in every browser
@@ -18,7 +18,7 @@ if (!cookie("seat"))
     Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join(""),
   );
 
-// In a shadow of its own: the page's style is not this bar's.
+// In a shadow DOM, so that the styles of the page do not apply to this bar.
 const bar = document.createElement("aside");
 bar.attachShadow({ mode: "open" }).innerHTML = `<style>
   form {
@@ -51,7 +51,7 @@ async function report() {
     const content = await answer.json();
     [failures, refused] = [0, answer.ok ? "" : content.error];
     outbox.splice(0, said.length);
-    // A page that has no seat is not held with the others.
+    // A page without a seat is not held.
     heed(answer.ok ? content : { held: false });
   } catch {
     failures += 1;
@@ -75,7 +75,7 @@ function heed({ seat, held, open, room = {} }) {
     waiting.delete(id);
     goOn();
   }
-  // What the others guessed; the page shows it beside the reader's own guess.
+  // Pass on the guesses of the others, which the page shows beside the reader's own guess.
   for (const [id, answers] of Object.entries(room))
     document.dispatchEvent(new CustomEvent("qflow-room", { detail: { id, answers } }));
 }
@@ -83,7 +83,7 @@ function heed({ seat, held, open, room = {} }) {
 function hear(event) {
   const { goOn, ...detail } = event.detail;
   outbox.push({ type: event.type, detail: { ...detail, message: detail.message?.slice(0, 2000), at: Date.now() } });
-  // Whether the room is held now only the teacher's laptop knows: the run goes on when it has answered.
+  // Only the teacher's laptop knows whether the class is held now: the run continues after its answer.
   if (goOn) {
     event.preventDefault();
     waiting.set(detail.id, goOn);
@@ -91,7 +91,7 @@ function hear(event) {
   report();
 }
 
-// It has left, or goes to another page of the book, which tells so at once.
+// Report that the reader has left the page; if another page of the book follows, that one reports at once.
 addEventListener("pagehide", () => {
   const nothing = { name: cookie("name"), page: location.pathname, guesses: [], checks: [] };
   navigator.sendBeacon("/class/said", JSON.stringify({ ...nothing, who: cookie("seat"), left: true }));

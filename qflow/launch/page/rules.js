@@ -1,5 +1,5 @@
-// Rules: what a link to a rule says of it, in a card beside the link, for a pointer that rests on it and for the
-// keyboard's focus. Escape closes the card, and a pointer may move into it.
+// Rules: shows a rule in a card beside a link to it, when a pointer rests on the link or it has the keyboard focus.
+// Escape closes the card, and the pointer may move into it.
 
 import { html, set } from "../../labs/static/svg.js";
 import { loadJson } from "./shelf.js";
@@ -7,7 +7,7 @@ import { loadJson } from "./shelf.js";
 const LINK = "a.rule";
 const RESTS = 250; // milliseconds
 
-// Loaded once one is pointed at.
+// Loaded when a link to a rule is first pointed at.
 let rules;
 
 export function showRules(book) {

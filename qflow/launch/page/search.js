@@ -1,13 +1,13 @@
-// Search: which sections of the book have all words of a question, and in which order.
+// Search: finds the sections of the book that have all words of a query, and sorts them.
 
-// What people type around the word that they look for.
+// Words of a question that are not searched for.
 const IDLE = new Set(
   "a an and are do does for how i in is it my of on or the to what when where which who why".split(" "),
 );
 
 const begins = (ways) => new RegExp(`(?<![a-z0-9])(?:${ways.map((way) => way.replace(/\W/g, "\\$&")).join("|")})`, "i");
 
-// Each word is found where one begins so, or where a term of the book begins that the word is a synonym of.
+// The words to search for. A word matches the beginning of a word in the text, or of a term that it is a synonym of.
 export function searchedWords(asked, synonyms = {}) {
   const typed = asked.toLowerCase().split(/\s+/).filter(Boolean);
   const telling = typed.filter((word) => !IDLE.has(word));
@@ -19,7 +19,7 @@ export function searchedWords(asked, synonyms = {}) {
   });
 }
 
-// Whether one letter more, less or another one makes a word of another.
+// Whether two words differ by one letter that is added, missing or replaced.
 function isNear(one, other) {
   if (Math.abs(one.length - other.length) > 1) return false;
   let at = 0;
@@ -28,7 +28,7 @@ function isNear(one, other) {
   return one.slice(at + skip) === other.slice(at + miss);
 }
 
-// A word that no section has is taken for the words of the book that are one letter away.
+// Replace a word that no section has by the words of the book that differ from it by one letter.
 export function repairedWords(pages, words) {
   const all = pages.flatMap(([, title, sections]) => sections.map(([, , text]) => `${title} ${text}`)).join("\n");
   let vocabulary = null;
@@ -40,7 +40,8 @@ export function repairedWords(pages, words) {
   });
 }
 
-// Sections that have every word, or one that begins so: first those whose heading says little else, functions last.
+// Find the sections that have all words, or words that begin with them: first those whose heading has few other words,
+// functions last.
 export function findSections(pages, words) {
   const found = [];
   for (const [file, title, sections] of pages) {
@@ -59,7 +60,7 @@ export function findSections(pages, words) {
   return found.sort((one, other) => other.rank - one.rank);
 }
 
-// Which part of a text is shown: some words around the first that was looked for.
+// The part of a text to show: some words around the first search word.
 export function placeOf(text, words) {
   const places = words.map((word) => text.search(word)).filter((place) => place >= 0);
   const start = places.length ? text.lastIndexOf(" ", Math.max(Math.min(...places) - 50, 0)) + 1 : 0;

@@ -1,5 +1,5 @@
-// Shelf: what lies packed beside the pages of the book, and is loaded once it is needed: from a server as deflated bytes;
-// from a folder, where a page may not fetch, as a script that holds the same as text.
+// Shelf: loads the compressed files beside the pages of the book when they are needed: from a server as compressed
+// bytes; from a folder, where a page cannot fetch files, as a script that contains them as text.
 
 import { inflatedBytes, unpacked } from "../../labs/static/packed.js";
 import { html } from "../../labs/static/svg.js";
@@ -17,12 +17,12 @@ async function packedBytes(place) {
   return found.arrayBuffer();
 }
 
-// Run a script that lies packed.
+// Run a compressed script.
 export async function runScript(place) {
   html("script", {}, document.head, await loadText(place));
 }
 
-// A script's load is told right after it ran: what it packed is still there.
+// The load event of a script fires right after it has run, when the data that it set is still there.
 function packedScript(src) {
   return new Promise((found, onerror) => {
     const onload = () => found(unpacked(globalThis.qflowPacked));

@@ -1,8 +1,9 @@
-// Widgets: what ipywidgets and anywidget draw in a notebook, drawn in a page: the few kinds that labs are made of.
+// Widgets: draws in a page what ipywidgets and anywidget draw in a notebook, for the few kinds of widgets that labs
+// use.
 
 import { html, listen, set, write } from "../../labs/static/svg.js";
 
-// Draw a model in a place. A film that shows the same lab becomes the place of its scene: nothing jumps.
+// Draw a model in an element. A stored run of the same lab becomes the view of its scene, so that nothing moves.
 export function drawWidget(model, parent, films) {
   const [film] = isScene(model) ? films.splice(0, 1) : [];
   if (film) {
@@ -30,7 +31,7 @@ export function drawWidget(model, parent, films) {
 
 const isScene = (model) => model.get("pictures") !== undefined && model.get("_esm") !== undefined;
 
-// Where a browser can, an element keeps its focus and its pointer as it moves.
+// Move an element; if the browser supports it, the element keeps its focus and its pointer.
 function move(element, parent) {
   if (parent.moveBefore && parent.isConnected) parent.moveBefore(element, null);
   else parent.append(element);
@@ -44,7 +45,7 @@ const box = (...looks) => ({
       const parts = model.parts("children");
       for (const part of parts) if (!drawn.has(part)) drawn.set(part, drawWidget(part, root, films));
       for (const [part, element] of drawn) if (!parts.includes(part)) element.remove();
-      // What comes back later is where its list has it.
+      // Elements that come back later are put at their place in the list.
       if (parts.some((part, at) => root.children[at] !== drawn.get(part)))
         for (const part of parts) move(drawn.get(part), root);
     };
@@ -58,7 +59,7 @@ function tell(model, value) {
   model.save_changes();
 }
 
-// A field with its name; `read` and `write` are between the field and the value.
+// A labelled field; `read` and `write` convert between the field and the value.
 const field = (tag, attributes, ...looks) => ({
   tag: "label",
   looks,
@@ -123,7 +124,7 @@ const KINDS = {
       html("span", { class: "widget-label" }, root, model.get("description"));
       const rail = html("input", { type: "range", class: "noUi-target" }, root);
       const said = html("output", {}, root);
-      // A lab asks a slider that is held for its value, as it asks those of a notebook.
+      // A lab reads the value of a slider that is held in the same way as in a notebook.
       rail.noUiSlider = { get: () => rail.value };
       const draw = () => {
         set(rail, { min: model.get("min"), max: model.get("max"), step: model.get("step") });
@@ -146,7 +147,7 @@ const KINDS = {
   },
 };
 
-// Each text of a widget is a module, and a sheet of styles, once.
+// The modules and style sheets of widgets, each of which is loaded once.
 const modules = new Map();
 
 function moduleOf(text) {

@@ -1,6 +1,6 @@
-// Worker: Python for a page of the site. What it is asked is answered by a module of qflow.launch; see python.js.
+// Worker: starts Python for a page of the site. A module of qflow.launch answers its requests; see python.js.
 
-// `report` hears how much of the engine is here, and `hear` what Python posts by itself.
+// `report` is called with the progress of the download, and `hear` with messages that Python posts by itself.
 export function loadPython(script, module, { report = () => {}, hear = () => {} } = {}) {
   const worker = new Worker(script, { type: "module", name: module });
   return new Promise((ready, failed) => {
@@ -22,7 +22,7 @@ export function loadPython(script, module, { report = () => {}, hear = () => {} 
   });
 }
 
-// In words, for a page that waits: megabytes that are here, then the start.
+// The progress as text for a page that waits: the megabytes downloaded, and then the start of Python.
 export const loadingWords = ({ loaded, total }) =>
   loaded === total
     ? "Python starts …"
