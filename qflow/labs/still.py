@@ -64,7 +64,7 @@ _LOOK = 'text-anchor="{}" style="fill:{}"'
 
 
 def still(figure: go.Figure | Mapping[str, Any], width: int = WIDTH) -> str:
-    """Return a figure as a complete SVG document; its layout gives height, margins, ranges and rows."""
+    """Return a figure as a complete SVG document of a given width; its layout determines the height."""
     pen = (_Pen if width == WIDTH else _PhonePen)(
         figure if isinstance(figure, Mapping) else figure.to_plotly_json(), width
     )
@@ -101,7 +101,7 @@ class _Pen:
         self.height = self.layout["height"]
         self.left, self.right = margin["l"] + 22, width - margin["r"]
         self.top, self.floor = margin["t"], self.height - margin["b"]
-        # The right end of the time axis's title.
+        # The right end of the title of the time axis.
         self.edge = self.right
         self.rows = list(self.layout["yaxis"].get("categoryarray", ()))
         self.patterns: list[str] = []
@@ -210,7 +210,7 @@ class _Pen:
                 yield f'<text x="{left}" y="{at:.1f}" text-anchor="middle">{text}</text>'
 
     def _point_text(self, x: float, y: float, text: str) -> tuple[float, float]:
-        """Return the middle of a text at a point, given where it would stand best."""
+        """Return the position of the text at a point, given the best position for it."""
         return x, y
 
     def _shades(self, trace: dict[str, Any]) -> Iterator[str]:
@@ -238,8 +238,8 @@ class _Pen:
                 yield f'<text x="{at:.1f}" y="{top + height / 2 + 4:.1f}" {look}>{text}</text>'
 
     def _bar_text(self, left: float, right: float, text: str) -> tuple[float, str]:
-        """Return the place and look of a bar's text: beside a short bar, inside a long one."""
-        # Half the width decides, as the words are short beside it.
+        """Return the position and the attributes of a bar's text: beside a short bar, inside a long one."""
+        # A bar is long if it takes half the width, as the texts are short relative to the width.
         return (
             (right - 6, _LOOK.format("end", "#fff"))
             if right > (self.left + self.right) / 2
@@ -293,7 +293,7 @@ class _Pen:
             yield f'<text x="10" y="{self.top - 12}">{title}</text>'
 
     def _every(self, places: Sequence[float], words: Sequence[str]) -> int:
-        """Return the distance between two numbers shown along the axis, in ticks."""
+        """Return the step between the ticks of the time axis that get a label: 1 labels all of them."""
         return 1
 
     def levels(self) -> Iterator[str]:
@@ -317,10 +317,10 @@ class _Pen:
             yield f'<text x="{x + 19:.0f}" y="{y}">{escape(label)}</text>'
 
     def _placed_keys(self) -> Iterator[tuple[float, int, str, str]]:
-        """Yield each key of the legend with its place: x, the base line, its name and look."""
+        """Yield each entry of the legend: x, the y of its baseline, its name, and its SVG attributes."""
         x: float = self.right
         for name, look in reversed(self._named_keys()):
-            # The legend is filled from the right, as plotly's is.
+            # The legend is aligned to the right, as in plotly.
             x -= 34 + 6.4 * len(name)
             yield x, 18, name, look
 
@@ -329,23 +329,23 @@ class _Pen:
 
 
 class _PhonePen(_Pen):
-    """A pen for a phone, where words keep their size: title and legend take lines of their own."""
+    """The drawing for a phone, on which text keeps its size, so that title and legend need more lines."""
 
     def __init__(self, figure: Mapping[str, Any], width: int) -> None:
         super().__init__(figure, width)
         self.edge = width - 10
-        # Middle, base line and half the width of each point's text.
+        # The middle, the baseline and half the width of the text at each point.
         self._texts: list[tuple[float, float, float]] = []
 
     def marks(self) -> Iterator[str]:
-        # The keys of the legend, which need room, are known once the marks are drawn.
+        # The entries of the legend, which need room, are known only after the marks are drawn.
         for _ in super().marks():
             pass
         self._fit()
         yield from super().marks()
 
     def _fit(self) -> None:
-        """Make room for the title, for the keys that were drawn, and for the words beside the drawing."""
+        """Make room for the title, the legend and the texts beside the axes."""
         words = [text for _, text in self._heights()] or self.rows
         self.left = round(16 + _LETTER * max(len(_TAG.sub("", word)) for word in words))
         names = [name["text"] for name in self.layout.get("annotations", ())]
@@ -375,12 +375,12 @@ class _PhonePen(_Pen):
             return (right - 6, _LOOK.format("end", "#fff"))
         if right + room <= self.width:
             return (right + 6, _LOOK.format("start", "#57606a"))
-        # Wider than both: over the bar's end.
+        # The text fits neither inside nor beside the bar: draw it over the end of the bar.
         return self.width - 4, 'text-anchor="end" paint-order="stroke" stroke="#fff" stroke-width="3"'
 
     def _every(self, places: Sequence[float], words: Sequence[str]) -> int:
         room = abs(self.x(places[-1]) - self.x(places[0]))
-        # Every second number, or every third.
+        # Only every second or third label is drawn if there is not enough room for all.
         return ceil(sum(_LETTER * len(word) + 12 for word in words) / room) if room else 1
 
     def _placed_keys(self) -> Iterator[tuple[float, int, str, str]]:

@@ -270,7 +270,7 @@ class _PlayedChallenge:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = self._box._repr_mimebundle_(**kwargs)
-        # A reader without a kernel can play the run where it begins, and cannot change it.
+        # A notebook without a kernel shows the initial run, which can be played but not changed.
         stored = _write_goal(
             self.asked, "To play, run this cell in a notebook; on the site, touch the picture."
         )

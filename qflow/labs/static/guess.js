@@ -294,7 +294,7 @@ export class Guess {
     }
   }
 
-  // A dot for each guess of the class, those of one height side by side: closer together where they are many.
+  // Draw a dot for each guess of the class; equal guesses are side by side.
   drawRoom(tank, wide) {
     const rows = new Map();
     for (const guess of this.others) {
@@ -378,14 +378,13 @@ export class Guess {
     const y = tank.y(value);
     const line = svg("g", { class: kind }, this.marks);
     svg("line", { x1: tank.left - 10, x2: tank.left + wide + 10, y1: y, y2: y }, line);
-    // As far as the names of the levels beside the tank leave room.
-    // The dots of the class begin at the left: there is room for the number alone.
+    // The mark extends as far as the names of the levels leave room.
     const hasRoom = this.isAnswered && this.others.length > 0;
     const words = hasRoom ? String(value) : name;
     const room = Math.min(wide + 20, 22 + 1.2 * textWidth(words));
     const down = (isBelow && y + 24 < tank.bottom) || y - 24 < tank.top - 12 ? 3 : -25;
     drawPill(line, tank.left + (hasRoom ? wide + 8 - room : (wide - room) / 2), y + down, room, words);
-    // The number on the tank makes room.
+    // The number on the tank moves out of the way of the mark.
     const number = view.stage.querySelector(".qf-depth")?.getBBox();
     if (number && y + down < number.y + number.height + 18 && y + down + 22 > number.y)
       view.stage.classList.add("qf-hides-depth");

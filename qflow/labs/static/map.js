@@ -114,7 +114,7 @@ function drawMap(field, axes, on) {
   const root = field.firstElementChild;
   root.removeAttribute("width");
   root.classList.toggle("qf-is-phone", isPhone);
-  // The kernel's drawing says where its cells and its key are; beside it, or below, is room for a run.
+  // The positions of the cells and the key are read from the kernel's drawing, which has room for a run beside them.
   const box = (query) =>
     ["x", "y", "width", "height"].map((name) => Number(root.querySelector(query).getAttribute(name)));
   const [left, top, wide, high] = box(".qf-map-ground");

@@ -115,7 +115,7 @@ function geometryOf({ producers, queues, consumers, exchanges }, isNarrow, hasBy
   };
 }
 
-// What a card says, and where.
+// The texts of a card and their positions.
 const FORM = { note: 0, moodBelow: 0, countsUp: 28, sentUp: 0, short: false, isSmall: true };
 const BRIEF = { ...FORM, short: true, cells: 34 };
 

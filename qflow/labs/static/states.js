@@ -203,7 +203,7 @@ function walker(root, ways, lines, dots, radius) {
   };
 }
 
-// What marks, shapes and lines mean; what no state has is left out.
+// Draw the key of marks, shapes and lines, without those that no state has.
 function drawKey(root, nodes, y, width) {
   const has = (mark) => nodes.some(([, , marks]) => marks.includes(mark));
   let x = 34;

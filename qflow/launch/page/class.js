@@ -189,7 +189,7 @@ function drawExercise({ page, id, seats }, everyone) {
   for (const [message, who] of stuck) {
     const item = html("li", {}, list);
     html("b", {}, item, who.join("; "));
-    // What helps the teacher comes first: the misunderstanding, if one is known.
+    // The known misconception comes first, if there is one, as it helps the teacher most.
     const [known] = message.match(/This looks like .*?(?= Stuck\?|$)/s) ?? [];
     html("span", {}, item, known ? `${known} ${message.replace(known, "")}` : message);
   }
