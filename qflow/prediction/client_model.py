@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import cycle, pairwise, takewhile
 from math import inf
 
@@ -63,36 +63,6 @@ _ROUNDING = 0.98
 """The smallest allowed ratio of a stated demand to the rate at which the producer sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extraction:
-    """The workload behind a log, and the evidence of each producer's demand."""
-
-    workload: Workload
-    model: str
-    demands: Mapping[str, Demand]
-    # Producer name to the result of :func:`catches_up`.
-    catches_up: Mapping[str, bool | None]
-
-
-def extract(
-    log: ClientLog,
-    workload: Workload,
-    model: str | None = None,
-    *,
-    bound: str = "likely",
-    detail: str = "full",
-) -> Extraction:
-    """Return the workload behind a client log; ``bound`` is one of :data:`BOUNDS`.
-
-    >>> from qflow.logs import LogRow
-    >>> rows = [LogRow(n * 1000, "p", "transfer", "q", f"p-{n}", 100, "") for n in (1, 2, 3)]
-    >>> workload = Workload("w", 1, {"q": {}}, producers=(Producer("p", ("", "q"), 7, 5, 1),))
-    >>> extract(ClientLog("w", rows), workload).workload.producers[0].recorded[:2]
-    ((0.001, 100, ''), (0.002, 100, ''))
-    """
-    return LogModel(log, workload, detail).extraction(model, bound)
-
-
 def unknown_demand(log: ClientLog, workload: Workload) -> dict[str, Demand]:
     """Return the demands that a log does not show, as their producers were blocked for too long.
 
@@ -104,7 +74,7 @@ def unknown_demand(log: ClientLog, workload: Workload) -> dict[str, Demand]:
     Returns:
         Producer name to its demand: ``at_least`` is a lower bound in messages a second, ``why`` the reason
         why nothing more is known.  Predictions for settings that relieve such a producer are bounds
-        (:func:`qflow.prediction.summary.kinds_of`), and designs hold for at least that demand.
+        (:func:`qflow.prediction.summary.spread_of`), and designs hold for at least that demand.
 
     >>> from qflow.logs import LogRow
     >>> rows = [LogRow(9, "p", "transfer", "q", "p-1", 100, ""), LogRow(10, "p", "block", "", "", 0, "")]
@@ -116,7 +86,14 @@ def unknown_demand(log: ClientLog, workload: Workload) -> dict[str, Demand]:
 
 
 class LogModel:
-    """The evidence of a log, gathered once; :meth:`extraction` returns the workloads behind the log."""
+    """The evidence of a log, gathered once; :meth:`extract` returns the workloads behind the log.
+
+    >>> from qflow.logs import LogRow
+    >>> rows = [LogRow(n * 1000, "p", "transfer", "q", f"p-{n}", 100, "") for n in (1, 2, 3)]
+    >>> workload = Workload("w", 1, {"q": {}}, producers=(Producer("p", ("", "q"), 7, 5, 1),))
+    >>> LogModel(ClientLog("w", rows), workload).extract().producers[0].recorded[:2]
+    ((0.001, 100, ''), (0.002, 100, ''))
+    """
 
     # ``log`` and ``workload`` are the given ones with times counted from the origin of the log's clock;
     # ``end`` is the duration in microseconds.
@@ -167,10 +144,10 @@ class LogModel:
         """Return the workload to design for, and the demands for which it is only a lower bound."""
         # A producer that never shows its pace is modelled as open: think times would be a guess, too.
         bounds = self.unknown("open")
-        return (self.extraction("open", "least") if bounds else self.extraction()).workload, bounds
+        return self.extract("open", "least") if bounds else self.extract(), bounds
 
-    def extraction(self, model: str | None = None, bound: str = "likely") -> Extraction:
-        """Return the workload behind the log, with model and bound as for :func:`extract`."""
+    def extract(self, model: str | None = None, bound: str = "likely") -> Workload:
+        """Return the workload behind the log, under a model and for one of :data:`BOUNDS`."""
         allowed = " or ".join(map(repr, MODELS))
         require(model is None or model in MODELS, "extract", "model", model, f"{allowed}, or None")
         require(bound in BOUNDS, "extract", "bound", bound, " or ".join(map(repr, BOUNDS)))
@@ -184,8 +161,7 @@ class LogModel:
                 # costs from the waits that its window causes, which the engine simulates itself.
                 producer = replace(producer, network=self._networks[producer.name])
             producers.append(producer)
-        extracted = self.workload.replace(producers=tuple(producers), consumers=self._consumers)
-        return Extraction(extracted, model, self.demands, self.catches_up)
+        return self.workload.replace(producers=tuple(producers), consumers=self._consumers)
 
     def _times(self, producer: Producer, model: str, bound: str) -> list[int]:
         """Return the due times of a producer's messages, or its think times, in microseconds."""

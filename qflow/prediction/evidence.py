@@ -335,11 +335,14 @@ def likely_due(sends: Sends, backlog: float = 0.5) -> list[int]:
     # at its begin, replays at once filled windows that the log never shows full.
     due: list[int] = []
     for (_, begin), items in groupby(sends.sent, lambda item: (item.is_late, item.earliest)):
-        times = [min(item.time, sends.end) for item in items]
-        for place, time in enumerate(times):
-            part = place / len(times)
+        streak = list(items)
+        last = min(streak[-1].time, sends.end)
+        for place, item in enumerate(streak):
+            part = place / len(streak)
             part *= 0.5 if begin == sends.behind_since else 1 - backlog * (1 - part)
-            due.append(min(time, begin + round((times[-1] - begin) * part)))
+            # One that met a full window was due by then.
+            latest = min(item.wanted if backlog else item.time, sends.end)
+            due.append(min(latest, begin + round((last - begin) * part)))
     return due
 
 

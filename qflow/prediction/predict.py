@@ -278,13 +278,13 @@ def predict(
     # The evidence consists of many small objects that live to the end, like the events of a run.
     with pause_collector():
         behind = LogModel(log, workload, detail)
-    workload, kind = behind.workload, behind.extraction(model).model
+    workload, kind = behind.workload, model or behind.model
     # Replays are measured at the times of the broker's recorded reports, as a depth sampled twenty times a
     # second has a lower peak than one measured at every event.
     polls = polls_of(behind.log, behind.end)
     answer = Replayer(polls, replays, seed, processes, progress).answer(behind, settings.apply, kind)
     recorded = recorded_sections(workload, behind.log, behind.end)
-    likely = behind.extraction(kind).workload
+    likely = behind.extract(kind)
     own = answer.runs if settings.apply(likely) == likely else [replay_once(ReplayTask(likely, 0, 1, seed))]
     return Prediction(
         {

@@ -178,6 +178,13 @@ def _by_reports(states: Iterable[_State], end: int) -> Measures:
     return meter.measures()
 
 
+def _moved(times: Sequence[int], part: float) -> list[int]:
+    """Return the times of reports, all moved by a part of their usual gap."""
+    gaps = [after - before for before, after in pairwise(times)]
+    move = round(part * median(gaps)) if gaps else 0
+    return [time + move for time in times]
+
+
 def longest_silence(polls: Polls) -> float | None:
     """Return the longest time without a report of a queue, in seconds; None with too few reports."""
     # Averages over time count each report until the next one: in a long silence they tell little about a
@@ -222,9 +229,6 @@ REPLAYS = 19
 
 ALONE = 500_000
 """With fewer events this process simulates alone, as others would take longer to start."""
-
-POLL = 50_000
-"""The usual microseconds between two reports of the broker."""
 
 FEWEST = 5
 """The least number of replays, however long the log is."""
@@ -509,7 +513,7 @@ class Replayer:
         self, model: LogModel, change: Callable[[Workload], Workload], kind: str | None = None
     ) -> Answer:
         """Return the replays of a log's workload under changed settings, for all demands that fit."""
-        likely = model.extraction(kind).workload
+        likely = model.extract(kind)
         changed = change(likely)
         if changed == likely or not model.unknown(kind):
             runs = self.replays(changed, self.number)
@@ -518,9 +522,11 @@ class Replayer:
         # The replay shown has the likely demand: a value for the least demand would often be an end of the
         # bound.
         shown = replay_once(ReplayTask(changed, 0, 1, self.seed, self.polls))
+        # One of the replays asked for is the one shown; the others are divided.
+        number = None if self.number is None else max(2, self.number - 1)
         least, most = (
-            self.replays(change(model.extraction(kind, bound).workload), number, parts=2)
-            for bound, number in zip(("least", "most"), _halves(self.number), strict=True)
+            self.replays(change(model.extract(kind, bound)), number and (number + odd) // 2, parts=2)
+            for bound, odd in (("least", 0), ("most", 1))
         )
         runs = [shown, *least, *most]
         if _is_alike(least, most):
@@ -588,11 +594,6 @@ class Answer(NamedTuple):
         return [*(self.bounds or (self.runs,)), *filter(None, [self.ended])]
 
 
-def _halves(number: int | None) -> tuple[int | None, int | None]:
-    """Return the numbers of replays with the least and with the most demand; one more has the likely one."""
-    return (None, None) if number is None else (max(1, (number - 1) // 2), max(1, number // 2))
-
-
 _ALIKE = 2
 """The multiple of a small difference (:data:`CHANCE`) within which the results of two demands are equal."""
 
@@ -630,9 +631,9 @@ def replay_once(task: ReplayTask, progress: Progress | None = None) -> MeasuredR
     filled: dict[str, float] = {}
     sections = _predicted_sections(run, workload, end, filled)
     deaths = of_kinds(run.events, ("exception",)) if run.errors else ()
-    # The times of the broker's reports vary, too.
-    later = POLL * (task.place % task.of) // task.of
-    polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
+    # The times of the broker's reports vary, too, by up to half of their usual gap.
+    turn = (task.place / task.of + 0.5) % 1 - 0.5
+    polls = {queue: _moved(times, turn) for queue, times in task.polls.items()}
     return MeasuredReplay(
         sections,
         {name: str(error) for name, error in run.errors.items()},

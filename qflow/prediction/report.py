@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qflow.prediction.replays import CHANCE
-from qflow.prediction.summary import SECTIONS, Interval, demand_words, ended_words
+from qflow.prediction.summary import ANY_END, SECTIONS, Interval, demand_words, ended_words
 from qflow.workload.measures import measure_text, unit_of
 
 _SHOWN = 4
@@ -127,8 +127,10 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
                 f"queue {name} is not predicted: {entry['misfit']}; its model misses what decides there"
             )
         if found:
-            is_bound = report["is_bound"] and "bound" in entry["kinds"].values()
-            lines.append(f"queue {name}: {_queue_words(found, is_bound=is_bound)}")
+            # If the demand is unknown, the report gives that reason above.
+            is_bound = "bound" in entry["kinds"].values() and not report["is_bound"]
+            why = f"; a bound: {ANY_END}" if is_bound else ""
+            lines.append(f"queue {name}: {_queue_words(found, entry['kinds'])}{why}")
         if entry.get("near_critical"):
             lines.append(f"queue {name} is near-critical in {entry['near_critical']}")
         if entry.get("near_limit"):
@@ -142,7 +144,7 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
         found = entry.get("interval") or {}
         if entry.get("misfit"):
             lines.append(f"producer {name} is not predicted: {entry['misfit']}")
-        if report["is_bound"] and "bound" in entry["kinds"].values() and found:
+        if entry["kinds"]["blocked_share"] == "bound" and found:
             low, high = found["blocked_share"]
             lines.append(f"producer {name}: blocked {_at_least_share(low, high)}")
         if entry.get("dies"):
@@ -155,19 +157,23 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _queue_words(found: Mapping[str, Interval], *, is_bound: bool = False) -> str:
-    """Return the intervals or bounds of a queue as text.
+def _queue_words(found: Mapping[str, Interval], kinds: Mapping[str, str] | None = None) -> str:
+    """Return the intervals or bounds of a queue as text, by the kinds of its measures.
 
     >>> print(_queue_words({"mean_depth": [12.0, 44.0], "share_on": [0.0, 0.0], "throughput": [30.0, 31.0]}))
     on average between 12 and 44 messages, never ON, 30 to 31 accepted a second
-    >>> print(_queue_words({"share_on": [0.25, 0.9], "flowStoppedCount": [0, 0]}, is_bound=True))
+    >>> print(_queue_words({"share_on": [0.25, 0.9], "flowStoppedCount": [0, 0]}, {"share_on": "bound"}))
     ON at least 25 % of the time (at most 90 %)
     """
-    parts = [_part(measure, found[measure], is_bound) for measure in CHANCE if measure in found]
+    parts = [
+        _part(measure, found[measure], is_bound=(kinds or {}).get(measure) == "bound")
+        for measure in CHANCE
+        if measure in found
+    ]
     return ", ".join(filter(None, parts))
 
 
-def _part(measure: str, found: Interval, is_bound: bool) -> str:
+def _part(measure: str, found: Interval, *, is_bound: bool) -> str:
     low, high = found
     if measure == "share_on":
         if is_bound:

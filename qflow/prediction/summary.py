@@ -13,8 +13,10 @@ The intervals do not include the error of the model itself.  ``python -m pytest 
 many recorded values are inside, and so does a test with logs of an independent simulator.
 
 A measure is a **bound** instead of an interval if the log does not show the demand and the demand matters:
-its lower end belongs to the least demand that fits the log, its upper end to the most.  It is also a bound
-if a queue comes near its limit: then it holds whether and whenever a session ends there.
+its lower end belongs to the least demand that fits the log, its upper end to the most.  It is also a bound if
+a queue comes near its limit, and the measure depends on whether a session ends there, and when.  A bound
+contains all replays and a margin (:func:`_bound`), as the next recording must not refute "at least" and
+"at most".
 
 A queue whose interval is wider than half the value is *near-critical*: a longer observation of the same kind
 would hardly improve such a prediction, because small effects decide.  :func:`_why_near_critical` returns the
@@ -33,7 +35,7 @@ intervals and the branches.  A log recorded after the change is compared with it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor, inf
 from statistics import linear_regression, median
 from typing import Any
@@ -58,6 +60,9 @@ _COUNTS = ("max_depth", "flowStoppedCount", "discards")
 _ALIKE = 0.1
 """Arrival and service rates that differ by less than this share count as equal: the depth is then random."""
 
+ANY_END = "it holds whether a session ends or not, and whenever"
+"""The reason for a bound where the demand is known."""
+
 Interval = list[float]
 
 SECTIONS = ("queues", "producers", "consumers")
@@ -72,7 +77,6 @@ def summary_of(
     """Return each measure as recorded and as predicted, its interval, and the replays' outcomes."""
     found: dict[str, Any] = {section: {} for section in SECTIONS}
     for section, measures in answer.shown.sections.items():
-        known = intervals(answer, section)
         for name, predicted in measures.items():
             before = recorded[section].get(name)
             entry: dict[str, Any] = {
@@ -81,7 +85,7 @@ def summary_of(
                 "difference": _less(predicted, before),
             }
             if section != "consumers":
-                entry |= {"interval": known[name], "kinds": kinds_of(answer, section, name)}
+                entry["interval"], entry["kinds"] = spread_of(answer, section, name)
             entry["misfit"] = misfits.get((section, name))
             if entry["misfit"]:
                 entry |= {"interval": {}, "kinds": dict.fromkeys(predicted, "unknown")}
@@ -173,47 +177,61 @@ def interval(measure: str, values: Sequence[float], cover: float = _COVER) -> In
     low, high = (
         own[k - 1] + part * (own[min(k, len(own) - 1)] - own[k - 1]) for own in (ordered, ordered[::-1])
     )
-    # The fitted line of a branch may leave the range of its measure: below 0, or a share above 1.
-    low, high = max(0.0, low), min(high, 1.0 if measure == "share_on" else inf)
+    return _within(measure, low, high)
+
+
+def _bound(measure: str, values: Sequence[float]) -> Interval:
+    """Return the interval of a measure that nearly all further replays lie in."""
+    # One further replay is beyond the outermost of n with probability 2 / (n + 1), and usually by little: the
+    # margin is twice the mean gap between neighbours.
+    margin = 2 * (max(values) - min(values)) / max(1, len(values) - 1)
+    return _within(measure, min(values) - margin, max(values) + margin)
+
+
+def _within(measure: str, low: float, high: float) -> Interval:
+    """Return an interval within the range of its measure."""
+    # The margin of a bound and the fitted line of a branch may leave it: below 0, or a share above 1.
+    low, high = max(0.0, low), min(high, 1.0 if measure.endswith(("share", "share_on")) else inf)
     # Counts are rounded outwards, as recordings have whole numbers.
     return [floor(low), ceil(high)] if measure in _COUNTS else [low, high]
 
 
-def intervals(answer: Answer, section: str) -> dict[str, dict[str, Interval]]:
-    """Return the interval of every measure of every queue or producer; empty for a single replay."""
-    found: dict[str, dict[str, Interval]] = {}
-    for name, measures in answer.shown.sections[section].items():
-        found[name] = {}
-        for measure, value in measures.items():
-            values = [
-                [known for run in runs if (known := run.value(section, name, measure)) is not None]
-                for runs in answer.sets
-            ]
-            # With bounds there are several sets of replays, such as those of the least and of the most
-            # demand: each has an interval, and the bound is their union. If sessions end in only some
-            # replays, the bound contains all values.
-            is_open = answer.bounds and len({run.ended for run in answer.runs}) > 1
-            cover = 1.0 if answer.ended or is_open else _COVER
-            spans = [interval(measure, own, cover) for own in values if own and len(answer.runs) > 1]
-            if spans:
-                low, high = min(low for low, _ in spans), max(high for _, high in spans)
-                # The value shown is that of the middle replay with the most frequent outcome, which need
-                # not be inside. As readers see it beside the interval, the interval is widened to include
-                # it.
-                found[name][measure] = [min(low, value or 0), max(high, value or 0)]
-    return found
+def _values(runs: Sequence[MeasuredReplay], *place: str) -> list[float]:
+    """Return a measure in each replay that has it, by section, name and measure."""
+    return [value for run in runs if (value := run.value(*place)) is not None]
 
 
-def kinds_of(answer: Answer, section: str, name: str) -> dict[str, str]:
-    """Return the kind of each measure: "bound" if demand or a session's end decides, else "interval"."""
-    found: dict[str, str] = {}
-    for measure in answer.shown.sections[section][name]:
-        middles = [median(run.value(section, name, measure) or 0 for run in runs) for runs in answer.sets]
-        # The tolerance is the one between replays: a demand that moves the median by less does not matter.
+def _union(spans: Iterable[Interval]) -> tuple[float, float]:
+    lows, highs = zip(*spans, strict=True)
+    return min(lows), max(highs)
+
+
+def spread_of(answer: Answer, section: str, name: str) -> tuple[dict[str, Interval], dict[str, str]]:
+    """Return the intervals of a queue's or producer's measures, and the kinds: "interval" or "bound"."""
+    found: dict[str, Interval] = {}
+    kinds: dict[str, str] = {}
+    # If sessions end in some replays only, a measure is a bound if that makes it wider than the interval of
+    # the replays alone.
+    is_open = bool(answer.ended or (answer.bounds and len({run.ended for run in answer.runs}) > 1))
+    for measure, value in answer.shown.sections[section][name].items():
+        sets = [_values(runs, section, name, measure) for runs in answer.sets]
+        middles = [median(values or [0.0]) for values in sets]
+        # The same tolerance as between replays: a demand that moves the median by less does not matter.
         share, least = CHANCE.get(measure, (0.05, 0.01))
         is_bound = max(middles) - min(middles) > max(least, share * max(middles))
-        found[measure] = "bound" if is_bound else "interval"
-    return found
+        known = list(filter(None, sets)) if len(answer.runs) > 1 else []
+        if known:
+            low, high = _union(_bound(measure, values) for values in known)
+            if is_open and not is_bound:
+                usual = interval(measure, _values(answer.runs, section, name, measure) or [low, high])
+                is_bound = max(usual[0] - low, high - usual[1]) > max(least, share * usual[1])
+            if not is_bound:
+                low, high = _union(interval(measure, values) for values in known)
+            # The value shown is of the middle replay of the most frequent end, which need not be in the
+            # middle of all. A reader sees it beside the interval, so the interval is widened to it.
+            found[measure] = [min(low, value or 0), max(high, value or 0)]
+        kinds[measure] = "bound" if is_bound else "interval"
+    return found, kinds
 
 
 def demand_words(report: Mapping[str, Any]) -> list[str]:

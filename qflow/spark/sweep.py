@@ -29,7 +29,7 @@ from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow
 from qflow.prediction.client_model import LogModel
 from qflow.prediction.predict import Settings
 from qflow.prediction.replays import Answer, Replayer, polls_of, recorded_sections
-from qflow.prediction.summary import deaths, demand_words, intervals, kinds_of
+from qflow.prediction.summary import ANY_END, deaths, demand_words, spread_of
 from qflow.progress import Progress
 from qflow.spark.lake import in_order, require_lake
 from qflow.spark.tables import (
@@ -303,15 +303,13 @@ def _rows(
     for section, names in predicted.items():
         # Measures of producers have limits where the demand decides, as how long they are blocked does then.
         has_limits = section == "queues" or (section == "producers" and bool(unknown))
-        limits = intervals(answer, section) if has_limits else {}
         for name in sorted(names):
             before = recorded[section].get(name, {})
-            found = limits.get(name, {})
-            kinds = kinds_of(answer, section, name) if unknown and has_limits else {}
+            found, kinds = spread_of(answer, section, name) if has_limits else ({}, {})
             for measure, value in sorted(names[name].items()):
                 numbers = (before.get(measure), value, *found.get(measure, (None, None)))
                 was, will, low, high = map(_number, numbers)
-                note = f"bound: {unknown}" if kinds.get(measure) == "bound" else ""
+                note = f"bound: {unknown or ANY_END}" if kinds.get(measure) == "bound" else ""
                 yield Measure(component, setting.name, section, name, measure, was, will, low, high, note)
 
 

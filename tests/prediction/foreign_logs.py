@@ -84,6 +84,13 @@ def values(name, setting, report):
                 )
 
 
+def kind_of(value, report):
+    """Return whether a value has an interval or a bound in its report."""
+    client, measure = value.place[2:]
+    section = "queues" if client in report["queues"] else "producers"
+    return report[section][client]["kinds"][NAMES.get(measure, measure)]
+
+
 def says_censored(report):
     """Return whether the report says that the demand was not seen."""
     return bool(CENSORED.search(report_text(report)))
@@ -95,9 +102,7 @@ def coverage_lines(replays=None):
     for name, setting in cases():
         report = answer(name, setting, replays)
         for value in values(name, setting, report):
-            section = "queues" if value.place[2] in report["queues"] else "producers"
-            kind = report[section][value.place[2]]["kinds"][NAMES.get(value.place[3], value.place[3])]
-            kinds[f"{kind}s"].append(value)
+            kinds[f"{kind_of(value, report)}s"].append(value)
     lines = []
     for kind, found in kinds.items():
         held = sum(value.is_held for value in found)

@@ -27,7 +27,7 @@ from test_extract import logged
 
 from qflow.labs.charts import _chart, _draw_sampled
 from qflow.logs.client_log import ClientLog
-from qflow.prediction.client_model import extract
+from qflow.prediction.client_model import LogModel
 from qflow.prediction.predict import Settings, predict
 from qflow.prediction.replays import (
     BUSY,
@@ -170,7 +170,7 @@ def build(root: Path, replays: int | None = None, tell: Callable[[str], None] = 
         tell(f"{name}, made")
         found.pairs.extend(_made(name, replays))
     tell("machines")
-    machines = [[machine(extract(*load(name, run)).workload) for run in RUNS] for name in REPEATED]
+    machines = [[machine(LogModel(*load(name, run)).extract()) for run in RUNS] for name in REPEATED]
     chart = reliability([pair for pair in found.pairs if not pair.is_bound])
     (root / DIAGRAM).write_text(chart.svg, encoding="utf-8")
     (root / PAGE).write_text(page(found, chart.claims, machines), "utf-8")
@@ -225,7 +225,7 @@ def _with_fewer_costs(
     end = round(workload.duration * SECOND)
     own = recorded_sections(workload, log, end)["queues"]
     yield COSTS[0], lambda queue, measure: float(own[queue][measure] or 0)
-    full, constants = (extract(log, workload, detail=detail).workload for detail in ("full", "constants"))
+    full, constants = (LogModel(log, workload, detail).extract() for detail in ("full", "constants"))
     free = full.replace(
         producers=tuple(replace(client, network=None) for client in full.producers),
         consumers=tuple(replace(client, network=None, overhead=()) for client in full.consumers),
@@ -269,7 +269,7 @@ def _pairs(title: str, report: dict[str, Any], truths: dict[str, dict[str, Any]]
 def _made(name: str, replays: int | None) -> Iterator[Pair]:
     """Return pairs of made truth: the clients of a recording, simulated with two other chances."""
     log, program = load(name, 1)
-    world = extract(log, program, "open").workload
+    world = LogModel(log, program).extract("open")
     one, other = (logged(vary_chance(world, place, 7), program) for place in (1, 3))
     report = predict(program, one, replays=replays)
     truth = predict(program, other, replays=1)

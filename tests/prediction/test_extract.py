@@ -1,13 +1,15 @@
 """The workload behind a log: what a simulated client did is found again in what it would have logged."""
 
 from dataclasses import replace
+from itertools import accumulate
+from random import Random
 
 import pytest
 from recordings import load
 
 from qflow.logs import ClientLog, LogRow
-from qflow.prediction.client_model import BOUNDS, LogModel, extract
-from qflow.prediction.costs import CreditReturn, Pieces, Work, works_of
+from qflow.prediction.client_model import BOUNDS, LogModel
+from qflow.prediction.costs import CreditReturn, Pieces, Work, pieces, works_of
 from qflow.prediction.disturbances import (
     AckDelay,
     _consumer_network,
@@ -54,11 +56,11 @@ def test_clients_are_taken_as_recorded_whatever_their_file_states():
     workload = small()
     log = logged(workload)
     stated = workload.with_producer("p", seed=70, rate=9).with_consumer("c", seed=80, service=("exp", 1.0))
-    assert extract(log, stated).workload.consumers == extract(log, workload).workload.consumers
-    extraction = extract(log, stated)
-    assert extraction.catches_up == {"p": True}
-    assert extraction.model == "open"
-    producer, consumer = extraction.workload.producers[0], extraction.workload.consumers[0]
+    found = LogModel(log, stated)
+    assert found.extract().consumers == LogModel(log, workload).extract().consumers
+    assert found.catches_up == {"p": True}
+    assert found.model == "open"
+    producer, consumer = found.extract().producers[0], found.extract().consumers[0]
     true = [
         message for message, _ in zip(due_messages(workload.producers[0]), producer.recorded, strict=False)
     ]
@@ -71,7 +73,7 @@ def test_clients_are_taken_as_recorded_whatever_their_file_states():
         ("least", lambda late, most: late <= most),
         ("most", lambda late, most: late >= -most),
     ):
-        recorded = extract(log, stated, bound=bound).workload.producers[0].recorded
+        recorded = found.extract(bound=bound).producers[0].recorded
         assert all(is_right(time - at, 0.0011) for time, (at, _, _) in zip(due, recorded, strict=False)), (
             bound
         )
@@ -83,7 +85,7 @@ def test_clients_are_taken_as_recorded_whatever_their_file_states():
 
 def test_delays_and_costs_are_found_again():
     workload = small()
-    extracted = extract(logged(workload), workload).workload
+    extracted = LogModel(logged(workload), workload).extract()
     assert extracted.consumers[0].network.ack_delay == pytest.approx(0.042, rel=0.001)
     costs = extracted.producers[0].network
     assert costs.send_cost == pytest.approx(0.00008, rel=0.01)
@@ -113,20 +115,20 @@ def listing(capacity):
 def test_what_each_transfer_before_costs_is_found_again():
     """It decides how fast a producer catches up late in a run."""
     workload = listing(200)
-    costs = extract(logged(workload), workload).workload.producers[0].network
+    costs = LogModel(logged(workload), workload).extract().producers[0].network
     assert costs.report_growth == pytest.approx(LISTS.report_growth, rel=0.01)
     assert costs.report_time(3000) == pytest.approx(LISTS.report_time(3000), rel=0.01)
 
 
 def test_the_recorded_clients_keep_lists_of_what_they_have_sent():
     log, workload = load("slow-consumer")
-    costs = extract(log, workload).workload.producers[0].network
+    costs = LogModel(log, workload).extract().producers[0].network
     assert costs.report_time(5000) > 1.5 * costs.report_time(1)
 
 
 def test_clients_without_delay_are_found_to_have_none():
     workload = small(Network(latency=0.0001))
-    extracted = extract(logged(workload), workload).workload
+    extracted = LogModel(logged(workload), workload).extract()
     assert extracted.consumers[0].network.ack_delay == 0
     assert extracted.producers[0].network.ack_delay == 0
 
@@ -139,32 +141,32 @@ def test_a_producer_that_thinks_after_a_block_is_closed():
     )
     workload = workload.replace(producers=(producer,)).with_consumer("c", service=("exp", 0.01))
     run = simulate(workload)
-    extraction = extract(ClientLog("thinking", _rows_of_run(run.events)), workload)
-    assert extraction.catches_up == {"p": False}
-    assert extraction.model == "closed"
-    found = [seconds for seconds, _, _ in extraction.workload.producers[0].recorded]
+    model = LogModel(ClientLog("thinking", _rows_of_run(run.events)), workload)
+    assert model.catches_up == {"p": False}
+    assert model.model == "closed"
+    found = [seconds for seconds, _, _ in model.extract().producers[0].recorded]
     assert sorted(found)[len(found) // 2] == pytest.approx(0.003, rel=0.01)
 
 
 @pytest.mark.parametrize("name", ["slow-consumer", "capacity-165", "overflow-despite-flow-control"])
 def test_the_recorded_clients_have_delayed_acknowledgements(name):
     log, workload = load(name)
-    extraction = extract(log, workload)
-    assert extraction.model == "open"
+    model = LogModel(log, workload)
+    assert model.model == "open"
     # The broker's system delays acknowledgements by 40 ms, and looks every 4 ms.
-    for client in extraction.workload.consumers:
+    for client in model.extract().consumers:
         assert 0.039 < client.network.ack_delay < 0.048
 
 
 def test_only_two_models_are_known():
     with pytest.raises(WorkloadError, match="model must be 'open' or 'closed', or None, got 'wide'"):
-        extract(ClientLog("none", []), small(), "wide")
+        LogModel(ClientLog("none", []), small()).extract("wide")
 
 
 def test_an_empty_log_leaves_clients_that_do_nothing():
-    extraction = extract(ClientLog("none", []), small())
-    assert extraction.workload.producers[0].recorded == ()
-    assert simulate(extraction.workload).errors == {}
+    found = LogModel(ClientLog("none", []), small()).extract()
+    assert found.producers[0].recorded == ()
+    assert simulate(found).errors == {}
 
 
 def test_a_producer_still_behind_at_the_end_may_have_more_to_send():
@@ -180,8 +182,7 @@ def test_a_producer_still_behind_at_the_end_may_have_more_to_send():
     model = LogModel(ClientLog("w", rows), workload)
     assert list(model.unknown()) == ["p"] and model.unknown("closed") == {}
     due = {
-        bound: [time for time, _, _ in model.extraction("open", bound).workload.producers[0].recorded]
-        for bound in BOUNDS
+        bound: [time for time, _, _ in model.extract("open", bound).producers[0].recorded] for bound in BOUNDS
     }
     assert due["least"] == [*(n / 100 for n in range(1, 50)), 0.5]
     assert (
@@ -211,6 +212,28 @@ def test_a_streak_that_did_not_end_began_at_twice_the_pace_of_sending():
     due = likely_due(sends)
     assert due[:3] == [0, 1_000, 45_950] and max(due) == 405_550
     assert all(time <= send.time for time, send in zip(due, sends.sent, strict=True))
+
+
+def test_a_message_that_met_a_full_window_was_due_by_then():
+    """Of a streak that begins with a burst most messages are not due evenly over its time."""
+    rows = [LogRow(100_000, "p", "block", "", "", 0, ""), LogRow(101_000, "p", "unblock", "", "", 0, "")]
+    rows += [LogRow(101_000 + 100 * n, "p", "transfer", "q", f"p-{n}", 1, "") for n in range(60)]
+    rows += [LogRow(108_000, "p", "block", "", "", 0, ""), LogRow(1_900_000, "p", "unblock", "", "", 0, "")]
+    rows += [LogRow(1_900_000, "p", "transfer", "q", "p-60", 1, ""), rows[0]._replace(ts_us=1_900_100)]
+    due = likely_due(read_sends(rows, 2_000_000))
+    assert due[0] == 100_000 and due[60] == 108_000
+
+
+def test_gaps_between_events_of_chance_are_no_work():
+    """Work is much shorter than the limit below which a gap counts; what comes by chance is not."""
+    chance = Random("gaps")
+
+    def sent(longest):
+        times = accumulate(chance.uniform(0, longest) for _ in range(100))
+        return [LogRow(round(time), "p", "transfer", "q", "", 1, "") for time in times]
+
+    assert pieces(sent(499)).sends == []
+    assert len(pieces(sent(120)).sends) > 90
 
 
 def test_a_log_that_tells_nothing_of_costs():
@@ -265,10 +288,10 @@ def test_both_models_come_from_one_look_at_the_log():
     found = LogModel(log, workload)
     assert found.model == "open"
     for model in ("open", "closed"):
-        assert found.extraction(model) == extract(log, workload, model)
+        assert found.extract(model) == LogModel(log, workload).extract(model)
 
 
 def test_a_consumer_that_subscribes_late_is_late_in_the_model():
     workload = small().with_consumer("c", start=2.0)
-    found = extract(logged(workload), small()).workload.consumers[0]
+    found = LogModel(logged(workload), small()).extract().consumers[0]
     assert found.start == pytest.approx(2.0, abs=0.1)

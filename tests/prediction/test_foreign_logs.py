@@ -1,15 +1,16 @@
 """Predictions from logs of strangers: within the truth's range, or told as a bound; and never refuted."""
 
 import pytest
-from foreign_logs import FOREIGN, answer, cases, coverage_lines, says_censored, truth_of, values
+from foreign_logs import FOREIGN, answer, cases, coverage_lines, kind_of, says_censored, truth_of, values
 from foreign_workloads import changed, draw, truth, users_files, users_workload, with_delays
 
 from qflow.logs import ClientLog
 from qflow.prediction import Settings, predict
+from qflow.prediction.client_model import LogModel
 from qflow.prediction.evidence import seen_rows
 from qflow.prediction.report import report_text
-from qflow.workload import Workload
-from qflow.workload.measures import producer_measures
+from qflow.workload import Workload, simulate
+from qflow.workload.measures import acts_of, producer_measures
 
 FEW = 5
 """Replays that show the same as nineteen, in a quarter of the time."""
@@ -74,6 +75,37 @@ def test_times_of_which_a_log_has_no_rows_are_said(since, until, said):
     rows = [row for row in log.rows if since <= row.ts_us < until]
     text = report_text(predict(workload, ClientLog("a part", rows), replays=1))
     assert said in text and ("the log ends" in text or "late start" in text) is bool(said)
+
+
+def test_a_consumer_that_waits_for_groups_is_not_taken_for_one_with_late_credit():
+    """With a prefetch of 1 and shared groups half of its deliveries came long after its accept."""
+    workload = Workload.load(FOREIGN / "foreign-14.json")
+    log = ClientLog.load(FOREIGN / "foreign-14.csv.gz")
+    found = LogModel(log, workload).extract()
+    assert not any(client.network.ack_delay for client in (*found.producers, *found.consumers))
+    # So each message goes to the consumer that had it, at the instant at which it had it.
+    replayed = [
+        (act.ts_us, act.client, act.label)
+        for act in acts_of(simulate(found).events, found.producers)
+        if act.event == "deliver"
+    ]
+    recorded = [(row.ts_us, row.client, row.label) for row in log.rows if row.event == "deliver"]
+    alike = sum(
+        one[1:] == other[1:] and abs(one[0] - other[0]) < 1_000
+        for one, other in zip(replayed, recorded, strict=False)
+    )
+    assert len(recorded) > 800 and alike >= 0.9 * len(recorded)
+
+
+@pytest.mark.thorough
+def test_no_bound_is_refuted():
+    refuted = [
+        value
+        for name, setting in cases()
+        for value in values(name, setting, answer(name, setting))
+        if kind_of(value, answer(name, setting)) == "bound" and not value.is_held
+    ]
+    assert refuted == []
 
 
 @pytest.mark.calibration
