@@ -123,10 +123,10 @@ def run(namespace: argparse.Namespace) -> int:
     inferred = seen.guess.collect_inferred() if given is None else {}
     if namespace.workload:
         from qflow.logs.workload_file import write_workload
-        from qflow.prediction.client_model import extract
+        from qflow.prediction.client_model import LogModel
 
         # The rows are released before the file is written.
-        behind = extract(ClientLog(workload.name, clean.rows()), workload).workload
+        behind = LogModel(ClientLog(workload.name, clean.rows()), workload).extract()
         write_workload(behind, namespace.workload, inferred)
     advice = _thresholds(clean, audited, workload)
     if namespace.json:

@@ -10,7 +10,7 @@ from recordings import beginning, load, write_beginning
 from qflow.logs.audit import audit
 from qflow.logs.tolerance import Tolerance
 from qflow.logs.workload_file import workload_json
-from qflow.prediction.client_model import extract
+from qflow.prediction.client_model import LogModel
 from qflow.qflow_error import QflowError
 from qflow.trace import ClientLog, LogRow, cli
 from qflow.trace.files import read_trace
@@ -137,7 +137,7 @@ def test_clocks_that_differ_are_told_from_single_messages_that_come_too_early():
 
 def test_the_workload_behind_a_log_is_a_file_that_runs():
     log, workload = load("overflow-despite-flow-control")
-    found = extract(log, workload).workload
+    found = LogModel(log, workload).extract()
     again = Workload.from_json(json.loads(json.dumps(workload_json(found))))
     assert again == found
     assert {producer.arrival for producer in again.producers} == {"recorded"}
@@ -156,7 +156,7 @@ def test_rejects_and_crashes_are_extracted():
         rows.append(LogRow(n * 10_000 + 1100, "c", verdict, "q", f"p-{n}", 0, ""))
     rows.append(LogRow(2_000_000, "c", "error", "", "541 internal-error: gone", 0, ""))
     log = ClientLog("small", sorted(rows))
-    consumer = extract(log, workload).workload.consumers[0]
+    consumer = LogModel(log, workload).extract().consumers[0]
     assert (consumer.reject, consumer.release, consumer.crash) == (0.25, 0, 2.0)
     assert kinds(log, workload) == []
 
