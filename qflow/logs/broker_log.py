@@ -28,7 +28,7 @@ import gzip
 import lzma
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -551,28 +551,21 @@ class _Clock:
 
     def stamp(self, head: bytes) -> _Stamp | None:
         """Return the time in the text before a line's message, or None."""
-        found = list(_OWN.finditer(head))
-        if found:
-            try:
+        # What looks like a time and is none, such as 25:61, raises a ValueError, and so does a word that
+        # is no month's; a year that is far too large raises an OverflowError.
+        with suppress(ValueError, OverflowError):
+            if found := list(_OWN.finditer(head)):
                 # The last time is the broker's own, and the finest; an earlier one may have the zone.
-                own = found[-1]
-                year, month, day, _, hour, minute, second, fraction, _ = own.groups()
-                time = _local(int(year), int(month), int(day), int(hour), int(minute), int(second))
+                year, month, day, _, hour, minute, second, fraction, _ = found[-1].groups()
+                time = _local(*map(int, (year, month, day, hour, minute, second)))
                 offsets = [_offset(one[9]) for one in found if one[9]]
-            except ValueError:
-                return None
-            return _Stamp(time + _fraction(fraction), offsets[0] if offsets else None, bool(fraction), True)
-        if match := _SYSLOG.search(head):
-            name, day, hour, minute, second, fraction = match.groups()
-            if name not in _MONTHS:
-                return None
-            try:
-                year = self.year or _ANY_YEAR
+                offset = offsets[0] if offsets else None
+                return _Stamp(time + _fraction(fraction), offset, bool(fraction), True)
+            if match := _SYSLOG.search(head):
+                name, *numbers, fraction = match.groups()
                 month = _MONTHS.index(name) + 1
-                time = _local(year, month, int(day), int(hour), int(minute), int(second))
-            except ValueError:
-                return None
-            return _Stamp(time + _fraction(fraction), None, bool(fraction), False)
+                time = _local(self.year or _ANY_YEAR, month, *map(int, numbers))
+                return _Stamp(time + _fraction(fraction), None, bool(fraction), False)
         return None
 
     def instant(self, head: bytes) -> int | None:

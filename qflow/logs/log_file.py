@@ -200,7 +200,11 @@ def read_log(
         files = log_files(path)
     except ValueError as error:
         raise LogError(str(error)) from None
-    return _bits(files, _reader_of(columns, zone), SEPARATORS.get(separator, separator))
+    between = SEPARATORS.get(separator, separator)
+    if len(between) > 1 or (between and between in '"\r\n'):
+        allowed = f"a character, or {', '.join(SEPARATORS)}"
+        raise LogError(f"the separator of values must be {allowed}; got {separator!r}")
+    return _bits(files, _reader_of(columns, zone), between)
 
 
 def read_table(

@@ -11,6 +11,7 @@ import re
 import sys
 from collections import Counter
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,7 @@ def _add_broker_log(actions: Any) -> None:
     zone = "the broker's time zone, such as Europe/Berlin, where lines name none; default: UTC"
     broker_log.add_argument("--zone", metavar="ZONE", help=zone)
     year = "the year of the first line, where syslog writes none"
-    broker_log.add_argument("--year", type=whole_number, metavar="YEAR", help=year)
+    broker_log.add_argument("--year", type=partial(whole_number, most=9999), metavar="YEAR", help=year)
     clients = "a client log of the same time, for the picture; qflow trace import --broker-log audits it"
     broker_log.add_argument("--clients", metavar="LOG", help=clients)
     add_columns(broker_log)

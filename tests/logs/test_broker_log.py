@@ -302,6 +302,19 @@ def test_a_zone_that_is_none_is_refused(recorded, capsys, zone):
     assert f"or an offset such as +01:00; got {zone!r}" in said
 
 
+def test_a_year_that_is_none_is_refused(recorded, capsys):
+    said = refusal(capsys, "trace", "broker-log", recorded / "info-hires.log", "--year", "99999999999")
+    assert "must be a whole number from 1 to 9999, got '99999999999'" in said
+
+
+def test_what_looks_like_a_time_and_is_none_is_passed_over():
+    on = 'Queue "q": has reached 4 enqueued messages. Producer flow control activated.'
+    heads = ("2026-11-28 25:61:00 ", "Foo 28 16:39:06 h qpidd: ", "Feb 30 16:39:06 h qpidd: ")
+    lines = ["2026-11-28 16:39:05 [Broker] notice x", *(f"{head}[Broker] info {on}" for head in heads)]
+    log = BrokerLog.parse("\n".join(lines))
+    assert log.spells == [] and "lines without a time are passed over" in log.notes[0]
+
+
 def test_a_client_log_that_cannot_be_drawn_is_refused_in_words(recorded, tmp_path, capsys):
     """Its rows need ``--map``; and one without a date has no place on the clock's axis."""
     command = ("trace", "broker-log", recorded / "info-hires.log", "--html", tmp_path / "page.html")

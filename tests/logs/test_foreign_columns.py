@@ -432,6 +432,13 @@ def test_a_zone_that_is_none_is_refused(tmp_path, capsys):
     assert "such as Europe/Berlin, or an offset such as +01:00; got 'Berlin/Europe'" in said
 
 
+@pytest.mark.parametrize("separator", ["xx", '"', "\n"])
+def test_a_separator_that_is_none_is_refused(tmp_path, capsys, separator):
+    path = written(tmp_path / "log.csv", ("2026-10-25 01:00:00",))
+    said = refusal(capsys, "trace", "import", path, "--map", MAP, "--separator", separator)
+    assert f"must be a character, or comma, semicolon, tab, bar; got {separator!r}" in said
+
+
 def test_a_zone_may_be_an_offset(tmp_path):
     path = written(tmp_path / "log.csv", ("2026-10-25 01:00:00",))
     start = ClientLog.load(path, columns=MAP, zone="+02:30").start_us
