@@ -526,8 +526,8 @@ class Cleaning:
         """Return a sentence for each kind of repair, and on the messages that cannot be judged."""
         said = []
         if self.late:
-            rows = "1 row came late" if self.late == 1 else f"{self.late} rows came late"
-            said.append(f"{rows}, by at most {_in_ms(self.latest_us)}: sorted by time")
+            rows = format_count(self.late, "row")
+            said.append(f"{rows} came late, by at most {_in_ms(self.latest_us)}: sorted by time")
         if self.missing:
             said.append(f"{format_count(self.missing, 'row')} missing, by the rows' own numbers")
         if self.duplicates:

@@ -279,16 +279,12 @@ def split_clean(clean: CleanLog, workload: Workload, facts: LogFacts) -> Iterato
     strange = sum(count for kind, count in shown.rows.items() if splitter.component_of(*kind) is None)
     cleaning, clock = clean.cleaning, clean.recognised and clean.recognised.clock
     doubt = cleaning.doubt
-    clocked = LogFacts(
-        facts.source,
-        clean.start_us,
-        facts.zone or (clock and clock.offset) or "UTC",
-        facts.made_of,
-    )
+    zone = facts.zone or (clock and clock.offset) or "UTC"
+    clocked = facts._replace(origin_us=clean.start_us, zone=zone)
     counted = clocked._replace(
         rows=cleaning.rows - strange,
         quarantined=cleaning.quarantined + strange,
-        duplicates=cleaning.duplicates + facts.duplicates,
+        duplicates=cleaning.duplicates,
         missing=cleaning.missing,
         gaps=len(doubt.gaps),
         unjudged=len(doubt.labels) + doubt.unread,

@@ -196,13 +196,27 @@ def load_grid(path: str | Path) -> list[FleetSettings]:
         raise RefusalError(f"{path.name}: a grid of settings must be JSON; {error}") from None
     if not isinstance(value, dict) or not value:
         raise RefusalError(f"{path.name}: a grid of settings is a JSON map of names to settings")
-    for name, entry in value.items():
-        where = f"{path.name}, {name!r}"
-        if not isinstance(entry, dict) or not all(isinstance(part, dict) for part in entry.values()):
-            raise RefusalError(f"{where}: must be a map of {', '.join(_PARTS)} to maps")
-        if unknown := sorted(set(entry) - set(_PARTS)):
-            raise RefusalError(f"{where}: the parts are {', '.join(_PARTS)}; got {unknown[0]}")
+    problems = [f"{name!r}: {problem}" for name, entry in value.items() for problem in _problems_of(entry)]
+    if problems:
+        raise RefusalError(f"{path.name}, {'; '.join(problems)}")
     return [FleetSettings(name, **entry) for name, entry in value.items()]
+
+
+def _problems_of(entry: object) -> Iterator[str]:
+    """Yield what is wrong with one entry of a grid."""
+    if not isinstance(entry, dict) or not all(isinstance(part, dict) for part in entry.values()):
+        yield f"must be a map of {', '.join(_PARTS)} to maps"
+        return
+    if unknown := sorted(set(entry) - set(_PARTS)):
+        yield f"the parts are {', '.join(_PARTS)}; got {unknown[0]}"
+    for pattern, arguments in entry.get("queues", {}).items():
+        if not isinstance(arguments, dict):
+            yield f"the arguments of queues {pattern!r} must be a map, got {arguments!r}"
+    for part in _PARTS[1:]:
+        for pattern, number in entry.get(part, {}).items():
+            if type(number) is not int and _factor(number) is None:
+                allowed = "a whole number, or a factor such as 'x0.5'"
+                yield f"the {part} of clients {pattern!r} must be {allowed}, got {number!r}"
 
 
 def _scale(value: Argument | None, present: object) -> Argument | None:
@@ -216,7 +230,8 @@ def _factor(value: object) -> float | None:
     if isinstance(value, str) and value.startswith("x"):
         # Other text that begins with x is an argument's own value.
         with suppress(ValueError):
-            return float(value[1:])
+            factor = float(value[1:])
+            return factor if math.isfinite(factor) else None
     return None
 
 

@@ -65,6 +65,10 @@ def test_a_grid_that_makes_no_sense_is_refused_in_one_sentence(tmp_path):
         path.write_text(text)
         with pytest.raises(RefusalError, match=words):
             load_grid(path)
+    path.write_text('{"a": {"queues": {"*": 5}}, "b": {"capacity": {"p": "ten"}, "prefetch": {"c": "xnan"}}}')
+    with pytest.raises(RefusalError) as refused:
+        load_grid(path)
+    assert all(got in str(refused.value) for got in ("got 5", "'b'", "got 'ten'", "got 'xnan'"))
     with pytest.raises(RefusalError, match="two settings are named 'half'"):
         sweep(None, "lake", [HALF, HALF], "out")
 
