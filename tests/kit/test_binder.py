@@ -1,4 +1,4 @@
-"""Binder's configuration, as far as it can be read: pins that fit, a Python that fits, scripts that start."""
+"""Binder's configuration, checked without Binder: compatible pins, a supported Python, scripts that start."""
 
 import os
 import re
@@ -15,20 +15,20 @@ from packaging.utils import canonicalize_name
 
 @pytest.fixture
 def project(root) -> dict:
-    """What pyproject.toml says of the project."""
+    """Return the table `project` of pyproject.toml."""
     return tomllib.loads((root / "pyproject.toml").read_text())["project"]
 
 
 @pytest.fixture
 def pins(root) -> dict[str, str]:
-    """The versions of binder/requirements.txt."""
+    """Return the versions that binder/requirements.txt pins."""
     lines = (root / "binder" / "requirements.txt").read_text().splitlines()
     pairs = (line.split("==") for line in lines if line and not line.startswith("#"))
     return {canonicalize_name(name): version for name, version in pairs}
 
 
 def wanted(project: dict, extra: str) -> dict[str, SpecifierSet]:
-    """Return what an extra asks for, and what the extras it names ask for."""
+    """Return the requirements of an extra, including those of the extras that it names."""
     found: dict[str, SpecifierSet] = {}
     for line in project["optional-dependencies"][extra]:
         need = Requirement(line)
@@ -96,7 +96,7 @@ time.sleep(60)
     ],
 )
 def test_a_chapter_that_is_stopped_ends_with_a_sentence(root, tmp_path, which, name, says):
-    """A watchdog for memory ends the runner or the kernel; nbclient's own end is a bare AssertionError."""
+    """A memory watchdog kills the runner or the kernel, for which nbclient alone raises an AssertionError."""
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("nbclient")
     cells = [nbformat.v4.new_code_cell(STOPPED.format(which=which, name=name))]
@@ -112,7 +112,7 @@ def test_a_chapter_that_is_stopped_ends_with_a_sentence(root, tmp_path, which, n
 class TestLinks:
     @pytest.fixture
     def checkout(self, root, tmp_path):
-        """A small checkout with the script in it."""
+        """Return a minimal checkout that contains the script."""
         (tmp_path / "binder").mkdir()
         (tmp_path / "notebooks").mkdir()
         (tmp_path / "notebooks" / "00-tour.ipynb").write_text("{}")

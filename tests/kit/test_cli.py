@@ -1,4 +1,4 @@
-"""The command: what it says, what it returns, and how it refuses."""
+"""The command line: output, exit status, and refusals."""
 
 import importlib.util
 import io
@@ -22,7 +22,7 @@ from qflow.progress import ProgressLine, StatusLine
 
 
 def kit_with(folder: Path, **chapters: str) -> Path:
-    """Make a folder of chapters, each with one cell."""
+    """Create a folder of chapters, each with one cell."""
     for name, source in chapters.items():
         path = folder / f"{name.replace('_', '-').lstrip('c')}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def kit_with(folder: Path, **chapters: str) -> Path:
 
 
 def notebook(source: str, count: int = 1) -> str:
-    """Write the JSON of a notebook with one code cell."""
+    """Return the JSON of a notebook with one code cell."""
     cell = (
         f'{{"cell_type": "code", "id": "one", "execution_count": {count}, "metadata": {{}}, "outputs": [],'
         f' "source": ["{source}"]}}'
@@ -40,7 +40,7 @@ def notebook(source: str, count: int = 1) -> str:
 
 
 def test_a_terminal_without_an_arrow_shows_a_question_mark(monkeypatch):
-    """Where the output is no UTF-8, an answer is still an answer."""
+    """An answer is printed even if the encoding of the output is not UTF-8."""
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
     monkeypatch.setattr(cli, "_answer", lambda *given: print("q is ON \u2190 101 \u00d7 1") or 0)
     assert cli.main(["rules"]) == 0
@@ -60,7 +60,7 @@ class TestRefusals:
         assert says in said
 
     def test_a_number_that_no_memory_holds(self, capsys, root, tmp_path):
-        """Python itself refuses to read more than 4300 digits, at any of these places."""
+        """Python refuses to convert a number of more than 4300 digits, which any of these options may get."""
         digits = "9" * 5_000
         path = tmp_path / "big.json"
         path.write_text(f'{{"name": "x", "duration": {digits}, "queues": {{}}}}')
@@ -150,7 +150,7 @@ class TestLabArguments:
 class TestWhichFolder:
     @pytest.fixture
     def away(self, tmp_path, monkeypatch):
-        """Stand away from any checkout, with an installed kit of one chapter."""
+        """Change to a folder outside any checkout, with an installed kit of one chapter."""
         here = tmp_path / "here"
         here.mkdir()
         monkeypatch.chdir(here)
@@ -270,7 +270,7 @@ def test_the_lab_answers_on_a_chapter(tmp_path):
 
 
 class TestTerminalManners:
-    """What a shell does to a command: the reader leaves, the disk is full, somebody presses Ctrl-C."""
+    """What a shell does to a command: a closed pipe, a full disk, Ctrl-C."""
 
     @staticmethod
     def started(*arguments: str, **streams: object) -> subprocess.Popen[str]:
@@ -304,7 +304,7 @@ class TestTerminalManners:
         assert command.returncode == 2
 
     def test_progress_in_a_file_is_lines(self):
-        """A carriage return means nothing to a file, nor to who reads it."""
+        """A carriage return has no effect in a file, so progress is written as separate lines."""
         told = io.StringIO()
         line = ProgressLine("reading", 9, stream=told, patience=0)
         line(1)
@@ -314,7 +314,7 @@ class TestTerminalManners:
 
     @pytest.mark.parametrize("columns", [40, 12])
     def test_progress_on_a_terminal_never_wraps(self, columns, monkeypatch):
-        """What has wrapped into a second line cannot be written over."""
+        """A line that wraps could not be overwritten by the next one."""
         monkeypatch.setenv("COLUMNS", str(columns))
         ours, theirs = os.openpty()
         with os.fdopen(theirs, "w") as terminal:
@@ -350,7 +350,7 @@ class TestTerminalManners:
 
 
 class TestSpoiltInput:
-    """Whatever is typed or pasted ends in an answer or in one sentence, never in a traceback."""
+    """Any input ends in an answer or in one sentence, never in a traceback."""
 
     LETTERS = [
         *"{}[]:;,'\"\\/ \n\t=-+.019eE#*?$%&()<>|~`^@!aé漢🎉\0\u202e",

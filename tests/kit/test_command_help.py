@@ -1,4 +1,4 @@
-"""Each command's help: its group, its examples, the units of its numbers, its colours, its completion."""
+"""The help of each command: its group, examples, units of numbers, colours and completion."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_each_innermost_command_has_examples_of_its_own():
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
 def test_an_example_can_be_typed_in_every_shell(line):
-    """cmd keeps single quotes, and PowerShell continues a line in another way than POSIX does."""
+    """cmd does not remove single quotes, and PowerShell continues lines differently from POSIX shells."""
     assert not re.search(r"['\\$`!%]", line.partition(" > ")[0])
     assert "\n" not in line
 
@@ -92,7 +92,7 @@ def test_each_example_can_be_read(name):
 
 
 def test_examples_run_at_the_top_of_a_checkout(root, tmp_path, monkeypatch, capsys):
-    """One after the other, as the second run writes the trace that the next ones read."""
+    """They run in order, as the second one writes the trace that the next ones read."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("QFLOW_PROGRESS", str(tmp_path / "progress.json"))
     recordings = tmp_path / "data" / "recordings"
@@ -162,7 +162,7 @@ def test_a_file_gets_no_colour(terminal):
 
 
 def completed(script: str, *words: str) -> set[str]:
-    """Ask bash what it would offer for the last of these words."""
+    """Return the completions that bash offers for the last of the given words."""
     line = " ".join(map(shlex.quote, words))
     asked = f"COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _shtab_qflow"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A state goes from one form of the engine to the other; that both come to the same is in tests/fuzz.
+"""A state can be passed from one form of the engine to the other; tests/fuzz compares their results.
 
 ``QFLOW_TEST_COMPILED`` names the folder where the compiled one is installed.
 """

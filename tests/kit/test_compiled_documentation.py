@@ -1,4 +1,4 @@
-"""The compiled engine says of itself what the readable one says: docstrings and signatures.
+"""The compiled engine has the same docstrings and signatures as its source.
 
 Run on the readable form this reads what it compares with, and so finds nothing.
 """
@@ -22,13 +22,13 @@ NAMES = [path.removesuffix(".py").replace("/", ".") for path in hatch_build.modu
 
 
 def source_of(module: ModuleType) -> ast.Module:
-    """Return a module's Python source, which lies beside a compiled one."""
+    """Return the Python source of a module, which is beside the compiled one."""
     path = ROOT / f"{module.__name__.replace('.', '/')}.py"
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def described(module: ModuleType) -> list[tuple[str, object, ast.ClassDef | ast.FunctionDef]]:
-    """Return the classes, methods, functions and properties of a module, with their places in its source."""
+    """Return the classes, methods, functions and properties of a module, by their places in its source."""
     found: list[tuple[str, object, ast.ClassDef | ast.FunctionDef]] = []
     for node in source_of(module).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -68,7 +68,7 @@ def test_every_docstring_is_there(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_signature_is_there(name):
-    """Names and defaults; a compiled function keeps no annotations."""
+    """Names and defaults are compared; a compiled function has no annotations."""
     wrong = []
     for place, found, node in described(importlib.import_module(name)):
         if not isinstance(node, ast.FunctionDef) or not callable(found) or isinstance(found, property):
@@ -96,7 +96,7 @@ def test_the_signature_of_a_class():
 
 
 def test_help_shows_it():
-    """help() and Shift-Tab, of a class, a method of it, a command, and one that is bound."""
+    """help() and Shift+Tab work for a class, a method, a command, and a bound method."""
     session = Broker().session("s")
     for shown, words in (
         (Message, "A message as a producer sends it: properties and a number of content bytes."),

@@ -1,4 +1,4 @@
-"""What people see of a broker, a run, a log …, and the tables they get of them."""
+"""The displays of a broker, a run, a log and so on, and the tables made from them."""
 
 import sys
 from functools import cache
@@ -22,7 +22,7 @@ SHOPS = qf.Workload(
 
 @pytest.fixture(scope="module")
 def formats():
-    """Format a value as a notebook's kernel does."""
+    """Return the formats in which the kernel of a notebook displays a value."""
     shell = InteractiveShell.instance()
     displays.register()
     yield lambda value: shell.display_formatter.format(value)[0]
@@ -42,7 +42,7 @@ def broker():
 
 @cache
 def tables() -> dict[str, object]:
-    """Return one of each thing that is a table."""
+    """Return one object of each class that is a table."""
     run = qf.simulate(SHOPS)
     log = qf.ClientLog.load(RECORDED)
     workload = qf.Workload.load(RECORDED.parent / "overflow-despite-flow-control.json")

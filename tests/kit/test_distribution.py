@@ -1,4 +1,4 @@
-"""The distribution's name, the command that installs it, and what does not travel in it."""
+"""The name of the distribution, the command that installs it, and the files that it leaves out."""
 
 import json
 import re
@@ -22,7 +22,7 @@ OLD_WORDS = (
 
 @pytest.fixture
 def installed(monkeypatch, tmp_path):
-    """Away from the checkout, with what pip noted of where it installed the package from."""
+    """Simulate an installed package: no checkout, and pip's record of where the package came from."""
 
     def note(**origin):
         place = tmp_path / "site" / "qflow_kit-0.dist-info"
@@ -74,7 +74,7 @@ def test_as_long_as_no_index_has_it_a_checkout_is_named(installed):
 
 
 def texts() -> list[Path]:
-    """List the repository's files that people read or run, this one excepted, which holds the patterns."""
+    """Return the files of the repository that people read or run, except this one with the patterns."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False).stdout
     paths = [ROOT / name for name in listed.decode().split("\0") if name]
     paths = paths or [path for path in ROOT.rglob("*") if path.is_file() and ".venv" not in path.parts]
@@ -108,7 +108,7 @@ def test_nothing_names_the_package_of_another_project():
 
 
 def test_a_workshops_laptop_is_not_sent_to_an_index(tmp_path, monkeypatch):
-    """It has no network; its environment is in the folder that the teacher made."""
+    """It has no network, and its environment is in the folder that the teacher made."""
     (tmp_path / "made-for.json").write_text("{}")
     monkeypatch.setattr("sys.prefix", str(tmp_path / "environment"))
     assert "qflow workshop --with live" in install_command("live")

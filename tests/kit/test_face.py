@@ -1,4 +1,4 @@
-"""The face: what ``import qflow as qf`` and the rooms offer, and what loading it costs."""
+"""The public interface: the names in ``import qflow as qf`` and its subpackages, and their import time."""
 
 import ast
 import doctest
@@ -27,12 +27,12 @@ if not HAS_LIVE:
 
 
 def can_load(name: str) -> bool:
-    """Return whether a name of the face needs no extra that is missing here."""
+    """Return whether a public name can be imported without an extra that is missing here."""
     return HAS_LIVE or not origins(qf).get(name, "").startswith("qflow.live")
 
 
 def loaded_by(statement: str) -> set[str]:
-    """Return the modules that a statement loads in a fresh Python."""
+    """Return the modules that a statement imports in a new Python process."""
     code = (
         f"import sys, json; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules)\n"
         f"{statement}\nprint(json.dumps(sorted(set(sys.modules) - before)))"
@@ -137,7 +137,7 @@ def test_messaging_is_imported_as_the_real_client_is():
 
 
 def of_face(node: ast.expr) -> str:
-    """Return the dotted name of an expression that begins with ``qf``, or ""."""
+    """Return the dotted name of an expression that begins with ``qf``, or "" for any other expression."""
     names = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

@@ -1,4 +1,4 @@
-"""The house: modules that import one another in one direction, and are found by their names."""
+"""House rules: imports in one direction, names, docstrings and plain English."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ SAME_NAME_EVERYWHERE = {"__init__.py", "__main__.py", "cli.py"}
 
 
 def modules(root):
-    """Return each module's file by its dotted name."""
+    """Return the file of each module, keyed by the module's dotted name."""
     files = sorted((root / "qflow").rglob("*.py"))
     places = [file.parent if file.stem == "__init__" else file.with_suffix("") for file in files]
     return {".".join(place.relative_to(root).parts): file for place, file in zip(places, files, strict=True)}
@@ -89,7 +89,7 @@ def test_no_two_classes_have_one_name(root):
 
 
 def offered(tree):
-    """Return the words in the types of public functions and fields: what their callers hand over and get."""
+    """Return the words in the types of public functions and fields, which their callers use."""
     types = []
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
@@ -111,7 +111,7 @@ FOUND_OTHERWISE = {
 
 
 def test_what_no_other_module_uses_begins_with_an_underscore(root):
-    """Callers of a function use the types it names; chapters, pages and the build are users, not tests."""
+    """Chapters, pages and the build count as users, tests do not; nor do types in public signatures."""
     files = [*root.glob("*/sources/**/*.py"), *root.glob("*.py")]
     files += [root / "README.md", root / ".ci" / "run", *root.glob("qflow/maintain/pages/*.md")]
     files += root.glob("notebooks/reference/*.md")
@@ -135,7 +135,7 @@ DOCUMENTED_WHOLE = {
 
 
 def documented(node, exported, is_exported=False):
-    """Yield name and docstring of each function and class that no room exports."""
+    """Yield the name and docstring of each function and class that no subpackage exports."""
     for child in node.body:
         if isinstance(child, ast.FunctionDef | ast.ClassDef):
             in_class = isinstance(node, ast.ClassDef)
@@ -146,7 +146,7 @@ def documented(node, exported, is_exported=False):
 
 
 def test_what_no_room_exports_is_documented_on_one_line(root):
-    """What a room exports is documented whole; all else on a line, with an example if it teaches."""
+    """Exported names have full docstrings; all others one line, perhaps with an example."""
     rooms = [name for name, file in modules(root).items() if file.stem == "__init__"]
     exported = {name for room in rooms for name in getattr(import_module(room), "__all__", ())}
     long = {
@@ -160,7 +160,7 @@ def test_what_no_room_exports_is_documented_on_one_line(root):
 
 
 def test_no_docstring_opens_with_three_ids(root):
-    """They belong below its first paragraph, where they do not get between the reader and the sentence."""
+    """Rule ids belong below the first paragraph, which they would make hard to read."""
     nodes = [node for file in modules(root).values() for node in ast.walk(parse(file))]
     texts = [ast.get_docstring(node) for node in nodes if isinstance(node, WITH_DOCSTRING)]
     opened = [re.search(r"\(([^()]*)\)\.?$", (text or "").partition("\n\n")[0]) for text in texts]
@@ -189,7 +189,7 @@ HABITS = {
 
 
 def habits_in(text):
-    """Return the habits in the first paragraph of a docstring."""
+    """Return the names of the habits found in the first paragraph of a docstring."""
     paragraph = " ".join(text.strip().split("\n\n")[0].split())
     return [habit for habit, pattern in HABITS.items() if re.search(pattern, paragraph)]
 
@@ -212,7 +212,7 @@ def test_a_habit_is_found_and_its_cure_is_not(odd, plain):
 
 
 def test_docstrings_are_plain_english(root):
-    """At most two per cent of all docstrings, and four of a room's, make a native reader stop."""
+    """At most 2 % of all docstrings, and 4 % of a subpackage's, may have one of the habits."""
     odd, every = {}, Counter()
     for name, file in modules(root).items():
         parts = name.split(".")
@@ -231,7 +231,7 @@ def test_docstrings_are_plain_english(root):
 
 
 def test_one_transfer_is_followed_through_few_files(root):
-    """A send to a consumer that waits passes at most 14 files, a transfer without an observer at most 9."""
+    """At most 14 files take part in a send to a waiting consumer, 9 in an unobserved transfer."""
 
     def files_of(act):
         found = set()
@@ -259,7 +259,7 @@ def test_one_transfer_is_followed_through_few_files(root):
 
 
 def reads_as_the_machine_likes(call: ast.Call) -> bool:
-    """Return whether a call opens a text in the encoding of the machine, of which Windows has another."""
+    """Return whether a call opens a text file without an encoding, which then depends on the machine."""
     given = {word.arg: word.value for word in call.keywords}
     if "encoding" in given:
         return False

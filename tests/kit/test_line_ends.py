@@ -1,4 +1,4 @@
-"""Lines that end in CRLF, as Git for Windows writes them: the package is the same, and Git keeps them out."""
+"""Line ends of CRLF, as Git for Windows writes them: the package works, and Git does not commit them."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ TOLD = "import qflow as qf; from qflow.labs import share; print(qf.Broker, share
 
 
 def copy_package(root, target, ends):
-    """Copy the package, its lines ending as asked for."""
+    """Copy the package, with the given line ends."""
     for path in (root / "qflow").rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".so", ".pyd"):
             copied = target / path.relative_to(root)
@@ -37,7 +37,7 @@ def test_the_package_works_whatever_ends_its_lines(root, tmp_path):
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no Git here")
 def test_a_clone_that_converts_lines_keeps_ours(root, tmp_path):
-    """``core.autocrlf=true`` is what Git for Windows sets."""
+    """Git for Windows sets ``core.autocrlf=true``."""
     source = tmp_path / "source"
     copy_package(root, source, b"\n")
     for name in (".gitattributes", "README.md", "pyproject.toml", "hatch_build.py"):

@@ -76,7 +76,7 @@ def rows() -> list[Row]:
 
 @cache
 def wheel(folder: Path) -> Path:
-    """Build the wheel, as pure Python: what a compiler changes is tested elsewhere."""
+    """Build the wheel as pure Python; compiled wheels are tested elsewhere."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(
         command, cwd=ROOT, env={**os.environ, "QFLOW_COMPILE": "0"}, check=True, capture_output=True
@@ -85,7 +85,7 @@ def wheel(folder: Path) -> Path:
 
 
 def install(python: Path, *what: str) -> None:
-    """Install with uv where it is, else with pip, which is slower."""
+    """Install packages with uv if it is available, or else with pip, which is slower."""
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv is None or subprocess.run([uv, "pip", "install", "-q", "--python", python, *what]).returncode:
         subprocess.run([python, "-m", "pip", "install", "-q", *what], check=True)
@@ -93,7 +93,7 @@ def install(python: Path, *what: str) -> None:
 
 @pytest.fixture(scope="session")
 def environments(tmp_path_factory):
-    """Return the folder of an environment's programs, made when a row first asks for it."""
+    """Return a function that returns the program folder of an environment, creating it on first use."""
     folder = tmp_path_factory.mktemp("environments")
 
     @cache
@@ -114,7 +114,7 @@ def environments(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def workplaces(tmp_path_factory):
-    """Return the folder in which the rows of an environment run."""
+    """Return a function that returns the folder in which the rows of an environment run."""
 
     @cache
     def make(name: str) -> Path:
@@ -136,12 +136,12 @@ def workplaces(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def cargo(tmp_path_factory):
-    """Where the site keeps what it fetched: empty at first, so that what fetches it is seen."""
+    """Return the cache folder of the site's downloads, which is empty at first to test downloading."""
     return os.environ.get("QFLOW_MATRIX_CARGO") or str(tmp_path_factory.mktemp("cargo"))
 
 
 def path_without(folder: Path, programs: Path, lacking: str) -> str:
-    """Return a PATH with everyday tools, the environment's programs, and all others that a row may have."""
+    """Return a PATH of basic tools, the environment's programs, and those that the row does not exclude."""
     tools = folder / f"tools-{'-'.join(lacking.split())}"
     if not tools.exists():
         tools.mkdir()
@@ -193,7 +193,7 @@ def tracebacks_of_ours(command: list[str], said: str) -> list[str]:
 
 
 def check_until(row: Row, words: list[str], folder: Path, names: dict[str, str]) -> None:
-    """Wait for a command that goes on to say its words, and interrupt it as Ctrl-C does."""
+    """Wait until a command prints the expected words, and then interrupt it as Ctrl-C does."""
     with subprocess.Popen(
         words, cwd=folder, env=names, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as running:
@@ -215,14 +215,14 @@ def check_until(row: Row, words: list[str], folder: Path, names: dict[str, str])
 
 
 def pages() -> list[Path]:
-    """List the pages that start something: README, and those of .github, the reference and teachers."""
+    """Return the pages that name commands: README, and those of .github, the reference and teachers."""
     places = (".github/*.md", "notebooks/reference/*.md", "notebooks/teachers/*.md")
     found = [ROOT / "README.md", *(page for place in places for page in ROOT.glob(place))]
     return [page for page in found if page.name != "changes.md"]
 
 
 def named_commands(text: str) -> list[str]:
-    """Return the code on a page that begins like a command: in backticks, or a line of a block."""
+    """Return the commands on a page: code in backticks, or a line of a code block, that begins like one."""
     blocks = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
     blocks += re.findall(r"^ {4}(.+)$", text, re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines()]
@@ -237,7 +237,7 @@ def parsers() -> dict[str, cli.Parser]:
 
 
 def innermost(command: str) -> str:
-    """Return the command without its options and arguments: ``qflow trace why``."""
+    """Return a command without its options and arguments, such as ``qflow trace why``."""
     known = parsers()
     return max((prog for prog in known if f"{command} ".startswith(f"{prog} ")), key=len, default=command)
 

@@ -1,4 +1,4 @@
-"""The README's moving picture: it is of the run that would be written now."""
+"""The moving picture of the README shows the run that would be written now."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from qflow.labs import flow_run
 
 
 def test_the_picture_lasts_as_long_as_the_run_that_it_shows(root):
-    """Browsers draw differently, so the images are not compared: how long they are shown is."""
+    """The durations of the images are compared, and not the images, as browsers draw differently."""
     image = pytest.importorskip("PIL.Image")
     pytest.importorskip("playwright")
     from PIL import ImageSequence

@@ -1,4 +1,4 @@
-"""The package as people get it: light to import, complete as a wheel, at home away from the checkout."""
+"""The package as installed: fast to import, complete as a wheel, and independent of the checkout."""
 
 import os
 import re
@@ -19,7 +19,7 @@ import qflow
 
 
 def chapters(folder: Path) -> list[str]:
-    """List the built chapters of a folder."""
+    """Return the names of the built chapters in a folder."""
     return sorted(path.name for path in folder.glob("[0-9][0-9]-*.ipynb"))
 
 
@@ -33,13 +33,13 @@ def build(checkout: Path, folder: Path, **environment: str) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(root, tmp_path_factory) -> Path:
-    """The wheel built from this checkout, as pure Python; the compiled one is what .ci/run tests."""
+    """Return a wheel built from this checkout as pure Python; .ci/run tests the compiled one."""
     return build(root, tmp_path_factory.mktemp("wheel"), QFLOW_COMPILE="0", PYTHONHASHSEED="1")
 
 
 @pytest.fixture(scope="session")
 def installed(wheel, tmp_path_factory) -> Path:
-    """The wheel, unpacked as an installer would; put first on the path it hides the checkout."""
+    """Unpack the wheel as an installer would; first on the path, it hides the checkout."""
     site = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
@@ -101,7 +101,7 @@ def test_the_wheel_carries_chapters_exercises_and_recordings(root, wheel):
 
 @pytest.mark.release
 def test_a_wheel_built_again_elsewhere_has_the_same_bytes(root, wheel, tmp_path):
-    """Another folder, files written in another order and at another time, another seed for hashes."""
+    """The folder, the order and times of its files, and the hash seed differ."""
     copy = tmp_path / "copy"
     copy.mkdir()
     unwanted = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
@@ -134,5 +134,5 @@ def test_the_lab_of_an_installed_wheel_away_from_the_checkout(installed, root, t
 
 
 def _top() -> str:
-    """Name the folder the package under test lies in."""
+    """Return the folder that contains the package under test."""
     return str(Path(qflow.__file__).resolve().parent.parent)

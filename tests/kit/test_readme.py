@@ -1,4 +1,4 @@
-"""What the README and the project's other files say is so: links, commands, example, numbers, version."""
+"""The statements of the README and other files are true: links, commands, example, numbers, version."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ WORD = "[a-z]+(?:-[a-z]+)*"
 
 
 def commands() -> list[str]:
-    """List the commands of the README's table, such as ``trace info``."""
+    """Return the commands in the README's table, such as ``trace info``."""
     found = []
     for cell in re.findall(r"^\| (`qflow .*?`) \|", TEXT, re.MULTILINE):
         group: list[str] = []
@@ -61,7 +61,7 @@ def test_each_example_prints_what_its_comment_says(example):
 
 
 def test_as_many_recordings_come_along_as_it_says():
-    """That they agree is for test_conformance.py."""
+    """That the engine agrees with them is tested by test_conformance.py."""
     folder = ROOT / "data" / "recordings" / "scenarios"
     scenarios = sum(len(list(load_scenarios(path))) for path in folder.glob("*.jsonl"))
     starts = sum(len(list(load_startups(path))) for path in folder.glob("*.json"))

@@ -1,4 +1,4 @@
-"""Files that are written: whole or not at all, named as asked for, and never over what is read."""
+"""Writing files: completely or not at all, under the given name, and never over an input."""
 
 import errno
 import json
@@ -62,7 +62,7 @@ def test_what_was_there_stays_until_the_new_one_is_whole(tmp_path, trace, name, 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_two_writers_give_one_of_their_files(tmp_path, trace, name):
-    """The second begins while the first is at work; the first, which ends last, is what is there."""
+    """The second starts while the first is writing; the file of the first, which ends last, remains."""
     path = tmp_path / name
     other = trace_of(simulate(SMALL.replace(duration=0.5)))
     inside = []
@@ -195,7 +195,7 @@ def test_progress_that_may_not_be_read_is_not_replaced(progress, tmp_path):
 
 
 def test_a_second_interrupt_leaves_no_part(tmp_path, monkeypatch):
-    """While what was written is put in its place, Ctrl-C comes again."""
+    """Ctrl-C is pressed again while the written file is moved to its place."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -208,7 +208,7 @@ def test_a_second_interrupt_leaves_no_part(tmp_path, monkeypatch):
 
 
 def test_a_command_that_ends_hears_no_further_interrupt():
-    """A second Ctrl-C, while Python ends, was a traceback of its threading module."""
+    """A second Ctrl-C while Python ends once printed a traceback of its threading module."""
     program = (
         "import signal, sys, qflow.cli as cli\n"
         "def interrupt(given): raise KeyboardInterrupt\n"

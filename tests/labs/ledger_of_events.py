@@ -1,4 +1,4 @@
-"""What a run's events come to at any of them, counted by itself: a second opinion on a picture's numbers.
+"""An independent count of a run's events, with which the numbers of a picture are compared.
 
 Nothing here knows how :mod:`qflow.labs.fold` counts. A transfer is outstanding from its event until a report
 of its session names its number; a completion is held until the queue releases it, or its session is gone.
@@ -18,7 +18,7 @@ Counts = dict[str, list[list[int]]]
 
 @dataclass
 class EventLedger:
-    """Counts of producers, queues and consumers, by their names, sessions and links."""
+    """The counts of producers, queues and consumers, by their names, sessions and links."""
 
     outstanding: dict[str, dict[int, str]] = field(default_factory=dict)
     held: dict[tuple[str, str, int], str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class EventLedger:
                 self.outstanding.get(session, {}).pop(command, None)
 
     def counts(self, picture: Picture) -> Counts:
-        """Return the counts as a picture has them: member by member."""
+        """Return the counts of each producer, queue and consumer in the form that a picture has."""
         topology = picture.frames.topology
         waiting = [label for commands in self.outstanding.values() for label in commands.values()]
         out = Counter(map(producer_of, waiting))
@@ -86,12 +86,12 @@ class EventLedger:
 
 
 def producer_of(label: str) -> str:
-    """Return the producer of a message: its label without its number."""
+    """Return the producer of a message, which is its label without the number."""
     return label.rpartition("-")[0]
 
 
 def counts_by_frame(picture: Picture) -> list[Counts]:
-    """Return the counts at each frame of a picture."""
+    """Return the counts at each frame of a picture, made from the events alone."""
     ledger, found, place = EventLedger(), [], 0
     for last in picture.frames.rows:
         while place <= last:

@@ -1,4 +1,4 @@
-"""A lab in a page of a browser, without JupyterLab: this process answers what the page asks of the lab.
+"""A lab in a browser page without JupyterLab: this process answers the page's requests to the lab.
 
 The page draws with the same scripts as the widget; its model asks Python through a function of Playwright and
 gets the traits that changed. A lab opens in half a second, so that one page can play many.
@@ -51,13 +51,13 @@ render({ model, el: document.getElementById("scene") });
 
 
 class ScenePage:
-    """A page with a scene in it, and the folder where its files are."""
+    """A browser page with a scene, and the folder of its files."""
 
     def __init__(self, page: Any, folder: Path) -> None:
         self.page, self.folder = page, folder
 
     def scene(self, script: str, *values: Any) -> Any:
-        """Return what a script says of ``scene``, the handle that a scene gives to its page."""
+        """Evaluate a script on ``scene``, the object by which a scene can be controlled from its page."""
         found = "const { scene } = document.querySelector('.qflow-scene:not(.qf-states)');"
         return self.page.evaluate(f"(value) => {{ {found} {script} }}", *values)
 
@@ -66,13 +66,13 @@ class ScenePage:
         return str(self.page.locator(part).first.text_content())
 
     def shot(self, name: str) -> None:
-        """Take a picture of the page, if somewhere to put it is given."""
+        """Save a screenshot of the page if a folder for it is given."""
         if "QFLOW_SCREENSHOTS" in os.environ:
             self.page.screenshot(path=str(Path(os.environ["QFLOW_SCREENSHOTS"]) / f"{name}.png"))
 
 
 class LiveScene(ScenePage):
-    """Labs in a page, one after the other; its clock goes on by itself, and faster where a test waits."""
+    """A page that shows one lab after another; its clock is simulated, and runs faster while a test waits."""
 
     def __init__(self, page: Any, folder: Path) -> None:
         super().__init__(page, folder)
@@ -106,7 +106,7 @@ class LiveScene(ScenePage):
         return json.dumps(changed)
 
     def show(self, frame: int) -> None:
-        """Go to a frame."""
+        """Move to a frame."""
         self.scene("scene.player.pause(); scene.player.show(value);", frame)
 
     def await_run(self, after: int) -> None:
@@ -115,12 +115,12 @@ class LiveScene(ScenePage):
         self.page.wait_for_function(script, arg=after)
 
     def wait(self, seconds: int) -> None:
-        """Let the page's clock go on: ten pictures a second of it."""
+        """Advance the page's clock, with ten pictures per second."""
         for _ in range(10 * seconds):
             self.page.clock.fast_forward(100)
 
     def await_words(self, words: str) -> None:
-        """Play until the sentence below the picture has some words in it."""
+        """Play until the sentence below the picture contains the given words."""
         script = "words => document.querySelector('.qf-step').textContent.includes(words)"
         play_until(self.page, script, words)
 
@@ -132,7 +132,7 @@ class LiveScene(ScenePage):
 
 @contextmanager
 def live_page(folder: Path, scene: type[LiveScene] = LiveScene, height: int = 720) -> Iterator[Any]:
-    """Open a page for labs; at the end it has asked nobody outside, and nothing went wrong in it."""
+    """Open a page for labs; check at the end that it loaded nothing else and had no errors."""
     with chromium_page() as lab:
         lab.page.set_viewport_size({"width": 1280, "height": height})
         yield scene(lab.page, folder)

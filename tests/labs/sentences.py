@@ -1,4 +1,4 @@
-"""What the browser says of a step and an instant, in the templates of qflow.labs.words; and what it asks."""
+"""The browser's sentences on a step and an instant, made here from qflow.labs.words, and its messages."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from qflow.labs.words import FLOW, MOODS, STATE, STEP, _message
 
 
 def ask(lab: Any, **content: object) -> None:
-    """Send what the browser would send."""
+    """Send a lab a message as the browser would."""
     lab.scene._handle_custom_msg(content, [])
 
 
 def step_sentence(frames: Frames, index: int) -> str:
-    """Return what happened in the step that led to a frame."""
+    """Return the sentence about the step that led to a frame."""
     frame = frames.at(index)
     parts = frame["step.parts"]
     if not parts:
@@ -25,7 +25,7 @@ def step_sentence(frames: Frames, index: int) -> str:
 
 
 def state_sentence(frames: Frames, index: int) -> str:
-    """Return what a frame shows of each queue, producer and consumer."""
+    """Return the sentences about each queue, producer and consumer in a frame."""
     frame = frames.at(index)
     topology = frames.topology
     said = []

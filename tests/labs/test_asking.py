@@ -1,4 +1,4 @@
-"""Questions that a lab asks in its picture: where the run pauses, what answers, what the browser is sent."""
+"""Questions that a lab asks in its picture: the pause, the answer, and the data sent to the browser."""
 
 import json
 
@@ -18,7 +18,7 @@ def nothing_typed(monkeypatch):
 
 
 def hear(lab, **content):
-    """Send what the browser would send; return what it is shown."""
+    """Send a message as the browser would; return the state that it is sent."""
     ask(lab, **content)
     return lab.scene.asking
 
@@ -95,7 +95,7 @@ def test_what_a_lab_cannot_ask_is_refused():
 
 
 def test_a_choice_is_answered_by_what_happens():
-    """A group is its holder's; CM-06: a sync waits for all before it."""
+    """A message goes to the owner of its group; CM-06: a sync waits for all commands before it."""
     lab = group_lab().ask(asked("gets A-2", choices=("c1", "c2", "c3")))
     assert hear(lab, ask="guess", guess="c1", sure=None)["said"] == "c1 got it. You had it."
     with pytest.raises(RefusalError, match="'n': gets A-2 is answered before it can be asked"):
@@ -122,7 +122,7 @@ def test_a_guess_in_the_cell_is_where_the_mark_is():
 
 @pytest.mark.parametrize("mark", ["ON", "OFF", "deepest"])
 def test_where_it_pauses_follows_from_the_settings_alone(mark):
-    """A pause that depended on the answer would give it away."""
+    """A pause that depended on the answer would reveal it."""
     picture = flow_run(stop=20, resume=10, limit=100, messages=300)
     frames, state = picture.frames, Asking(picture, [asked(mark)]).state()
     depth = frames.at(state["frame"])["queue.orders.depth"]

@@ -1,4 +1,4 @@
-"""Questions in the picture, as a learner answers them: drag or choose, press go, read what the run says."""
+"""Questions in the picture, answered like a learner: drag or choose, press go, read the comment."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ CLASHES = """() => {
 
 
 class Asked(LiveScene):
-    """A lab that asks, in the hands of a learner."""
+    """A lab with questions in a page, operated like a learner does."""
 
     def ask(self, chapter: str, *names: str, lab, **more: bool) -> Predictions:
-        """Open a lab that asks, and wait until it has paused."""
+        """Open a lab with questions, and wait until its run has paused."""
         predictions = Predictions(chapter)
         predictions.ask(*names, lab=lab)
         self.open(lab, **more)
@@ -45,24 +45,24 @@ class Asked(LiveScene):
         return predictions
 
     def await_pause(self) -> None:
-        """Wait until the run has paused where it asks."""
+        """Wait until the run has paused for the question."""
         frame = self.lab.scene.asking["frame"]
         script = "frame => { const { player } = document.querySelector('.qflow-scene').scene;"
         script += " return player.track.frame(0, player.place) === frame && !player.isPlaying; }"
         play_until(self.page, script, frame)
 
     def go(self) -> str:
-        """Press go; return what the run says."""
+        """Press go; return the comment on the guess."""
         self.page.locator(".qf-ask-go").click()
         self.await_answer()
         return self.text(".qf-ask-told")
 
     def await_answer(self) -> None:
-        """Wait until the run says what came out, and offers to go on."""
+        """Wait until the run shows the answer, and a button to continue."""
         play_until(self.page, "next => document.querySelector(next)?.checkVisibility()", NEXT)
 
     def look(self, name: str) -> None:
-        """Look for words that lie on words, and take a picture if one is wanted."""
+        """Check that no texts overlap, and save a screenshot if a folder for it is given."""
         assert self.page.evaluate(OVERLAPS) == []
         assert self.page.evaluate(CLASHES) == []
         assert self.page.locator(".qflow-scene").bounding_box()["height"] <= 720
@@ -70,7 +70,7 @@ class Asked(LiveScene):
 
     @property
     def marked(self) -> str:
-        """The number of the mark on the tank."""
+        """Return the number beside the mark on the tank."""
         return self.page.locator(MARK).get_attribute("aria-valuenow")
 
 
@@ -86,7 +86,7 @@ def nothing_typed(monkeypatch):
 
 
 def test_no_answer_is_taken_before_the_run_pauses(asked):
-    """A click on the way there would be lost without a word."""
+    """A click before the pause would be lost without a message."""
     Predictions("01-thresholds").ask("on", lab=(lab := flow_lab()))
     asked.open(lab)
     asked.scene("scene.player.pause();")

@@ -1,4 +1,4 @@
-"""Chapter 1 in JupyterLab, as a learner uses it: what is drawn, not only what Python holds."""
+"""Chapter 1 in JupyterLab, operated like a learner does; the tests look at the drawing, not at Python."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAUSE_AT = """([selector, frame]) => {
 
 
 class Lab(ShownLab):
-    """The flow lab of the chapter."""
+    """The flow lab of the chapter in a browser."""
 
     def button(self, name: str) -> None:
         self.page.locator(f"{LAB} .qf-{name}").click()
@@ -40,13 +40,13 @@ class Lab(ShownLab):
         return str(self.page.locator(f".qf-slider-{slider} .widget-readout").inner_text())
 
     def drag(self, slider: str, share: float) -> None:
-        """Move a slider's handle, which the mouse has hold of, somewhere on its rail."""
+        """Move a slider's handle, on which the mouse is pressed, to a place on its rail."""
         box = self.page.locator(f".qf-slider-{slider} .noUi-base").bounding_box()
         self.page.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] / 2, steps=6)
 
     @contextmanager
     def dragging(self, slider: str, share: float) -> Iterator[None]:
-        """Take hold of a slider, move it, and let go of it at the end."""
+        """Press the mouse on a slider and move it; release it at the end of the block."""
         self.page.locator(f".qf-slider-{slider} .noUi-handle").hover()
         self.page.mouse.down()
         self.drag(slider, share)
@@ -54,7 +54,7 @@ class Lab(ShownLab):
         self.page.mouse.up()
 
     def seek(self, *shares: float) -> list[int]:
-        """Press the mouse in the plot and drag it; return the times that are shown on the way."""
+        """Press the mouse in the plot and drag it; return the times that are shown meanwhile."""
         plot = self.page.locator(f"{LAB} .qf-plot .qf-catch")
         plot.scroll_into_view_if_needed()
         times = []
@@ -67,7 +67,7 @@ class Lab(ShownLab):
         return times
 
     def settle(self) -> None:
-        """Wait until the picture is that of the run which was asked for last."""
+        """Wait until the picture of the last requested run is drawn."""
         slider = f"{LAB} .qf-slider-stop .widget-readout"
         script = "([stage, handle, slider]) => { const seen = document.querySelector(stage).dataset;"
         script += " const handled = document.querySelector(handle).ariaValueNow;"
@@ -96,7 +96,7 @@ def lab(lab_page) -> Lab:
 
 
 def shot(lab: Lab, name: str, tmp_path: Path, of: str = LAB) -> None:
-    """Keep a picture: where QFLOW_SCREENSHOTS says, or else among the test's own files."""
+    """Save a screenshot in the folder QFLOW_SCREENSHOTS, or else among the test's own files."""
     folder = Path(os.environ.get("QFLOW_SCREENSHOTS", tmp_path))
     lab.page.set_viewport_size({"width": 1640, "height": 1400})
     lab.page.locator(of).evaluate("lab => lab.scrollIntoView({ block: 'center' })")
@@ -153,7 +153,7 @@ def handle(lab: Lab, setting: str) -> Any:
 
 
 def grip(lab: Lab, setting: str) -> tuple[float, float]:
-    """Press the mouse on a handle and return where that is."""
+    """Press the mouse on a handle; return the position of the press."""
     pill = handle(lab, setting).locator(".qf-pill")
     pill.scroll_into_view_if_needed()
     box = pill.bounding_box()
@@ -164,7 +164,7 @@ def grip(lab: Lab, setting: str) -> tuple[float, float]:
 
 
 def test_a_level_dragged_on_the_tank_redraws(lab):
-    """The line is under the hand, its runs come while it is held, and the slider follows."""
+    """The line follows the pointer, runs are drawn while it is held, and the slider follows."""
     before = lab.seen()
     x, y = grip(lab, "stop")
     lab.page.mouse.move(x, y + (14 if int(before["stop"]) >= 850 else -14), steps=1)
@@ -179,7 +179,7 @@ def test_a_level_dragged_on_the_tank_redraws(lab):
 
 
 def test_a_hand_that_moves_on_sees_pictures_on_its_way(lab):
-    """Each move asks for another run; one that is dropped for the next before it is drawn shows nothing."""
+    """Each move requests another run; a run that is abandoned before it is drawn shows nothing."""
     most = flow_run(stop=int(lab.seen()["stop"])).frames.most_telling()
     lab.page.evaluate(PAUSE_AT, [STAGE, most])
     before = lab.seen()
@@ -218,7 +218,7 @@ def test_the_handles_are_there_for_the_keyboard_and_a_screen_reader(lab):
 
 
 def test_moving_the_stop_slider_redraws(lab):
-    """The slider is let go of, the engine runs, and all that is drawn of it is true."""
+    """When the slider is released, the engine runs, and everything drawn agrees with the run."""
     lab.page.evaluate(WATCH_SLIDER, STAGE)
     for move in range(MOVES):
         lab.move("stop", 0.45 + 0.12 * move)
@@ -233,7 +233,7 @@ def test_moving_the_stop_slider_redraws(lab):
 
 
 def assert_true(seen: dict[str, str]) -> None:
-    """Compare what was drawn, be it of the whole run or of its beginning, with the whole run in Python."""
+    """Compare the drawing, of the complete run or of its finished part, with the complete run in Python."""
     frames = flow_run(stop=int(seen["stop"])).frames
     index = frames.index_at(int(seen["time"]))
     frame = frames.at(index)

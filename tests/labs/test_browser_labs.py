@@ -1,4 +1,4 @@
-"""Every lab in JupyterLab: run, a slider moved, stepped on and back, asked why, and looked at."""
+"""Every lab in JupyterLab: run, a slider moved, steps in both directions, a question why, the looks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def opened(labs) -> LabPage:
 
 
 class Seen(ShownLab):
-    """One lab of those on the page."""
+    """One of the labs on the page."""
 
     def __init__(self, labs: LabPage, name: str) -> None:
         super().__init__(labs, labs.page.locator(".qflow-lab").nth(list(OPEN).index(name)))
@@ -87,7 +87,7 @@ class Seen(ShownLab):
             more.click()
 
     def shot(self, moment: str) -> None:
-        """Keep a picture of the lab for a look at it, where QFLOW_SCREENSHOTS asks for it."""
+        """Save a screenshot of the lab in the folder QFLOW_SCREENSHOTS, if that is set."""
         if "QFLOW_SCREENSHOTS" not in os.environ:
             return
         folder = Path(os.environ["QFLOW_SCREENSHOTS"])
@@ -98,7 +98,7 @@ class Seen(ShownLab):
         self.root.screenshot(path=str(path))
 
     def why(self, what: str) -> dict[str, str]:
-        """Click something, and wait for the answer."""
+        """Click an element, and wait for the answer to the question why."""
         self.root.locator(what).first.click()
         panel = self.root.locator(".qf-why li").first
         panel.wait_for()

@@ -1,4 +1,4 @@
-"""The map and the games in JupyterLab: drawings, words and engine agree."""
+"""The map and the games in JupyterLab: their drawings, texts and the engine agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapters that begin with a lab: a reader who presses Shift+Enter sees all of it, and it moves."""
+"""Chapters that begin with a lab: after Shift+Enter the whole lab is visible, and it plays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The completion strip: what it shows of a session is what the engine's session says."""
+"""The completion lab: its strip shows the state of the engine's session."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_is_complete_and_what_is_reported(moves, done, report):
 
 
 def test_what_is_complete_and_never_reported():
-    """RF-48: the transfer that asked is let go first, and nobody asks for the others; a sync does."""
+    """RF-48: if the asking transfer is released first, the others are not reported until a sync."""
     lost = [*[("busy",)] * 3, ("busy", "sync"), *(("take", f"p1-{n}") for n in (3, 0, 1, 2))]
     table = SessionTable(lost, stop=1)
     picture = table.picture()

@@ -1,4 +1,4 @@
-"""The conveyor: what is looked at agrees with the engine, the race is counted, hands change what follows."""
+"""The conveyor: looks agree with the engine, the race is counted, and moves change what follows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_what_is_passed_over_belongs_to_another_and_what_is_taken_does_not():
 
 @pytest.mark.parametrize(("grouped", "wrong"), [(True, set()), (False, {"A", "E"})], ids=["groups", "none"])
 def test_the_race_of_add_and_remove_is_counted(grouped, wrong):
-    """MG-18: counted a second time here, from the events alone."""
+    """MG-18: the test counts again, from the events alone."""
     picture = group_run(**STORY, grouped=grouped)
     left = [event.message for event in picture.run.events if event.kind == "dequeued"]
     found = {
@@ -105,7 +105,7 @@ def test_a_group_needs_a_name():
 
 
 def test_the_consumers_of_a_forked_conveyor_react():
-    """MG-10: what one of them held goes to those that are left, and all carts are packed."""
+    """MG-10: the leaver's messages go to the others, and all carts are packed."""
     lab = group_lab()
     ask(lab, ask="fork", action="leave:c2", frame=40, time=lab.first.frames.at(40)["time"], back=0)
     assert list(lab.picture.pictures) == ["as it was", "c2 goes away"]

@@ -1,4 +1,4 @@
-"""Words, counts and marks of every lab agree, at each step of its default run and while it plays.
+"""The texts, counts and marks of every lab agree, at each step of its default run and while it plays.
 
 The counts come from the events of the trace (:mod:`ledger_of_events`), not from the frames that the picture
 is made of. Where a picture rests, it shows what the trace says; while it plays, a count differs from that by
@@ -80,7 +80,7 @@ def test_a_picture_at_rest_counts_what_the_trace_says(name):
 
 
 def check_words(topology: Topology, words: list[str], true: Counts) -> int:
-    """Check the numbers in the words of a step; return how many there were."""
+    """Check the numbers in the texts of a step; return how many numbers were checked."""
     step, outlook = words
     depths = {spot.name: depth for spot, (depth, _) in zip(topology.queues, true["queue"], strict=True)}
     found = re.findall(r"(\d+) on ([\w.-]+)(?:, more than (\d+))?: flow control turns ON", step)
@@ -119,7 +119,7 @@ READ = """() => [...document.querySelectorAll(".qf-view")].map((view) => {
 @pytest.mark.browser
 @pytest.mark.parametrize("name", [name for name in LABS if name != "groups"])
 def test_what_is_written_is_drawn_and_is_what_the_trace_says(saved, name):
-    """At a few steps, in the browser: the numbers on cards and tanks beside the cells that are filled."""
+    """At a few steps in the browser, the numbers on cards and tanks equal the filled cells."""
     shown = LABS[name]()
     saved.open(shown)
     truths = [counts_by_frame(picture) for picture in pictures(name)]
@@ -174,7 +174,7 @@ def test_while_it_plays_a_count_differs_from_the_trace_by_the_marks_under_way(na
 
 
 def waiting(seen: dict[str, Any], true: dict[str, Any], marks: dict[str, int]) -> int:
-    """Return how many are still behind a gate that is open."""
+    """Return the number of completions that are still behind an open gate."""
     return max(0, sum(one[2] for one in seen["producer"]) - sum(one[2] for one in true["producer"]))
 
 
@@ -230,14 +230,14 @@ def test_the_strip_shows_what_became_of_each_command_at_each_step(saved):
 
 
 def numbers_in(ranges: str) -> list[int]:
-    """Return the numbers of a set in the words of a report, "0-2 4"."""
+    """Return the numbers in a set that is written as in a report, such as "0-2 4"."""
     ends = [tuple(map(int, one.split("-"))) for one in ranges.replace("none", "").split()]
     return [number for first, *last in ends for number in range(first, (last or [first])[0] + 1)]
 
 
 @pytest.mark.parametrize("settings", [{}, {"stop": 2, "limit": 4, "capacity_1": 3, "capacity_2": 0}])
 def test_each_state_says_what_its_way_comes_to(settings):
-    """The label of a state, its sentences and its picture, beside the events of the way there."""
+    """A state's label, sentences and picture are compared with the events of the path to it."""
     graph = state_space_run(**settings).states
     deepest = 0
     for state in graph.graph:
@@ -269,7 +269,7 @@ def test_each_state_says_what_its_way_comes_to(settings):
     ],
 )
 def test_a_configuration_does_what_its_sentence_and_its_gauge_say(text):
-    """A queue is filled and emptied: it turns ON and OFF at the numbers that the lab writes and draws."""
+    """The queue turns ON and OFF at the depths that the lab writes and draws."""
     picture = config_run(text)
     broker = Broker()
     client = broker.session("client")

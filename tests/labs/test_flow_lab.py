@@ -1,4 +1,4 @@
-"""The flow lab and the recorded lab, without a browser: what sliders do, what is said, what is kept."""
+"""The flow lab and the recorded lab without a browser: sliders, sentences and stored values."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_whatever_goes_wrong_is_told_in_the_lab_and_not_as_a_traceback(lab, monk
 
 
 def test_a_slower_earlier_run_never_overwrites_a_later_one(lab):
-    """Nor does a beginning the whole run."""
+    """Nor does the finished part of a run overwrite the complete run."""
     late, early = (flow_run(messages=number, stop=5, resume=3) for number in (20, 10))
     assert not lab.scene.show(early, 1, is_whole=False)
     assert lab.scene.show(early, 3, is_whole=False)
@@ -74,7 +74,7 @@ def test_a_slower_earlier_run_never_overwrites_a_later_one(lab):
 
 @pytest.fixture
 def drawn(lab, monkeypatch):
-    """Note what is drawn, run by run, as if every run took long."""
+    """Record what is drawn of each run, as if every run took long."""
     monkeypatch.setattr("qflow.labs.slider_lab.WORTHWHILE", 0)
     seen = []
     show = lab.scene.show
@@ -130,7 +130,7 @@ def test_a_run_that_fails_after_its_beginning_was_drawn_leaves_the_last_whole_pi
 
 
 def test_a_declare_argument_is_a_slider_if_it_is_given_a_number():
-    """CF-01, FC-08: it begins where it was asked to, moves, travels in a token, and the map knows it."""
+    """CF-01, FC-08: it has the given value, moves, is in tokens, and applies to the map."""
     lab = flow_lab(messages=300, stop=0, resume=0, limit=0, **{"qpid.max_size": 30_000})
     assert "made it 24036 bytes large" in lab.claims[0]
     lab.sliders["qpid.max_size"].value = 0

@@ -1,4 +1,4 @@
-"""Frames: a run as rows of numbers, which must agree with the engine after every single step."""
+"""Frames: a run as rows of numbers, which agree with the engine after every step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from qflow.workload import Consumer, Producer, Run, Workload, simulate
 
 
 def told(frames, index):
-    """List the parts of a step by name."""
+    """Return the names of the parts of a step."""
     parts = frames.at(index)["step.parts"]
     return [name for name, bit in BITS.items() if parts & bit]
 
@@ -56,7 +56,7 @@ def two_queues(**clients) -> Workload:
 
 
 class Driver:
-    """Gives an engine commands at random, and knows what the engine itself says after each."""
+    """A driver that sends random commands to an engine, and reads its state after each."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -130,12 +130,12 @@ def test_every_frame_is_what_the_engine_says_at_that_moment(seed):
 
 @pytest.fixture(scope="module")
 def small():
-    """The frames of a small run of the flow experiment."""
+    """Return the frames of a small run of the flow experiment."""
     return flow_run(messages=300, stop=20, resume=10, capacity=5).frames
 
 
 def test_every_frame_differs_from_the_one_before(small):
-    """The first is from before everything."""
+    """The first frame shows the state before any event."""
     assert not any(small.at(0).values())
     assert step_sentence(small, 0) == "Nothing has happened on the broker yet."
     rows = [small.at(index) for index in range(small.count)]
@@ -170,7 +170,7 @@ FOLDED = {
 
 
 def digest(shown: Picture | Comparison) -> str:
-    """Return a digest of every number that is drawn of a picture or of several."""
+    """Return a digest of every number that is drawn in a picture or in several."""
     pictures = [shown] if isinstance(shown, Picture) else shown.pictures.values()
     told = hashlib.sha256()
     for frames in (picture.frames for picture in pictures):
@@ -230,7 +230,7 @@ def test_every_sentence_can_be_told(small):
 
 
 def read_back(sent: bytes, *lengths: int) -> list[array]:
-    """Read columns of so many numbers as the browser does."""
+    """Decode packed columns of a given length as the browser does."""
     places = zlib.decompress(sent)
     each = len(places) // 4
     numbers = array("i", bytes(places[place * each + at] for at in range(each) for place in range(4)))
@@ -254,7 +254,7 @@ def test_every_table_survives_packing(numbers):
 
 @given(st.lists(st.sampled_from([0, 1, 255, 256, 2**24, -1, -(2**31)])))
 def test_spans_are_where_a_channel_is_not_0(numbers):
-    """Of any numbers, the spans are those that a walk from frame to frame finds."""
+    """For any numbers, the spans equal those found by a simple loop over the frames."""
     times = array("i", range(3, 3 + 5 * len(numbers), 5))
     frames = Frames(
         Topology((), (), (), (), 999), ("time", "seen"), (times, array("i", numbers)), len(numbers)
@@ -293,7 +293,7 @@ def test_producers_that_share_a_session_have_windows_of_their_own():
 
 
 def test_a_client_of_amqp_1_0_is_counted_by_its_outcomes():
-    """LNK-03, LNK-07: withheld, come one by one, released, without a state at the end."""
+    """LNK-03, LNK-07: withheld, one by one, released, or without an outcome at the end."""
     broker, events = Broker(), EventTable()
     broker.observe(events)
     broker.management.create(
@@ -327,7 +327,7 @@ def test_a_client_of_amqp_1_0_is_counted_by_its_outcomes():
 
 @pytest.mark.parametrize("grain", [0, 50_000])
 def test_a_fold_that_forgets_counts_on_as_if_it_had_not(grain):
-    """Every number, everything that lasts, and the last frames are those of a fold that keeps all."""
+    """Its numbers, spans and last frames equal those of a fold that keeps everything."""
     run = simulate(two_queues(), message_limit=200)
     whole, topology = Fold(Topology.of(run.workload, run.end), grain), Topology.of(run.workload, run.end)
     part = Fold(topology, grain)
@@ -384,7 +384,7 @@ COLUMNS = {
 
 
 def test_the_numbers_of_channels_and_columns_are_their_places():
-    """A fold writes by number, as its inner loop has to; the tables of names say what each number means."""
+    """The fold uses numbers for speed; the tables of names define what each means."""
     # From the source: compiled, a constant that begins with an underscore is not to be had.
     written = re.findall(r"^(_?[A-Z_]+): Final = (\d+)$", SOURCE.read_text(encoding="utf-8"), re.MULTILINE)
     numbers = {name: int(number) for name, number in written}

@@ -1,4 +1,4 @@
-"""The picture under the hand: marks land, answers stand beside the click, grips follow, Tab stops once."""
+"""Operating the picture: marks, answers beside the click, grips that follow, and tab stops."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ FOCUSED = "() => [...document.activeElement.classList].join(' ')"
 
 
 def test_the_focus_of_a_story_is_never_lost(live):
-    """At the first beat *back* is disabled; *skip* and *tell it again* hide themselves when pressed."""
+    """At the first beat *back* is disabled; *skip* and *tell it again* disappear when pressed."""
     live.open(flow_lab(**FRONT).tell())
     page = live.page
     for pressed, focused in (
@@ -258,7 +258,7 @@ def test_a_grip_follows_the_pointer_over_its_rows_in_one_drag(live):
 
 @pytest.mark.parametrize("capacity", [9, 52])
 def test_a_grip_stays_under_the_hand_and_inside_its_card(live, capacity):
-    """Along the last row and past its end, over the next row, and down to the floor of the card."""
+    """Along the last row and beyond its end, over the next row, and to the bottom of the card."""
     live.open(capacity_lab(capacity_1=capacity))
     page = live.page
     live.scene("scene.player.pause();")
@@ -315,7 +315,7 @@ def test_a_mark_behind_the_gate_says_why_and_its_answer_leaves_it_free(live):
 
 
 def test_a_heap_behind_the_gate_says_why_of_the_completions_where_it_is_clicked(live):
-    """More than 240 are one heap, in the order in which they were held: the first of them at the gate."""
+    """More than 240 form one pile, in order: those held first are at the gate."""
     live.open(flow_lab(stop=300, resume=100, limit=900, capacity=400, messages=900))
     frames = live.lab.first.frames
     live.show(frames.column("queue.orders.held").index(300))

@@ -1,4 +1,4 @@
-"""The labs without widgets: each returns its picture and says what it shows, as the engine's events do."""
+"""The labs without widgets: their pictures and claims agree with the engine's events."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_one_unit_turns_it_on_and_both_turn_it_off(size, resume_size, on, last):
 
 @pytest.mark.parametrize(("one", "two"), [(50, 15), (1, 1)])
 def test_a_run_is_as_deep_as_stop_plus_all_capacities(one, two):
-    """The bound is reached before the consumer comes; within the limit none is refused."""
+    """The bound is reached before the consumer subscribes; within the limit nothing is refused."""
     picture = capacity_run(capacity_1=one, capacity_2=two, messages=600)
     depths = picture.frames.column("queue.orders.depth")
     assert max(depths) == 100 + one + two
@@ -109,7 +109,7 @@ def test_windows_beyond_the_limit_kill_sessions_although_flow_control_is_on():
 
 
 def test_the_gate_counts_the_completions_that_somebody_waits_for():
-    """CM-09: a dead session's completions reach nobody; gate, tank and producers count the same ones."""
+    """CM-09: a dead session's completions reach no client; all counts in the picture agree."""
     picture = capacity_run(capacity_1=100)
     frames, stays = picture.frames, picture.frames.lasting["stays"]
     died = picture.frames.column("producer.C1.mood").index(3)
@@ -155,7 +155,7 @@ def test_a_release_behind_another_breaks_the_order():
 
 
 def test_the_order_is_broken_while_an_earlier_message_is_on_the_queue():
-    """MG-18: A-2 is accepted while A-1, released, waits; nobody waits for a message that was rejected."""
+    """MG-18: A-2 is accepted while the released A-1 waits; a rejected message does not count."""
     kept = "Every group was accepted in the order in which it was sent."
     broken = "Accepted in another order than sent: group A (MG-18)."
     for first, claim in (("release", broken), ("reject", kept)):
@@ -178,7 +178,7 @@ def test_the_owner_in_the_picture_is_the_engines():
 
 
 def test_consumers_that_fetch_once_let_a_released_message_go_to_another():
-    """Chapter 6 asks who gets A-1; in window mode whoever has released it has it again at once."""
+    """In window mode, the consumer that released a message gets it again at once (chapter 6)."""
     table = GroupTable("AAA", prefetch=(2, 1), mode="credit")
     table.settle("c1", "release", "A-1")
     assert (table.holds("c1"), table.holds("c2")) == (["A-2"], [])
@@ -195,7 +195,7 @@ def test_consumers_that_fetch_once_let_a_released_message_go_to_another():
 
 
 def test_who_waits_beside_a_free_group_is_told():
-    """An accept that frees a group wakes nobody. Who may have no more does not wait for it."""
+    """An accept that frees a group wakes no consumer; a consumer without credit does not wait for it."""
     fetched = GroupTable("AAB", prefetch=(1, 2), mode="credit")
     fetched.settle("c1", "accept")
     assert not any("MG-13" in claim for claim in group_picture(fetched).claims), "c1 has fetched its one"
@@ -230,7 +230,7 @@ def test_five_policies_on_the_same_messages():
 
 @pytest.mark.parametrize("name, told", [("ring", "is thrown out"), ("last value", "is replaced")])
 def test_what_is_sent_and_what_gives_way_are_two_messages(name, told):
-    """FC-23: each loss is told once, by the name of the message that the trace says is gone."""
+    """FC-23: each lost message is named once, as in the trace."""
     shown = policy_run(limit=12, messages=60).pictures[name]
     reason = {"ring": "ring", "last value": "lvq"}[name]
     lost = [
@@ -248,7 +248,7 @@ def test_what_is_sent_and_what_gives_way_are_two_messages(name, told):
 
 
 def test_a_priority_queue_hands_out_the_most_urgent_first():
-    """QT-05: nothing that waits while a message is handed out is more urgent than it."""
+    """QT-05: no waiting message is more urgent than a message that is delivered."""
     frames = policy_run()["priority"].frames
     stays, holdings = frames.lasting["stays"], frames.lasting["holdings"]
 
@@ -417,7 +417,7 @@ def test_pictures_need_the_standard_library_only_and_labs_no_numpy(missing, scri
 
 
 def test_a_producer_that_waits_for_a_slow_queue_has_its_lane_there():
-    """Of several queues it is the one that lets go last that makes a producer wait."""
+    """Of several queues, the one that releases last makes a producer wait."""
     picture = fanout_run()
     [lane] = [lane for lane in picture.lanes if lane.kind == "wait"]
     assert picture.frames.topology.queues[lane.queue].name == "slow"

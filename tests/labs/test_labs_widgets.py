@@ -1,4 +1,4 @@
-"""The labs' widgets without a browser: sliders, buttons, questions, tokens, files, and how they end."""
+"""The labs' widgets without a browser: sliders, buttons, questions, tokens, files, and closing."""
 
 from __future__ import annotations
 
@@ -132,13 +132,13 @@ def test_a_token_opens_every_lab_but_one():
 
 
 def packed(value: object) -> str:
-    """Pack any value the way a token is."""
+    """Encode any value as tokens are encoded."""
     plain = json.dumps(value).encode()
     return "qf1." + base64.urlsafe_b64encode(zlib.compress(plain)).decode().rstrip("=")
 
 
 def test_a_token_with_one_letter_cut_or_changed_is_never_read_as_another():
-    """Its checksum tells; the one letter that may differ without a trace holds bits nobody reads."""
+    """The checksum detects it; one letter may differ in bits that are not used."""
     whole = Token("capacity", {"stop": 90, "resume": 70}, time=1_234_567, back=3)
     text = whole.text()
     chance = random.Random(1)
@@ -301,7 +301,7 @@ def test_choosing_a_state_loads_its_history():
 
 
 def test_the_game_counts_moves_and_compares_them_with_the_shortest_way():
-    """Stop 2 and a window of 2: no state is deeper than 4."""
+    """With stop 2 and a window of 2, no state is deeper than 4."""
     lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=0)
     lab._game.click()
     assert set(lab.moves) == {"C1 sends", "consumer takes and accepts"}
@@ -353,7 +353,7 @@ def test_why_follows_the_engine_and_its_links_lead_to_frames():
 
 
 def test_why_is_answered_for_all_of_an_instant():
-    """To subscribe takes three commands, of which one makes a frame; credit is granted after it."""
+    """A subscription takes three commands, one of which makes a frame; credit is granted after it."""
     picture = group_run(messages="AAA", prefetch=(1, 1), actions=())
     last = picture.frames.count - 1
     texts = [link["text"] for link in why(picture, last, "consumer:c2")]
@@ -370,7 +370,7 @@ WINDOW_PICTURES = {
 
 @pytest.mark.parametrize("name", WINDOW_PICTURES)
 def test_why_and_the_picture_say_the_same_of_a_window(name):
-    """CN-06: what is delivered and not completed is what the picture counts as prefetched."""
+    """CN-06: deliveries that are not completed are those that the picture counts as prefetched."""
     picture, seen = WINDOW_PICTURES[name](), 0
     timeline = Timeline(trace_of(picture.run))
     for frame in range(picture.frames.count):
@@ -393,7 +393,7 @@ def test_the_scene_is_answered(small):
 
 
 def test_what_is_held_is_no_reason_for_a_producer_to_be_free():
-    """It may send because its window has room."""
+    """A producer may send because its window has room."""
     picture = flow_run(messages=200, stop=20, resume=10, capacity=50)
     frames = picture.frames
     held, blocked = (frames.column(f"producer.p1.{name}").tolist() for name in ("held", "blocked"))
@@ -405,12 +405,12 @@ def test_what_is_held_is_no_reason_for_a_producer_to_be_free():
 
 @pytest.fixture(scope="module")
 def two_clients():
-    """The capacity experiment until both wait, and a little longer."""
+    """Return the capacity experiment, run until a little after both clients wait."""
     return capacity_run(messages=300)
 
 
 def test_a_full_window_with_nothing_to_send_is_no_decision_of_the_producers(two_clients):
-    """CAP-01, CAP-08: not blocked yet, but its next message is going to wait."""
+    """CAP-01, CAP-08: it is not blocked yet, but its next message will wait."""
     frames = two_clients.frames
     full = frames.column("producer.C1.outstanding").index(50)
     assert frames.at(full)["producer.C1.blocked"] == 0
@@ -420,7 +420,7 @@ def test_a_full_window_with_nothing_to_send_is_no_decision_of_the_producers(two_
 
 
 def test_a_producer_whose_window_was_just_emptied_does_not_wait_with_a_full_one(two_clients):
-    """FC-16, CAP-01: at OFF all is complete before the producer goes on."""
+    """FC-16, CAP-01: at OFF everything is complete before the producer continues."""
     picture = two_clients
     off = next(change for change in picture.frames.transitions if not change.is_on)
     said = state_sentence(picture.frames, off.frame)
@@ -447,7 +447,7 @@ def test_a_fork_is_the_same_up_to_its_frame_and_another_run_after_it():
 
 
 def test_the_clients_of_a_simulated_fork_react():
-    """CN-06: a producer keeps to its window, and a consumer goes on at once."""
+    """CN-06: a producer keeps to its window, and a consumer continues at once."""
     picture = flow_run(messages=200, stop=20, resume=10, capacity=5)
     frame = picture.frames.transitions[0].frame + 20
     gone = _fork_picture(picture, frame, "leave:c1").pictures["c1 goes away"].frames
@@ -530,7 +530,7 @@ ODD = "<!--<script>&</script>\u2028 <b>%{y}</b> $x$"
 
 
 def odd_picture():
-    """Return a run whose names hold what HTML, a script, plotly's markup and its templates would read."""
+    """Return a run with names that HTML, scripts, and plotly's markup and templates could interpret."""
     producer = Producer("p1", ("", ODD), rate=100, capacity=2, size=10, groups=(2, 1.0))
     consumer = Consumer(ODD, ODD, prefetch=2, service=("const", 0.02))
     arguments = {"qpid.flow_stop_count": 3, "qpid.flow_resume_count": 2, "qpid.group_header_key": "group"}
@@ -562,7 +562,7 @@ def test_a_notebook_keeps_the_run_of_a_lab_to_play(small):
 
 
 def texts_of(value) -> list[str]:
-    """List every text in a figure."""
+    """Return all texts in a figure."""
     if isinstance(value, dict):
         value = value.values()
     elif isinstance(value, str) or not isinstance(value, list | tuple):
@@ -657,7 +657,7 @@ def test_the_latencies_are_the_events_own():
 
 
 class Slow:
-    """A run of so many steps, each taking a moment of its own."""
+    """A run of a given number of steps, each of which takes some time."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -681,7 +681,7 @@ def slow_lab(steps: int) -> tuple[SliderLab, Slow]:
 
 
 def rest(lab: SliderLab, value: int) -> None:
-    """Say what the browser says of a slider that is still held."""
+    """Send the message that the browser sends for a held slider that rests."""
     lab._receive(lab.scene, {"ask": "rest", "setting": "stop", "value": value}, [])
 
 
@@ -755,7 +755,7 @@ def test_without_a_loop_a_long_run_goes_on_to_its_end():
 
 @pytest.fixture
 def slow_file(tmp_path, monkeypatch):
-    """A log that counts as large, and whose replay waits to be looked at."""
+    """Return a log that counts as large, and whose replay waits for the test."""
     monkeypatch.setattr("qflow.labs.trace_widget.LARGE", 0)
     monkeypatch.setattr("qflow.labs.trace_widget._BREATH", 0.01)
     look = threading.Event()
@@ -779,7 +779,7 @@ async def read_whole(path, **more):
 
 
 def test_a_file_opens_at_an_instant(slow_file):
-    """As ``qflow design`` says of a run that breaks a goal; a long file is there a while later."""
+    """As ``qflow design`` does for a run that misses a goal; a large file opens there later."""
     path, look = slow_file
     look.set()
     assert trace_lab(RING, at=0.5).scene.place["time"] == 500_000

@@ -1,4 +1,4 @@
-"""Beside a lab: a map, whose click moves the lab and whose dot the lab moves; prose with its numbers."""
+"""The map and the prose of a lab: a click on the map moves the lab, and the lab moves the dot."""
 
 import asyncio
 

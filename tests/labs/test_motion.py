@@ -1,4 +1,4 @@
-"""What moves in the picture: as many marks as the trace has events, and words of the same instant.
+"""Marks in motion: as many as the trace has events, with texts of the same instant.
 
 The pages are exported ones: a saved run is drawn by the same scripts as a widget, and opens at once.
 """
@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.browser]
 
 
 class Page(ScenePage):
-    """An exported run in headless Chromium."""
+    """An exported run in a headless Chromium."""
 
     def open(self, picture: Any) -> None:
         self.show(save_html(picture, self.folder / "run.html"))
@@ -68,7 +68,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 
 def test_words_and_numbers_are_of_the_instant_that_is_drawn(saved):
-    """While it plays too, words, cards and tank say as many as there are cells; at rest, the frame."""
+    """Texts, cards and tank equal the filled cells while it plays, and at rest those of the frame."""
     picture = flow_run(messages=150, rate=400, service=0.02, **SLOW)
     saved.open(picture)
     saved.scene("scene.player.setSpeed(0.05); scene.player.show(0); scene.player.play();")
@@ -116,7 +116,7 @@ def test_words_and_numbers_are_of_the_instant_that_is_drawn(saved):
 
 
 def test_while_it_plays_a_screen_reader_hears_turns_at_most_one_a_second(saved):
-    """Every live region of the page is watched; a clock or a step count in one would speak at each frame."""
+    """All live regions are watched; a clock in one of them would speak at each frame."""
     saved.open(capacity_run(messages=400, capacity_1=90))
     saved.scene("scene.player.setSpeed(4); scene.player.show(0);")
     saved.page.clock.run_for(100)
@@ -157,7 +157,7 @@ def test_at_off_all_held_completions_go_through_in_order(saved):
 
 
 def test_a_death_says_the_brokers_words(saved):
-    """A grey card, a cross, a mark on the time line, and the refusal where it happened."""
+    """A grey card, a cross, a mark on the time line, and the broker's text where it happened."""
     picture = capacity_run(messages=300, capacity_1=100)
     frame, producer, words = picture.frames.deaths[0]
     saved.open(picture)
@@ -210,7 +210,7 @@ OVERLAPS = """() => {
 
 
 def with_long_names() -> Picture:
-    """Every name as long as names are where a broker is in use."""
+    """Return a run whose names are as long as those in production."""
     groups = ("customer-4711-eu-west", "customer-0815-us-east", "a", "customer-17")
     sent = tuple((0.01 * number, 100, groups[number % 4]) for number in range(60))
     shared = {"qpid.group_header_key": "group", "qpid.shared_msg_group": 1, "qpid.flow_stop_count": 20}

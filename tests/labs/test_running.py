@@ -1,4 +1,4 @@
-"""Runs that are drawn while they go on: the whole is the same, and what was seen of an instant stays true."""
+"""Runs that are drawn while they are incomplete: the result and what was shown do not change."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def run_of(number: int) -> Run:
 
 
 def numbers(frames: Frames) -> list[object]:
-    """Return all that frames consist of."""
+    """Return all the data of some frames."""
     lasting = {name: table.data for name, table in frames.lasting.items()}
     return [frames.topology, frames.channels, frames.columns, frames.rows, frames.groups, lasting]
 
 
 def seen_at(frames: Frames, frame: int) -> list[object]:
-    """Return all that is seen at a frame: its numbers, which messages lie where, and which are held."""
+    """Return everything shown in a frame: its numbers, the places of messages, and the held completions."""
     seen: list[object] = [frames.at(frame)]
     for table in frames.lasting.values():
         rows = list(table.alive(frame))
@@ -82,7 +82,7 @@ def test_a_run_may_be_folded_in_portions(number: int, cuts: list[int]):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_picture_drawn_as_the_run_goes_is_that_of_the_run_in_one_go(seed):
-    """The same bytes for the browser, and the same sentences, however the time is sliced."""
+    """The bytes and sentences are the same however the time is sliced."""
     in_one_go = picture_of(simulate(some_workload(seed), message_limit=400))
     as_it_goes = finish_steps(draw_steps(some_workload(seed), 400))
     assert as_it_goes.payload() == in_one_go.payload()

@@ -1,4 +1,4 @@
-"""The scripts without a browser: their modules' own tests, run by Node; and they read what Python reads."""
+"""The scripts without a browser: Node runs the modules' tests, and they read what Python reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = ("flow", "fanout", "groups", *POLICIES)
 
 @cache
 def pictures() -> dict[str, Picture]:
-    """Return a picture of each kind, by its name."""
+    """Return a picture of each kind, keyed by name."""
     return {
         "flow": flow_run(messages=120, stop=20, resume=10, capacity=5),
         "fanout": fanout_run(messages=60, stop=6, resume=3, capacity=4),
@@ -50,7 +50,7 @@ console.log(JSON.stringify(%(expression)s));
 
 @pytest.fixture(scope="module", autouse=True)
 def node() -> str:
-    """Return Node's command, in a version that reads modules as they are."""
+    """Return the command of a Node version that can import the modules as they are."""
     found = shutil.which("node")
     asked = found and subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
     version = tuple(map(int, asked.strip("v\n").split("."))) if asked else ()
@@ -60,7 +60,7 @@ def node() -> str:
 
 
 def run_node(script: str) -> str:
-    """Return what a module writes."""
+    """Return the output of a module that Node runs."""
     command = ["node", "--input-type=module"]
     run = subprocess.run(command, input=script, capture_output=True, text=True, encoding="utf-8")
     assert run.returncode == 0, run.stderr
@@ -98,7 +98,7 @@ def test_modules_are_joined_or_it_is_said_why_not(tmp_path):
 
 
 def evaluate(shown: Picture | Comparison, expression: str) -> Any:
-    """Return what an expression over `timelines` comes to in the scripts of the scene."""
+    """Return the value of an expression over `timelines`, evaluated with the scripts of the scene."""
     payloads = [
         {**one, "numbers": base64.b64encode(bytes(one["numbers"])).decode()}  # type: ignore[call-overload]
         for one in payload_of(shown)
@@ -129,7 +129,7 @@ def test_words_numbers_and_spans_are_those_of_the_frames(name):
 
 
 def test_runs_side_by_side_have_one_order_of_time():
-    """Each place of the track shows of every run the last frame that is not later."""
+    """Each place of the track shows, for every run, the last frame that is not later."""
     both = compare(pictures()["flow"], flow_run(messages=120, stop=30, resume=5, capacity=5))
     frames_at = "(track) => track.times.map((time, at) => [time, track.frame(0, at), track.frame(1, at)])"
     places = evaluate(both, f"({frames_at})(new Track(timelines))")
@@ -173,7 +173,7 @@ def test_a_producer_with_nothing_to_send_says_until_when():
 
 
 def counted(picture: Picture) -> dict[str, int]:
-    """Count what the trace says of each kind of mark."""
+    """Count the events of a trace for each kind of mark."""
     kinds: Counter[str] = Counter()
     for event in picture.run.events:
         kinds[event.kind] += 1
@@ -195,7 +195,7 @@ def counted(picture: Picture) -> dict[str, int]:
 
 
 def by_hand() -> Picture:
-    """Every way in which a consumer can answer, with groups."""
+    """Return a run with every way in which a consumer can settle a message, with groups."""
     table = GroupTable("AABC", prefetch=(1, 2))
     table.settle("c1", "accept")
     table.settle("c2", "release")

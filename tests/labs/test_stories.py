@@ -1,4 +1,4 @@
-"""The labs of one idea each: their stories in a browser, read at every turn, and what a hand does in them."""
+"""The labs of one idea each: their stories in a browser, checked at every turn, and their handles."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_conveyor_shows_every_look_and_counts_the_race(live):
 
 
 def test_a_message_at_a_consumer_is_answered_where_it_is(live):
-    """CN-14: by mouse and by keyboard; the lab's words say what was done."""
+    """CN-14: by mouse and by keyboard; the lab's sentences name the settlement."""
     live.open(group_lab(messages="AABACBBCAD", paces=()))
     slot = live.page.locator(".qf-consumer[data-name=c2] .qf-slot[data-why]").first
     label = slot.get_attribute("data-why").removeprefix("message:")
@@ -124,7 +124,7 @@ def test_a_message_at_a_consumer_is_answered_where_it_is(live):
 
 
 def test_a_click_takes_a_message_off_and_its_number_is_complete(live):
-    """What was held is complete, and the sync is answered."""
+    """The held completion is released, and the sync is answered."""
     live.open(completion_lab(moves=[("busy",), ("busy",), ("busy",), ("idle",), ("sync",)]))
     states = "cells => cells.map(one => one.dataset.state)"
     cells = live.page.locator(".qf-command")
@@ -139,7 +139,7 @@ def test_a_click_takes_a_message_off_and_its_number_is_complete(live):
 
 
 def test_a_purge_in_a_strip_is_shown_as_a_strip_beside_it(live):
-    """With the queue what it held goes, and the sync is answered; what came after is done again."""
+    """The purge releases held completions and answers the sync; later moves are repeated."""
     live.open(completion_lab())
     turn = captions(live.lab)
     frame = next(frame for frame, said in sorted(turn.items()) if "execution.sync" in said)
@@ -180,7 +180,7 @@ def test_marks_have_the_colours_of_a_page_whose_theme_changes(live):
 
 
 def test_the_bound_is_reached_before_the_consumer_comes(live):
-    """CAP-08: 100 + 50 + 15 = 165, in the picture and in the words below it; the sum follows its windows."""
+    """CAP-08: 100 + 50 + 15 = 165, in the picture and the text; the sum follows the windows."""
     live.open(capacity_lab())
     assert live.text(".qf-law > text") == "100 + 50 + 15 = 165"
     live.show(live.lab.first.frames.column("queue.orders.depth").index(165))
@@ -195,7 +195,7 @@ def test_the_bound_is_reached_before_the_consumer_comes(live):
 
 
 def test_each_unit_says_what_it_says_of_on_and_off(live):
-    """One unit is above its stop; both must be below their resume thresholds."""
+    """One unit above its stop turns ON; both must be below their resume thresholds for OFF."""
     live.open(bytes_lab())
     frames, verdicts = live.lab.first.frames, live.lab.first.drawing["verdicts"]
     for change in frames.transitions[:4]:
