@@ -1,10 +1,11 @@
-"""The same engine over a fleet's recorded logs: in memory, on Spark, and as a stream.
+"""Spark: run the same engine over the recorded logs of a fleet, in memory, on Spark, and as a stream.
 
-A queue's history is a sequential state machine, so the events of one component (queues and clients that touch
-one another, :func:`components_of`) are never split among workers; components are.  What decides is plain
-Python that runs without Spark (:func:`audit_in_memory`); Spark carries rows to it and results away.
+A *fleet* is a set of brokers with many queues.  A queue's history is sequential, so all events of a
+*component* (queues and clients that can influence one another, :func:`components_of`) are processed by one
+worker; different components are processed by different workers.  The audit itself is plain Python, which also
+runs without Spark (:func:`audit_in_memory`); Spark distributes the rows and collects the results.
 
-``import qflow.spark`` loads neither pyspark nor pyarrow; the modules do when they are used.
+``import qflow.spark`` imports neither pyspark nor pyarrow; the modules import them when they are used.
 
 >>> from qflow.spark import AS_RECORDED
 >>> AS_RECORDED.name

@@ -1,6 +1,6 @@
 """``qflow spark audit|report|sweep|stream|synth``: the engine over a fleet's logs, here or on a cluster.
 
-Reading the arguments loads neither Spark nor the engine, so that ``--help`` answers at once.
+Parsing the arguments imports neither Spark nor the engine, so that ``--help`` is quick.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(subparsers: Any) -> None:
-    """Add ``spark`` to the rooms of the command line; neither Spark nor the engine is loaded for that."""
+    """Add the command ``spark`` to the command line, without importing Spark or the engine."""
     spark = subparsers.add_parser(
         "spark",
         description="The engine over a fleet's recorded logs, on Apache Spark: on this machine or a cluster.",
@@ -97,7 +97,7 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
 
 
 def _add_events(parser: argparse.ArgumentParser) -> None:
-    """Add the options for reading the rows of a table or a source."""
+    """Add the options for reading the rows of a table or of a source of a stream."""
     component = "the column of a row's component, or the first group of a pattern; default: by client and "
     add_columns(parser)
     parser.add_argument(
@@ -212,7 +212,7 @@ _PEAK = "no worker took more than {} MiB"
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Run the requested subcommand."""
+    """Run the chosen action of ``qflow spark``, and return its exit status."""
     from qflow.spark.spark_session import java_end, log_file, session
 
     try:
@@ -223,7 +223,7 @@ def run(namespace: argparse.Namespace) -> int:
     actions = {"audit": _audit, "report": _report, "sweep": _sweep, "stream": _stream, "synth": _synth}
     _require_readable(namespace)
     try:
-        # Whatever is logged underneath, the reader gets one sentence.
+        # Log messages of libraries are suppressed, so that the user gets a single sentence.
         logging.getLogger().addHandler(logging.NullHandler())
         spark = session(namespace.master, **_settings(namespace.conf))
         _restore_ctrl_c()
@@ -234,14 +234,14 @@ def run(namespace: argparse.Namespace) -> int:
 
 
 def _restore_ctrl_c() -> None:
-    """Let Ctrl-C end the command in one line."""
-    # pyspark's own handler asks Spark on the very connection that was interrupted, which breaks it.
+    """Restore Python's own handler of Ctrl-C, so that it ends the command with one line."""
+    # pyspark's handler would use the connection to Spark that was interrupted, and so break it.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _cause_of(text: str) -> str:
-    r"""Return the line of a Spark error that states its cause.
+    r"""Return the line that states the cause in the text of an error of Spark.
 
     >>> _cause_of("Job aborted: ...\n  File x, line 3\nValueError: no begin\n\n\tat org.apache.spark")
     'ValueError: no begin'
@@ -255,7 +255,7 @@ def _cause_of(text: str) -> str:
         )
         return f"{words[-1] if words else 'PYTHON_VERSION_MISMATCH'}; {advice} with qflow and pyarrow"
     if words:
-        # The project's own errors are sentences.
+        # Errors of this project need no class name before their sentence.
         return re.sub(r"^qflow\.[\w.]+: ", "", words[-1])
     return (raised or [line for line in lines if line] or ["it does not say why"])[0]
 
@@ -292,7 +292,7 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
 
 def _audit_small(spark: SparkSession, namespace: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the summary of many small logs, of which nothing is kept; None if there are others."""
+    """Return the summary of many small logs, audited without a lake, or None if not all logs are small."""
     from qflow.spark.ingest import audit_small, require_rows
     from qflow.spark.tables import QUARANTINE
     from qflow.spark.workers import TaskProgress, peak_accumulator
@@ -324,7 +324,7 @@ def _add_to_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) 
 
 
 def _own_format(namespace: argparse.Namespace) -> str:
-    """Return the format of lake and results; that of a text table would lose the types."""
+    """Return the format of lake and results: Parquet if the input is text, which would lose the types."""
     return "parquet" if namespace.format in ("csv", "json", "text", "xml") else str(namespace.format)
 
 
@@ -394,7 +394,7 @@ _KINDS = {
     "count": ("count of the engine", "counts of the engine"),
     "finding": ("finding", "findings"),
 }
-"""Kinds of results, one and more; a count says how deep a queue was, or how far reports agree."""
+"""The words for each kind of results, in singular and plural; a count is, for example, a queue's depth."""
 
 
 def _summary_text(summary: dict[str, Any]) -> str:
@@ -448,7 +448,7 @@ def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
 
 def _sweep_lines(rows: Sequence[Any], replays: int) -> Iterator[str]:
-    """Print the main result of each queue and producer, with the certainty that several replays give it."""
+    """Yield lines with the main measures of each queue and producer, with intervals if there are replays."""
     for row in rows:
         where = f"{row.component} {row.setting}"
         if row.measure in ("share_on", "blocked_share"):
@@ -465,7 +465,7 @@ def _sweep_lines(rows: Sequence[Any], replays: int) -> Iterator[str]:
 def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
     from qflow.spark.stream import audit_events, audit_stream, read_results, read_stream, start
 
-    # All that there is comes at once then, and nothing after it.
+    # With --once and all files in one step, no rows follow, so a component's end completes it.
     ends_count = namespace.once and namespace.files is None
     if namespace.source:
         events = _events_table(namespace, namespace.incoming, namespace.source)
@@ -510,7 +510,7 @@ def _synth(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
 
 def _require_readable(namespace: argparse.Namespace) -> None:
-    """Refuse missing paths before the session starts, which takes seconds."""
+    """Raise a RefusalError for missing paths before the session starts, which takes seconds."""
     read = {"audit": "lake", "report": "results", "sweep": "lake", "stream": "incoming"}.get(namespace.action)
     named = getattr(namespace, "logs", None) or [getattr(namespace, name) for name in [read] if name]
     if getattr(namespace, "table", None) or getattr(namespace, "source", None):
@@ -542,11 +542,11 @@ def _pairs(given: list[str], option: str) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-# A step in a pipeline
+# Exit status and metrics, for a step in a pipeline
 
 
 class Condition(NamedTuple):
-    """A condition on the numbers of an audit, by which a step fails."""
+    """A condition on a number of an audit, with which the command ends with status 1."""
 
     name: str
     compare: str
@@ -554,7 +554,7 @@ class Condition(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Condition:
-        """Read a condition, such as ``findings > 0`` or ``on_share > 20%``, or its name alone.
+        """Return the condition in a text, such as ``on_share > 20%``, or with a name, such as ``findings``.
 
         >>> Condition.of("on_share >= 20%")
         Condition(name='on_share', compare='>=', limit=0.2)
@@ -562,12 +562,14 @@ class Condition(NamedTuple):
         named = {"rows": "quarantined > 0", "many-rows": "quarantined_share > 5%", "findings": "findings > 0"}
         found = _CONDITION.fullmatch(named.get(text.strip(), text))
         if found is None or found[1] not in _METRICS:
-            words = f"{', '.join(named)}, or NAME > NUMBER[%] of {', '.join(_METRICS)}"
-            raise argparse.ArgumentTypeError(f"must be some of {words}, got {text.strip()!r}")
+            words = f"{', '.join(named)}, or NAME > NUMBER[%] with a NAME of {', '.join(_METRICS)}"
+            raise argparse.ArgumentTypeError(
+                f"must be one or more of {words}, separated by commas; got {text.strip()!r}"
+            )
         return cls(found[1], found[2], float(found[3]) / (100 if found[4] else 1))
 
     def holds(self, numbers: Mapping[str, float]) -> bool:
-        """Return whether the condition is true of an audit's numbers."""
+        """Return whether the condition holds for the numbers of an audit."""
         compare = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}[self.compare]
         return bool(compare(numbers[self.name], self.limit))
 
@@ -576,7 +578,7 @@ _CONDITION = re.compile(rf"\s*(\w+)\s*([<>]=?)\s*({_NUMBER})\s*(%?)\s*")
 
 
 def _conditions_of(text: str) -> list[Condition]:
-    """Return the conditions that ``--fail-on`` names."""
+    """Return the conditions in the value of ``--fail-on``, which are separated by commas."""
     return [Condition.of(word) for word in text.split(",") if word.strip()]
 
 
@@ -597,7 +599,7 @@ _METRICS = {
     "held": "transfers held",
     "times_blocked": "times that a producer was blocked",
 }
-"""The numbers of an audit, by which a step fails and which ``--metrics`` writes, and what each is."""
+"""The numbers of an audit, for ``--fail-on`` and ``--metrics``, with a description of each."""
 
 
 def _open_metrics(numbers: Mapping[str, float]) -> str:
@@ -609,7 +611,7 @@ def _open_metrics(numbers: Mapping[str, float]) -> str:
     qflow_findings 2
     # EOF
     """
-    # Fifteen numbers without labels: a client library would add its own process to them.
+    # Written without a client library, which would add metrics of its own process.
     lines = []
     for name, value in numbers.items():
         lines += [

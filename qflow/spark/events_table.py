@@ -1,14 +1,14 @@
-"""A table of events as a platform has it: many components, in no order, with columns of its own.
+"""Tables of events from a platform, with rows of many components in any order and with foreign columns.
 
-The columns are mapped as those of a foreign log (:mod:`qflow.logs.foreign_columns`).  A row's component is in
-a column, is a part of one (a regular expression on a host's name), or follows from the topology of one
-workload: that of its client, or of its queue.  Spark brings the rows of each component to one worker, sorted
-by time; there the reader of logs cleans them as it cleans a file: order, duplicates, gaps, clocks and
-quarantine.  A worker reads a component several times and keeps it packed for that, in memory up to
-:data:`_IN_MEMORY` bytes and on its disk above.
+The columns are mapped like those of a foreign log (:mod:`qflow.logs.foreign_columns`).  A row's component is
+the value of a column, or a part of it (found by a regular expression on, for example, a host's name); or it
+follows from the workload, as the component of the row's client or queue.  Spark sends all rows of a component
+to one worker, sorted by time.  There, they are cleaned as a file is: sorting, duplicates, gaps, clocks and
+quarantine.  A worker reads a component's rows several times; so it keeps them compressed by Arrow, in memory
+up to :data:`_IN_MEMORY` bytes, and on disk above that.
 
-Rows of a table have no order of their own, so rows of one instant are put in the order of cause and effect,
-and of their columns where that does not decide: the same rows give the same results however they lie.
+Rows of a table have no order.  So rows of one instant are sorted by cause and effect and, if that does not
+decide, by their columns: the same rows give the same results in any order.
 """
 
 from __future__ import annotations
@@ -54,26 +54,26 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _IN_MEMORY = 64 << 20
-"""Bytes of a component's packed rows that a worker keeps in memory; more are on its disk."""
+"""The largest size of a component's rows, in bytes, that a worker keeps in memory and not on disk."""
 
 _WORKLOAD = "workload"
-"""The column with a component's workload, which travels as a row of its own, the first of the component."""
+"""The column with a component's workload, which is sent as a separate row, the component's first."""
 
 
 @dataclass(frozen=True)
 class EventsTable:
-    """A table of events with the columns, units and zone that its reader needs.
+    """A table of events from a platform, and how it is read.
 
     Parameters:
-        place: A path, an address that Spark knows, or the name of a table in its catalogue.
-        workloads: A folder with the workload ``NAME.json`` of each component, or one file for all.
-        form: A format that the session has: ``parquet``, ``csv``, ``delta``.
-        columns: What its columns mean, as for :func:`qflow.logs.log_file.read_log`.
-        component: The column of the component, or ``COLUMN:REGEX``, whose first group it is; empty for the
-            topology of the one workload.
-        zone: The time zone of times without one, or the column that has it; empty for UTC.
-        where: A condition of SQL on the rows, such as ``date = '2026-11-27'``.
-        options: Options of Spark's reader.
+        place: A path, an address for Spark, or the name of a table in its catalogue.
+        workloads: A folder with the workload ``NAME.json`` of each component, or one workload file for all.
+        form: The format of the table, such as ``parquet``, ``csv`` or ``delta``.
+        columns: The meanings of the columns, as for :func:`qflow.logs.log_file.read_log`.
+        component: The column with the component, or ``COLUMN:REGEX`` for the first group of a regular
+            expression; empty if the component follows from the workload.
+        zone: The time zone of times without a zone, or the column that has it; empty for UTC.
+        where: An SQL condition on the rows, such as ``date = '2026-11-27'``.
+        options: The options of Spark's reader.
 
     >>> EventsTable("events", "workloads", component="host:([a-z]+)").place
     'events'
@@ -89,13 +89,16 @@ class EventsTable:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def state(self, spark: SparkSession) -> str:
-        """Return the state of the table's files and workloads; of a table without files each is another."""
+        """Return a text that identifies the state of the table's files and workloads.
+
+        For a table without files, each call returns a different text.
+        """
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as sf
 
         names = ("file_path", "file_size", "file_modification_time")
         try:
-            # Spark reads the names of files only.
+            # Spark reads the metadata of the files only.
             files = self.load(spark).select(*(f"_metadata.{name}" for name in names)).distinct()
             state = files.agg(sf.sum(sf.xxhash64(*names) / 2)).first()
         except PySparkException:
@@ -109,8 +112,8 @@ class EventsTable:
         return str(read if isinstance(read, str) else read.agg(sf.sum(sf.hash("*").cast("bigint"))).first())
 
     def split(self, spark: SparkSession, partitions: int, suffix: str = "") -> DataFrame:
-        """Return the lake rows that workers make of the table, and the quarantined rows."""
-        # suffix: Of the components' names.
+        """Return the rows of the table as lake rows and quarantined rows, in the columns SPLIT."""
+        # suffix: A text that is appended to the names of the components.
         from pyspark.sql import functions as sf
 
         rows, reader, workloads = self.raw(self.load(spark))
@@ -121,7 +124,7 @@ class EventsTable:
         return map_batches(reader.in_order(rows, partitions), work, SPLIT)
 
     def raw(self, frame: DataFrame) -> tuple[DataFrame, RawReader, DataFrame | None]:
-        """Return the rows with their component, their reader for workers, and the components' workloads."""
+        """Return the rows with their components, the reader for workers, and the components' workloads."""
         from pyspark.sql import functions as sf
 
         try:
@@ -134,7 +137,7 @@ class EventsTable:
         except ValueError as error:
             raise RefusalError(f"{self.place}: {error}") from None
         of = {meaning: [names[at] for at in place.indexes] for meaning, place in found.places.items()}
-        # In the order of a log's own columns, by which its reader knows them.
+        # In the order of a log's own columns, by which the reader of logs recognises them.
         own = {name: number for number, name in enumerate(NUMBERED)}
         header = sorted({name for some in of.values() for name in some}, key=lambda n: (own.get(n, 99), n))
         columns = {name: f"c{number}" for number, name in enumerate(header)}
@@ -158,7 +161,7 @@ class EventsTable:
         return rows, RawReader(header, order, time, instants, self.columns, shared), workloads
 
     def load(self, spark: SparkSession) -> DataFrame:
-        """Return the table's rows."""
+        """Return the rows of the table, or raise a RefusalError if Spark cannot read it."""
         from pyspark.errors import PySparkException
 
         try:
@@ -183,11 +186,11 @@ class EventsTable:
             raise RefusalError(f"--component: there is no column {name!r}; the columns are {there}")
         text = fields[name].cast("string")
         unit = sf.regexp_extract(text, pattern, 1) if pattern else text
-        # The part before a slash distinguishes logs.
+        # A slash would separate the name of a log, so it is replaced.
         return sf.coalesce(sf.nullif(sf.translate(unit, "/", ":"), sf.lit("")), sf.lit("unnamed"))
 
     def _read_workloads(self, spark: SparkSession) -> str | DataFrame:
-        """Return the one workload's text, or the components with theirs."""
+        """Return the text of the single workload, or a table of components with their workloads' texts."""
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as sf
 
@@ -196,7 +199,7 @@ class EventsTable:
             if place.endswith(".json"):
                 (row,) = spark.read.text(place, wholetext=True).collect()
                 return str(row.value)
-            # Only the folder itself: below it there may be tables of days and parts, as a lake has.
+            # Only in the folder itself, as it may have subfolders of a table's days and parts.
             files = spark.read.text(f"{place}/*.json", wholetext=True)
             name = sf.regexp_replace("_metadata.file_name", r"\.json$", "")
             return files.select(name.alias("component"), sf.col("value").alias(_WORKLOAD))
@@ -213,25 +216,26 @@ def make_lake_of_table(
     day: str | None = None,
     form: str = FORMAT,
 ) -> LakeReport:
-    """Add a table of many components' events to a lake; it replaces that day's earlier run of the table.
+    """Add a table of many components' events to a lake; this replaces an earlier run of the same day.
 
     Parameters:
+        spark: The Spark session.
         events: The table, and how it is read.
-        folder, buckets, day, form: As for :func:`make_lake`.
+        folder, buckets, day, form: See :func:`make_lake`.
 
     Raises:
-        RefusalError: If the table cannot be read, no row of it is good, or the lake has logs of the same
-            names of that day that came from elsewhere.
+        RefusalError: If the table cannot be read, no row of it is valid, or the lake has logs with the same
+            names and day from another source.
     """
     table = GrowingTable(spark, folder, form)
     day = day or today()
     identity, state = digest_of(events.place, events.where), digest_of(events, buckets, events.state(spark))
 
     def name(replaced: str) -> str:
-        # A table that is again as it was before last is another run, which replaces the last.
+        # The name includes the replaced runs: a table that returns to an earlier state is a new run.
         return identity + digest_of(day, state, replaced)
 
-    # Of one table there is one run a day; one that is read otherwise, or has other files, replaces it.
+    # A table has one run per day; if its files or the way of reading change, a new run replaces it.
     done = table.done_runs()
     runs = {
         digest: words for (of, digest), words in done.items() if of == day and digest.startswith(identity)
@@ -241,18 +245,18 @@ def make_lake_of_table(
     replaced = " ".join(runs)
     if others := {digest for of, digest in done if of == day} - set(runs):
         _require_other_logs(events, require_lake(table), others, day)
-    # A component is a sequence of one day: beside other days its name has the day.
+    # A component contains one day; if the lake has other days, the component's name includes the day.
     suffix = f"@{day}" if any(of != day for of, _ in done) else ""
     return write_run(table, events.split(spark, buckets, suffix), name(replaced), day, [], replaced)
 
 
 def _require_other_logs(events: EventsTable, lake: DataFrame, runs: Iterable[str], day: str) -> None:
-    """Refuse a table that has a component of the name of a log that other runs of the day brought."""
+    """Raise a RefusalError if other runs of the day have a log with the name of one of the components."""
     from pyspark.sql import functions as sf
 
     source = sf.substring_index("component", "/", 1)
     rows, *_ = events.raw(events.load(lake.sparkSession))
-    # The components that have no workload end in a slash: their rows are all quarantined.
+    # Names of components without a workload, whose rows are all quarantined, end in a slash.
     judged = (lake.event == BEGIN) & ~lake.component.endswith("/")
     there = lake.where(run_names(lake).isin(sorted(runs)) & judged)
     names = there.select(sf.regexp_replace(source, f"@{day}$", "").alias("source"))
@@ -266,7 +270,7 @@ def _require_other_logs(events: EventsTable, lake: DataFrame, runs: Iterable[str
 
 
 def _by_member(rows: DataFrame, members: DataFrame) -> DataFrame:
-    """Return rows with the component of their client, else of their queue."""
+    """Return rows with the component of their client or, if it has none, of their queue."""
     from pyspark.sql import functions as sf
 
     for role in ("client", "queue"):
@@ -277,7 +281,7 @@ def _by_member(rows: DataFrame, members: DataFrame) -> DataFrame:
 
 
 def _topology(spark: SparkSession, text: str) -> tuple[DataFrame, DataFrame]:
-    """Return the component of each client and queue of a workload, and the components with their parts."""
+    """Return a table of a workload's clients and queues with their components, and one of their workloads."""
     try:
         workload = Workload.from_json(json.loads(text))
     except (WorkloadError, ValueError) as error:
@@ -293,7 +297,7 @@ def _topology(spark: SparkSession, text: str) -> tuple[DataFrame, DataFrame]:
 
 
 def _parse_json(frame: DataFrame, names: Iterable[str]) -> DataFrame:
-    """Return a frame with each JSON column, of text or bytes, parsed into a struct of the named keys."""
+    """Return a data frame in which JSON columns (text or bytes) are parsed into structs of the named keys."""
     from pyspark.sql import functions as sf
 
     kinds, wanted = dict(frame.dtypes), dict[str, dict[str, Any]]()
@@ -304,13 +308,13 @@ def _parse_json(frame: DataFrame, names: Iterable[str]) -> DataFrame:
             for key in path:
                 tree = tree.setdefault(key, {})
     for head, tree in wanted.items():
-        # Values stay text, as they are in the JSON: the reader of logs knows numbers by their digits.
+        # Values remain text, as in the JSON; the reader of logs recognises numbers.
         frame = frame.withColumn(head, sf.from_json(sf.col(head).cast("string"), _ddl_of(tree)))
     return frame
 
 
 def _ddl_of(tree: Mapping[str, Any]) -> str:
-    """Return the type of a tree of keys.
+    """Return Spark's type for a tree of keys, whose leaves are strings.
 
     >>> _ddl_of({"at": {}, "who": {"host": {}}})
     'struct<`at`:string,`who`:struct<`host`:string>>'
@@ -320,7 +324,7 @@ def _ddl_of(tree: Mapping[str, Any]) -> str:
 
 
 def _flat_columns(frame: DataFrame) -> tuple[dict[str, Column], dict[str, str]]:
-    """Return a frame's columns and its structs' fields, converted for Python, and the type of each."""
+    """Return the columns of a data frame and the fields of its structs, and the type of each, by name."""
     from pyspark.sql import functions as sf
     from pyspark.sql.types import StructType
 
@@ -334,7 +338,7 @@ def _flat_columns(frame: DataFrame) -> tuple[dict[str, Column], dict[str, str]]:
             kinds[name] = kind
             if isinstance(one.dataType, StructType):
                 add(one.dataType, f"{name}.", f"{place}.")
-            # An instant is a number, so that Python needs no time zone of the session.
+            # Timestamps become numbers, so that Python does not depend on the session's time zone.
             is_text = kind in ("binary", "date", "timestamp_ntz")
             column = sf.col(place)
             columns[name] = (
@@ -351,26 +355,26 @@ def _flat_columns(frame: DataFrame) -> tuple[dict[str, Column], dict[str, str]]:
 
 @dataclass(frozen=True)
 class RawReader:
-    """The reader that a worker runs over the raw rows of its components."""
+    """A reader of raw rows, which converts the rows of a component on a worker."""
 
     header: list[str]
     order: list[str]
-    """The columns by which rows are sorted within a component: the number and the time first."""
+    """The columns by which rows are sorted within a component, beginning with the number and the time."""
     time: list[str]
     instants: list[str]
     columns: Columns
     shared: str
-    """The workload of all components; empty if each has its own."""
+    """The text of the workload of all components; empty if each component has its own."""
 
     def in_order(self, rows: DataFrame, partitions: int) -> DataFrame:
-        """Return each component's rows together: its workload first, then the rows by time."""
+        """Return rows with each component in one partition: its workload first, then its rows by time."""
         from pyspark.sql import functions as sf
 
         first = sf.col(_WORKLOAD).desc_nulls_last()
         return rows.repartition(partitions, "component").sortWithinPartitions("component", first, *self.order)
 
     def split(self, batches: Iterator[Any], suffix: str = "") -> Iterator[Any]:
-        """Yield batches of SPLIT, of components whose names get a suffix."""
+        """Yield batches of SPLIT from a partition's rows; a suffix is appended to the components' names."""
         for unit, parts in by_component(batches):
             with _Packed(parts, [f"c{number}" for number in range(len(self.header))]) as packed:
                 if packed.rows_packed:
@@ -379,7 +383,7 @@ class RawReader:
                     yield from to_batches((split_row(unit + suffix, item) for item in items), SPLIT)
 
     def results(self, unit: str, text: str, rows: list[Any], zone: str) -> Iterator[Result]:
-        """Yield the results of a component, given its rows in any order, with the facts of its log."""
+        """Yield the results of a component from its rows in any order, with the facts of its log."""
         ordered = sorted(
             rows, key=lambda row: [(row[int(at[1:])] is not None, row[int(at[1:])]) for at in self.order]
         )
@@ -387,8 +391,8 @@ class RawReader:
         return (item for item in audited if isinstance(item, Result))
 
     def items(self, unit: str, text: str, rows: Any, zone: str, suffix: str = "") -> Iterator[Item]:
-        """Yield the lake rows of one component, given its workload's text and a function for its rows."""
-        # The part before a slash distinguishes logs, and so does the suffix.
+        """Yield the lake rows and quarantined rows of a component; `rows` is a function that returns rows."""
+        # The name of a log is the part before a slash, so the suffix is inserted there.
         source, slash, queue = unit.partition("/")
         log = f"{source}{suffix}{slash}{queue}"
         facts = LogFacts(log, zone=zone)
@@ -413,7 +417,7 @@ class RawReader:
 
 
 class _Packed:
-    """The rows of a component, packed by Arrow, to be read again and again."""
+    """The rows of a component as an Arrow file, which can be read repeatedly."""
 
     def __init__(self, parts: Iterable[Any], names: list[str]) -> None:
         from pyarrow import ipc
@@ -434,7 +438,7 @@ class _Packed:
             writer.close()
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows from the first one on."""
+        """Yield all rows, from the first one."""
         from pyarrow import ipc
 
         self._file.seek(0)

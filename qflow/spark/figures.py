@@ -1,4 +1,4 @@
-"""Figures of a fleet, drawn by plotly and said in sentences; and the report that puts a day's on a page."""
+"""Figures of a fleet's audit, drawn by plotly with their claims as sentences; and the report on a day."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BLUE, _STOP, _SOFT = "#0072b2", "#c04c00", "#57606a"
 def _set_layout(
     figure: Any, title: str, x_title: str, x_range: Sequence[float], names: Sequence[str] = ()
 ) -> None:
-    """Give a figure its title, ranges and rows, from the top."""
+    """Set the title, the axes and, if there are names, the rows of a figure, the first name at the top."""
     rows = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": names}
     figure.update_layout(
         title=title,
@@ -46,7 +46,7 @@ def _set_layout(
 def _bars(
     title: str, x_title: str, names: Sequence[str], values: Sequence[float], color: str, texts: Any = None
 ) -> Any:
-    """Return a figure with a bar for each name, from the top."""
+    """Return a figure with a horizontal bar for each name, the first at the top."""
     import plotly.graph_objects as go
 
     figure = go.Figure(go.Bar(x=values, y=names, orientation="h", marker={"color": color}, text=texts))
@@ -55,13 +55,13 @@ def _bars(
 
 
 class DayClock(NamedTuple):
-    """The clock of a page: the instant of its second 0, and the time zone of its labels."""
+    """The clock of a page: the instant of second 0 in microseconds since 1970, and the labels' time zone."""
 
     origin_us: int
     zone: str = "UTC"
 
     def text(self, second: float, form: str = "%H:%M:%S") -> str:
-        """Return an instant by its second.
+        """Return the clock time at a second as text.
 
         >>> DayClock(1_764_237_600_000_000, "Europe/Berlin").text(90)
         '11:01:30'
@@ -88,14 +88,17 @@ def heat_map(
     clock: DayClock | None = None,
     most: Any = None,
 ) -> Chart:
-    """Draw which queue was ON when: queues down, time across, stronger for a larger share of the step.
+    """Return a map of when each queue was ON, with a row for each queue and a cell for each step of time.
+
+    A cell's colour is stronger the larger the share of the step for which the queue was ON.
 
     Parameters:
-        rows: The collected result of :func:`qflow.spark.questions.on_over_time`.
-        queues: All queues, those that were never ON too.
-        seconds, step: How long the log is, and one step.
-        clock: The clock of the log; None where it has no date.
-        most: What :func:`qflow.spark.questions.most_at_once` gave.
+        rows: The collected rows of :func:`qflow.spark.questions.on_over_time`.
+        queues: The names of all queues, including those that were never ON.
+        seconds: The duration of the log in seconds.
+        step: The duration of a step in seconds.
+        clock: The clock of the log; None for a log without dates.
+        most: The row that :func:`qflow.spark.questions.most_at_once` returned.
     """
     import plotly.graph_objects as go
 
@@ -110,13 +113,13 @@ def heat_map(
             y=names,
             zmin=0,
             zmax=1,
-            # A small share is to be seen, too.
+            # The colour of a small share differs visibly from that of 0.
             colorscale=[[0, "#f6f8fa"], [0.001, "#efd5c5"], [1, _STOP]],
             colorbar={"title": "share ON"},
             hovertemplate="%{y}, from second %{x}: ON for %{z:.0%} of the time<extra></extra>",
         )
     )
-    # A shade is drawn around the second with which its step begins.
+    # plotly centres a cell at the second with which its step begins, so the axis begins half a step earlier.
     title = "When each queue was ON; the stronger the colour, the larger the share of the time"
     words = f"clock time, {clock.zone}" if clock else "seconds"
     _set_layout(figure, title, words, [-step / 2, (count - 0.5) * step], names)
@@ -129,7 +132,7 @@ def heat_map(
 def _heat_claims(
     rows: Sequence[Any], queues: int, seconds: int, clock: DayClock | None, most: Any
 ) -> Iterator[str]:
-    """Yield the map's claims as sentences: the queues ever ON, the longest ON, the most ON at once."""
+    """Yield sentences on the queues that were ever ON, the longest ON, and the largest number at once."""
 
     def at(us: int) -> str:
         return clock.text(us / SECOND) if clock else f"second {us / SECOND:.1f}"
@@ -149,7 +152,12 @@ def _heat_claims(
 
 
 def offender_bars(rows: Sequence[Any], shown: int = 8) -> Chart:
-    """Draw the queues that held transfers longest; rows as of :func:`qflow.spark.questions.offenders`."""
+    """Return a bar chart of the queues that held transfers longest.
+
+    Parameters:
+        rows: The collected rows of :func:`qflow.spark.questions.offenders`.
+        shown: The largest number of queues in the chart.
+    """
     top = list(rows)[:shown]
     names, waits = [plain(row.queue) for row in top], [row.held_us / SECOND for row in top]
     texts = [f"{row.held} transfers, ON {_times(row.flowStoppedCount)}" for row in top]
@@ -165,7 +173,7 @@ def offender_bars(rows: Sequence[Any], shown: int = 8) -> Chart:
 
 
 def hold_boxes(rows: Sequence[Any]) -> Chart:
-    """Draw how long transfers were held; rows as of :func:`qflow.spark.questions.hold_times`."""
+    """Return a chart of the hold times by queue; `rows` are of :func:`qflow.spark.questions.hold_times`."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -198,7 +206,12 @@ def hold_boxes(rows: Sequence[Any]) -> Chart:
 
 
 def group_bars(rows: Sequence[Any], shown: int = 10) -> Chart:
-    """Draw the groups that were owned longest; rows as of :func:`qflow.spark.questions.group_spots`."""
+    """Return a bar chart of the groups that were owned longest.
+
+    Parameters:
+        rows: The collected rows of :func:`qflow.spark.questions.group_spots`.
+        shown: The largest number of groups in the chart.
+    """
     top = list(rows)[:shown]
     names, owned = [plain(f"{row.queue} {row.group}") for row in top], [row.owned_us / SECOND for row in top]
     figure = _bars("Groups by the time they were owned", "seconds", names, owned, _BLUE)
@@ -218,7 +231,13 @@ def group_bars(rows: Sequence[Any], shown: int = 10) -> Chart:
 
 
 def frontier(rows: Sequence[Any], queue: str, producer: str) -> Chart:
-    """Draw a producer's blocked time and a queue's depth under each setting; rows of MEASURES."""
+    """Return a chart of a producer's blocked share against a queue's depth, under each setting.
+
+    Parameters:
+        rows: Collected rows of MEASURES.
+        queue: The name of the queue.
+        producer: The name of the producer.
+    """
     import plotly.graph_objects as go
 
     points = _points(rows, queue, producer)
@@ -229,7 +248,7 @@ def frontier(rows: Sequence[Any], queue: str, producer: str) -> Chart:
             y=[points[name].blocked for name in ordered],
             mode="lines+markers+text",
             text=[plain(name) for name in ordered],
-            # Settings that do nearly the same lie side by side.
+            # Alternating, as the points of similar settings are close to each other.
             textposition=[("top center", "bottom center")[at % 2] for at in range(len(ordered))],
             line={"color": _SOFT, "dash": "dot"},
             marker={"color": _BLUE, "size": 10},
@@ -250,7 +269,7 @@ def frontier(rows: Sequence[Any], queue: str, producer: str) -> Chart:
 
 
 class _Cost(NamedTuple):
-    """The cost of a setting: the queue's greatest depth, its producer's blocked share, its stops."""
+    """The costs of a setting: the queue's greatest depth, the producer's blocked share, the queue's stops."""
 
     depth: float
     blocked: float
@@ -276,9 +295,9 @@ def _times(number: float) -> str:
 # The report on a day
 
 _WORST = 20
-"""Queues and findings that are shown."""
+"""The largest number of queues, of findings and of logs in a report."""
 _STEPS = 60
-"""Steps of time across the picture of a day."""
+"""The number of steps of time in the map of a day."""
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -300,16 +319,16 @@ td.number,th.number{{text-align:right}}th,td.number,td:first-child{{white-space:
 
 @dataclass(frozen=True)
 class DayReport:
-    """A day's results as a report; a notebook displays it, and :meth:`page` writes it to a file."""
+    """A report on a day's results; a notebook displays it, and :meth:`page` returns it as a page of HTML."""
 
     title: str
     claims: tuple[str, ...]
     logs: Sequence[tuple[str, str, str]]
-    """What reports say of logs: the name, its begin by the clock, its zone; the first of them."""
+    """The first logs with dates: the name, the clock time of the begin, and the time zone."""
     worst: Sequence[Any]
-    """The queues whose held transfers waited longest: rows of :func:`qflow.spark.questions.offenders`."""
+    """The queues that held transfers longest, as rows of :func:`qflow.spark.questions.offenders`."""
     findings: Sequence[Any]
-    """Findings that break a rule, the first of them, as rows of RESULTS."""
+    """The first findings that contradict a rule, as rows of RESULTS."""
     charts: tuple[Chart, ...]
 
     def __repr__(self) -> str:
@@ -319,7 +338,7 @@ class DayReport:
         return "\n".join(self._body())
 
     def page(self) -> str:
-        """Return it as a page of HTML."""
+        """Return the report as a complete page of HTML."""
         return _PAGE.format(title=escape(self.title), body=self._repr_html_())
 
     def _body(self) -> Iterator[str]:
@@ -346,7 +365,7 @@ class DayReport:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
-    """Return a table; columns after the first `texts` are numbers."""
+    """Return a table as HTML; the columns after the first `texts` are numbers."""
     lines = []
     for name, row in (("th", heads), *(("td", row) for row in rows)):
         cells = (
@@ -360,15 +379,16 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> s
 def report_day(
     spark: SparkSession, results: str | Path, day: str | None = None, form: str = FORMAT
 ) -> DayReport:
-    """Return the report on a day of the results that an audit keeps.
+    """Return the report on one day of an audit's stored results.
 
     Parameters:
-        results: The table that :func:`qflow.spark.audit_to` wrote.
-        day: The day, such as ``2026-11-27``; None for the last one in the table.
-        form: The table's format, such as ``parquet``.
+        spark: The Spark session.
+        results: The folder or address of the table that :func:`qflow.spark.audit_to` wrote.
+        day: The day, such as ``2026-11-27``; None for the last day in the table.
+        form: The format of the table, such as ``parquet``.
 
     Raises:
-        RefusalError: If there are no results, or none of that day.
+        RefusalError: If there are no results, or none of the given day.
     """
     rows, unfinished = results_with_keys(spark, results, form)
     days = sorted(row.day for row in rows.select("day").distinct().collect())
@@ -383,11 +403,12 @@ def report_day(
 
 
 def report_on(results: DataFrame, of: str) -> DayReport:
-    """Return the report on some results; `of` names their subject.
+    """Return the report on the results of an audit.
 
     Parameters:
-        results (DataFrame of RESULTS): Those of :func:`qflow.spark.audit`, or those that a table keeps,
-            with the facts of the logs, which give the page clock times.
+        results (DataFrame of RESULTS): The results of :func:`qflow.spark.audit`, or stored results with the
+            facts of the logs, with which the report shows clock times.
+        of: The subject of the report, for its title.
     """
     facts = questions.facts_of_logs(results).persist()
     alone = without_logs(results)
@@ -404,7 +425,7 @@ def report_on(results: DataFrame, of: str) -> DayReport:
 
 
 def _charts(results: DataFrame, worst: Sequence[Any], facts: DataFrame) -> Iterator[Chart]:
-    """Yield the charts of the worst queues, by the day's clock if their logs have a date."""
+    """Yield the charts of the worst queues, with clock times if their logs have dates."""
     from pyspark.sql import functions as sf
 
     source, queue = sf.substring_index("component", "/", 1), sf.col("queue")
@@ -415,7 +436,7 @@ def _charts(results: DataFrame, worst: Sequence[Any], facts: DataFrame) -> Itera
     ends, dated = sf.coalesce("end_us", "begin_us"), sf.when(sf.col("origin_us").isNotNull(), sf.col("zone"))
     ((begin, end, zones),) = timed.agg(sf.min("origin_us"), sf.max(ends), sf.collect_set(dated)).collect()
     begin = None if begin is None else begin // SECOND * SECOND
-    # Of logs of several zones the page has the one that all share.
+    # If the logs have different time zones, the page uses UTC.
     clock = None if begin is None else DayClock(begin, zones[0] if len(zones) == 1 else "UTC")
     seconds = max(1, -(-(end - (begin or 0)) // SECOND))
     step = -(-seconds // _STEPS)
@@ -434,5 +455,5 @@ def _charts(results: DataFrame, worst: Sequence[Any], facts: DataFrame) -> Itera
 
 
 def _name_queues(rows: Sequence[Any], names: dict[tuple[str, str], str]) -> list[Any]:
-    """Return rows that distinguish queues of one name in several logs."""
+    """Return rows with unique names of queues, if several logs have a queue of the same name."""
     return [SimpleNamespace(**{**row.asDict(), "queue": names[row.source, row.queue]}) for row in rows]

@@ -1,9 +1,10 @@
-"""Ingest: convert client logs, traces and tables of events to rows of a lake; quarantine unreadable rows.
+"""Ingest: convert client logs, traces and tables of events to rows of a lake, and quarantine invalid rows.
 
-Each row goes to one of the two.  A log is a file, or all rows of one component in a table
-(:mod:`qflow.spark.events_table`).  One worker reads a log: no component reaches beyond it, so the worker also
-cleans it and splits it (:class:`~qflow.logs.components.Splitter`).  Small logs share a task.  A trace counts
-as a log, with the rows that its clients would have recorded, and brings its own workload.
+A log is a file, or all rows of one component in a table (:mod:`qflow.spark.events_table`).  Each row of a log
+is either added to the lake or quarantined.  One worker reads a whole log, cleans it, and splits it by
+components (:class:`~qflow.logs.components.Splitter`), as every component is within one log.  Several small
+logs share a task.  A trace is read as the log that its clients would have recorded, and contains its own
+workload.
 """
 
 from __future__ import annotations
@@ -65,23 +66,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Columns = str | Mapping[str, str] | None
-"""What foreign columns mean, as for :func:`qflow.logs.log_file.read_log`; the same in all files."""
+"""The meanings of foreign columns in all files, as for :func:`qflow.logs.log_file.read_log`."""
 
 SPLIT = Schema(LAKE | QUARANTINE)
-"""The columns of split logs: those of a lake's rows, then those of quarantined rows; one half is null."""
+"""The columns of a lake's rows, then those of quarantined rows; in each row, one of the two sets is null."""
 
 _AUDITED = Schema(RESULTS | QUARANTINE)
-"""The same of logs that are audited where they are read."""
+"""The columns of results, then those of quarantined rows; in each row, one of the two sets is null."""
 
 _SMALL = 1 << 20
-"""Bytes of a small log, whose rows a worker may hold in memory: some ten thousand rows."""
+"""The largest size of a small log in bytes, whose some ten thousand rows a worker may hold in memory."""
 
 Item = tuple[str, LakeRow] | QuarantinedRow
 """A row of a lake with its component, or a quarantined row."""
 
 
 def _is_trace(path: str) -> bool:
-    """Return whether a file is a trace rather than a client log, judged by its columns or first line."""
+    """Return whether a file is a trace and not a client log, by its columns or its first line."""
     if path.endswith(".parquet"):
         import pyarrow
         from pyarrow import parquet
@@ -89,15 +90,15 @@ def _is_trace(path: str) -> bool:
         try:
             return tuple(parquet.read_schema(path).names) == NAMES
         except (OSError, pyarrow.ArrowInvalid):
-            # Damaged: the reader of client logs quarantines it, with the reason.
+            # The file is damaged; the reader of client logs quarantines it with the reason.
             return False
-    # A trace is written as Parquet or JSON lines; CSV is always a client log.
+    # A trace is Parquet or JSON lines; CSV is always a client log.
     if not path.endswith((".jsonl", ".jsonl.gz")):
         return False
     with open_unpacked(Path(path)) as file:
         try:
-            # A damaged first line goes to the reader of traces, which says what is wrong with it; a row of a
-            # client log has a time, the header of a trace has none.
+            # The reader of traces reports the fault of a damaged first line. A row of a client log has a
+            # time, which the header of a trace does not have.
             first = json.loads(file.readline())
         except (*DAMAGE, OSError, ValueError):
             return True
@@ -105,12 +106,12 @@ def _is_trace(path: str) -> bool:
 
 
 def _has_scheme(path: str | Path) -> bool:
-    """Return whether a path is an address that Spark knows, such as ``s3a://bucket/logs``."""
+    """Return whether a path is an address for Spark, such as ``s3a://bucket/logs``."""
     return "://" in str(path)
 
 
 def _log_files(paths: Iterable[str | Path], spark: SparkSession | None = None) -> dict[str, str]:
-    """Return the named log files, and those in the named folders, with their size and time."""
+    """Return the given log files and those in the given folders, each with its size and time as text."""
     files: dict[str, str] = {}
     for path in map(absolute, paths):
         found = _list_by_spark(spark, path) if spark and _has_scheme(path) else _list_files(Path(path))
@@ -127,14 +128,14 @@ def _log_files(paths: Iterable[str | Path], spark: SparkSession | None = None) -
 
 
 def _list_files(path: Path) -> dict[str, str]:
-    # A folder that is called as a log is one: its files are its parts.
+    # A folder with a log's name is one log, whose files are its parts.
     is_folder = path.is_dir() and not path.name.endswith(".parquet")
     found = {}
     for item in sorted(path.iterdir()) if is_folder else [path]:
         if item.name.endswith(LOG_ENDINGS):
             state = item.stat() if item.exists() else None
-            # A hash of the content would read every log only to find that the lake has it. The price: a log
-            # copied with a new time counts as another of the same name, and is refused.
+            # Not a hash of the content, for which every log would have to be read even if the lake has it.
+            # The price is that a log copied with a new time is regarded as another one, and is refused.
             found[str(item)] = f"{state.st_size} {state.st_mtime_ns}" if state else ""
     return found
 
@@ -164,7 +165,7 @@ def _map_files(
     table: Schema,
     peak: Accumulator[int] | None = None,
 ) -> DataFrame:
-    """Return the batches that workers make of each file, packed by size into so many tasks."""
+    """Return the batches that workers make from each file; files are distributed over tasks by size."""
 
     def work_through(batches: Iterator[Any]) -> Iterator[Any]:
         for number in (number for batch in batches for number in batch.column("id").to_pylist()):
@@ -189,9 +190,9 @@ def audit_small(
     zone: str = "",
     peak: Accumulator[int] | None = None,
 ) -> DataFrame | None:
-    """Return the results and quarantined rows of many small logs, audited without a lake; else None."""
-    # A lake is written, read and sorted again, which costs as much as the audit. None if a log is large or
-    # far, or if there are fewer logs than tasks: of those Spark is to audit the components side by side.
+    """Return the results and quarantined rows of many small logs, audited without a lake, or None."""
+    # Writing, reading and sorting a lake costs as much as the audit. None is returned if a log is large or
+    # remote, or if there are fewer logs than tasks: then Spark should audit the components in parallel.
     files, tasks = _log_files(logs, spark), shuffle_partitions(spark)
     sizes = {file: _size_of(state) for file, state in files.items() if not _has_scheme(file)}
     if not tasks <= len(sizes) == len(files) or max(sizes.values()) > _SMALL:
@@ -215,7 +216,7 @@ def _split_files(
     zone: str,
     buckets: int,
 ) -> DataFrame:
-    """Return the workers' reading of all files, as rows of SPLIT, a partition a bucket."""
+    """Return the rows of SPLIT from all files, with one partition per bucket."""
     from pyspark.sql import functions as sf
 
     def split(file: str) -> Iterator[Any]:
@@ -234,18 +235,18 @@ def _split_files(
     count = min(len(near), max(buckets, shuffle_partitions(spark)))
     frames = [_map_files(spark, near, count, split, SPLIT)] if near else []
     if far:
-        # Our readers open files, and no addresses: Spark brings such a log as bytes, to a worker's own disk.
+        # Our readers open local files only: Spark reads a remote log as bytes, and the worker writes a file.
         brought = spark.read.format("binaryFile").load(far).select("path", "content")
         frames.append(map_batches(brought, split_brought, SPLIT))
     if count == buckets and not far:
-        # Many small logs: a task is a bucket already, and no row has to move.
+        # With many small logs, each task is a bucket already, and no row has to be moved.
         return frames[0]
     split_frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
     return split_frame.repartition(buckets, sf.coalesce("component", "source"))
 
 
 def split_row(source: str, item: Item | Result, table: Schema = LAKE) -> tuple[Any, ...]:
-    """Return a row of a table, or a quarantined one, with null in the columns of the other."""
+    """Return a table row or a quarantined row with the columns of both, null in those of the other."""
     if isinstance(item, QuarantinedRow):
         return (*[None] * len(table), source, *item)
     row = item if isinstance(item, Result) else (item[0], *item[1])
@@ -254,7 +255,7 @@ def split_row(source: str, item: Item | Result, table: Schema = LAKE) -> tuple[A
 
 @contextmanager
 def _on_disk(path: str, content: Any) -> Iterator[str]:
-    """Write a file's content, which Spark has read, to a temporary file of its own name for the block."""
+    """Write a file's content to a temporary file with the same name, which exists during the block."""
     with tempfile.TemporaryDirectory(prefix="qflow-log-") as folder:
         file = Path(folder, path.rsplit("/", 1)[-1])
         file.write_bytes(content.as_buffer())
@@ -264,13 +265,13 @@ def _on_disk(path: str, content: Any) -> Iterator[str]:
 def _split(
     path: str, workload: Workload, columns: Columns = None, zone: str = "", made_of: str = ""
 ) -> Iterator[Item]:
-    """Yield a log's rows with their components, first to last, and the quarantined ones."""
+    """Yield the rows of a log with their components, and its quarantined rows."""
     clean = CleanLog(lambda: _bits(path, columns, zone))
     yield from split_clean(clean, workload, LogFacts(source_of(path), zone=zone, made_of=made_of))
 
 
 def split_clean(clean: CleanLog, workload: Workload, facts: LogFacts) -> Iterator[Item]:
-    """Clean a log, then yield its rows as :func:`_split` does; its facts go into the begins."""
+    """Clean a log and yield its rows as :func:`_split` does, with its facts in the ``begin`` rows."""
     shown = clean.look(_Shown)
     clean = correct_clocks(clean, workload, _TRIAL_ROWS)
     source = facts.source.partition("/")[0]
@@ -302,17 +303,17 @@ def split_clean(clean: CleanLog, workload: Workload, facts: LogFacts) -> Iterato
 
 
 _TRIAL_ROWS = 5_000
-"""Rows of each log that judge its clocks: few, as a log with good clocks pays for the trial as well."""
+"""The number of rows that decide whether a log's clocks are corrected; small, as each log is tried."""
 
 
 class _Shown:
-    """A receiver of a log's rows that counts them by client, event and queue."""
+    """A receiver of a log's rows, which counts them by client, event and queue."""
 
     def __init__(self) -> None:
         self.rows = Counter[tuple[str, str, str]]()
 
     def take(self, row: LogRow) -> None:
-        """Take a row."""
+        """Count a row."""
         self.rows[row[1:4]] += 1
 
 
@@ -326,7 +327,7 @@ def _quarantine(number: int, row: LogRow) -> QuarantinedRow:
 
 
 def _bits(path: str, columns: Columns, zone: str = "") -> Iterator[Bit]:
-    """Yield the rows of a log or a trace; an unreadable one yields a quarantined row 0."""
+    """Yield the rows of a log or trace in batches, or a quarantined row 0 if the file is unreadable."""
     try:
         if not _is_trace(path):
             yield from read_log(path, columns, zone=zone)
@@ -371,23 +372,25 @@ def make_lake(
     form: str = FORMAT,
     zone: str = "",
 ) -> LakeReport:
-    """Add client logs and traces to a lake; a trace brings its own workload.
+    """Add client logs and traces to a lake, which is created if it does not exist.
 
-    A log that the lake has is not read again; what a killed run began, the same call makes whole.
+    A log that the lake has is not read again.  After an interruption, the same call completes the run.
 
     Parameters:
-        logs: Files, or folders of files: paths, or addresses that Spark knows.
-        folder: Where the lake is, or will be: a path, or an address that Spark knows.
-        workloads: Folder of the workloads, ``NAME.json`` for the log ``NAME.parquet``; None: beside each log.
-        buckets: The number of files that the new rows are written to, at most.
-        columns: What foreign columns of the logs mean, as for :func:`qflow.logs.log_file.read_log`.
-        day: What day the logs are of, as ``2026-11-27``; None: today, in UTC.
-        form: What the table is: ``parquet``, or a format that the session has, such as ``delta``.
-        zone: The time zone of times without one, such as ``Europe/Berlin``; empty for UTC.
+        spark: The Spark session.
+        logs: The files, or folders of files, as paths or as addresses for Spark.
+        folder: The folder of the lake, as a path or an address for Spark.
+        workloads: The folder of the workloads, with ``NAME.json`` for the log ``NAME.parquet``; None if each
+            workload is beside its log.  A trace contains its own workload.
+        buckets: The largest number of files to which the new rows are written.
+        columns: The meanings of foreign columns, as for :func:`qflow.logs.log_file.read_log`.
+        day: The day of the logs, such as ``2026-11-27``; None for today, in UTC.
+        form: The format of the table: ``parquet``, or another format of the session, such as ``delta``.
+        zone: The time zone of times without a zone, such as ``Europe/Berlin``; empty for UTC.
 
     Raises:
-        RefusalError: If a log has no workload, no row of any log is good, or the lake has another log of the
-            same name; the sentence gives the first reason.
+        RefusalError: If a log has no workload, no row of any log is valid, or the lake has another log with
+            the same name; the text gives the first reason.
     """
     files = _log_files(logs, spark)
     known = _load_workloads(spark, list(files), workloads)
@@ -402,13 +405,13 @@ def make_lake(
         return LakeReport(str(folder), 0, 0, 0, [], sorted(kept))
     split = _split_files(spark, new, known, made_of, columns, zone, buckets)
     day = day or today()
-    # A run that was killed before midnight and repeated after it is another: parts are known by its name.
+    # The digest includes the day: a run that is interrupted before midnight and repeated later is another.
     digest = digest_of(day, buckets, *(made_of[source_of(file)] for file in new))
     return write_run(table, split, digest, day, sorted(kept))
 
 
 def today() -> str:
-    """Return the day that a run belongs to if none is named."""
+    """Return the default day of a run, which is today in UTC."""
     return f"{datetime.now(UTC):%Y-%m-%d}"
 
 
@@ -420,7 +423,7 @@ def write_run(
     kept: list[str],
     replaced: str = "",
 ) -> LakeReport:
-    """Write split logs as one run: a part for each task, then the part that marks the run as done."""
+    """Write split logs as one run: a part for each task, then the part that marks the run as complete."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
 
@@ -445,8 +448,8 @@ def write_run(
 
 
 def require_rows(rows: int, quarantined: Sequence[Any]) -> None:
-    """Refuse logs without a good row, by the first reason."""
-    # Rows of clients that a workload lacks are quarantined like damaged ones, and are no reason to refuse.
+    """Raise a RefusalError with the first reason if no row of the logs is valid."""
+    # Rows of clients that are not in the workload are quarantined, too, but are no reason to refuse.
     if not rows and not any(row.reason.startswith(_STRANGER) for row in quarantined):
         raise RefusalError(
             f"{quarantined[0].source}: {quarantined[0].reason}" if quarantined else "there is no row"
@@ -454,7 +457,7 @@ def require_rows(rows: int, quarantined: Sequence[Any]) -> None:
 
 
 def read_quarantine(table: GrowingTable) -> DataFrame:
-    """Return the quarantined rows of a lake with their KEYS; no rows if another program wrote the lake."""
+    """Return the quarantined rows of a lake with their KEYS; empty for a lake of another program."""
     frame = table.frame
     if frame is None or not set(QUARANTINE) <= set(frame.columns):
         return frame_of(table.spark, [], Schema(QUARANTINE | KEYS))
@@ -462,7 +465,7 @@ def read_quarantine(table: GrowingTable) -> DataFrame:
 
 
 def _kept_logs(spark: SparkSession, table: GrowingTable, made_of: Mapping[str, str]) -> set[str]:
-    """Return the logs that a lake holds; refuse a different log under an existing name."""
+    """Return the names of the logs that a lake has, or raise a RefusalError if one of them differs."""
     if not table.done_runs():
         return set()
     facts = "substring_index(component, '/', 1) AS source", "get_json_object(`group`, '$.made_of') AS made_of"
@@ -481,13 +484,13 @@ def _kept_logs(spark: SparkSession, table: GrowingTable, made_of: Mapping[str, s
 def _load_workloads(
     spark: SparkSession, files: Sequence[str], folder: str | Path | None
 ) -> Mapping[str, Workload]:
-    """Return the workload of each log."""
+    """Return the workload of each log by the log's name, or raise a RefusalError for a missing one."""
     known = {}
     for file in files:
         source = source_of(file)
         path = f"{absolute(folder) if folder else file.rpartition('/')[0]}/{source}.json"
         try:
-            # A log at an address counts as a client log: to see whether it is a trace would take a worker.
+            # A remote log is taken for a client log, as detecting a trace would need a worker.
             if not _has_scheme(file) and _is_trace(file):
                 trace, _ = read_trace(file)
                 known[source] = trace.workload or workload_of(trace)

@@ -1,10 +1,10 @@
-"""The lake: a fleet's rows as a table that grows, each numbered in its component.
+"""Lakes: a lake is a growing table of a fleet's log rows, each numbered within its component.
 
-A component is a sequential state machine, so one worker takes all its rows, in order (:func:`in_order`). The
-numbers are given once, when a log is split (:class:`~qflow.logs.components.Splitter`). Components go to
-parts and tasks by a hash of their name: the driver knows neither how many there are nor how large they are,
-and a new run adds a few parts and changes no other. The largest component limits the speed-up of a fleet
-(:func:`speed_up`).
+The rows of a component must be processed sequentially, so one worker gets all of them, in order
+(:func:`in_order`). The rows are numbered once, when a log is split
+(:class:`~qflow.logs.components.Splitter`). A hash of a component's name determines its part of the table and
+its task: so the driver need not know the number and sizes of the components, and a new run adds a few parts
+and changes no others. The largest component limits the speed-up of a fleet (:func:`speed_up`).
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ if TYPE_CHECKING:
 
 
 def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
-    """Return a bucket for each component: largest first, each into the bucket with the least rows.
+    """Return the bucket of each component, after distributing components over buckets of about equal size.
 
     >>> pack({"a": 5, "b": 4, "c": 3, "d": 3, "e": 3}, 2)
     {'a': 0, 'b': 1, 'c': 1, 'd': 0, 'e': 1}
     """
     loads = [(0, bucket) for bucket in range(buckets)]
     packed: dict[str, int] = {}
-    # Largest first is within a third of the best packing (Graham's rule). Equal sizes go by name: Spark
-    # returns groups in any order, and the parts have to be the same on every machine.
+    # The largest component is next, and goes into the bucket with the fewest events so far. The result is at
+    # most a third worse than the best packing (Graham's rule).
+    # Components of equal size are taken by name, because Spark returns groups in any order and the parts must
+    # be the same on every machine.
     for component in sorted(events, key=lambda name: (-events[name], name)):
         load, bucket = heapq.heappop(loads)
         packed[component] = bucket
@@ -47,16 +49,21 @@ def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
 
 
 def read_lake(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
-    """Return a lake: LAKE, and the KEYS by which it grows.
+    """Return the rows of a lake, with the columns LAKE and the partitioning columns KEYS.
+
+    Parameters:
+        spark: The Spark session.
+        folder: The folder or address of the lake.
+        form: The format of the table, such as ``parquet``.
 
     Raises:
-        RefusalError: If the folder holds no lake; the text names the missing part.
+        RefusalError: If the folder has no lake, or an incomplete one; the text names the missing part.
     """
     return require_lake(GrowingTable(spark, folder, form))
 
 
 def require_lake(table: GrowingTable) -> DataFrame:
-    """Return the rows of a table's completed runs."""
+    """Return the rows of a lake's completed runs, or raise a RefusalError for a lake without one."""
     frame = table.read(LAKE, "a lake has")
     if frame is None:
         raise RefusalError(f"{table.place}: there is no lake: the folder is missing or empty")
@@ -66,47 +73,48 @@ def require_lake(table: GrowingTable) -> DataFrame:
     if not runs:
         words = "parts are missing; the command that made it continues where it stopped"
         raise RefusalError(f"{table.place}: {words}")
-    # Quarantined rows lie beside those of the lake, and have no component.
+    # Quarantined rows are in the same table, without a component.
     return frame.where(run_names(frame).isin(sorted(runs)) & frame.component.isNotNull())
 
 
 def in_order(lake: DataFrame, partitions: int | None = None) -> DataFrame:
-    """Return rows in the engine's order: grouped by component, then by number."""
+    """Return rows in the engine's order: each component in one partition, sorted by number."""
     partitions = partitions or shuffle_partitions(lake.sparkSession)
-    # One shuffle, whatever the files' order. The sort is within partitions: a sort of all rows would sample
-    # them first, and no component needs to know of another.
+    # One shuffle, independent of the files' order. The sort is within partitions, as components are
+    # independent; a global sort would first sample all rows.
     return lake.repartition(partitions, "component").sortWithinPartitions("component", "seq")
 
 
 NO_END = (1 << 63) - 1
-"""The end of a slice that has all events from its first on."""
+"""The end of a slice without a limit, which has all events from its first one on."""
 
 
 def take_slices(lake: DataFrame, wanted: Mapping[str, tuple[str, int, int]]) -> DataFrame:
-    """Return slices of a few components, ordered as by :func:`in_order`, each slice as a component."""
+    """Return slices of a few components, ordered as by :func:`in_order`, each as a component of its own."""
     from pyspark.sql import functions as sf
 
-    # For each slice: its component, its first event, the event after its last, its name and its task.
+    # For each slice: its component, its first event, the event after its last one, its name and its task.
     table = [(*bounds, name, place) for place, (name, bounds) in enumerate(wanted.items())]
     kinds = Schema(component="string", first="bigint", next="bigint", slice="string", place="int")
     places = frame_of(lake.sparkSession, table, kinds)
     few = lake.where(lake.component.isin(sorted({component for component, *_ in table})))
     inside = few.join(sf.broadcast(places), "component").where("seq >= first AND seq < next")
     named = inside.withColumn("component", sf.col("slice"))
-    # An older Spark can only hash the name: then two slices may be one task. The results are the same.
+    # An older Spark can only hash the name, so two slices may share a task; the results are the same.
     has_ids = hasattr(named, "repartitionById")
     spread = named.repartitionById(len(table), "place") if has_ids else named.repartition("component")
     return spread.select(*lake.columns).sortWithinPartitions("component", "seq")
 
 
 def speed_up(events: Mapping[str, int], workers: int) -> float:
-    """Return the best speed-up that whole components allow on a given number of workers.
+    """Return the speed-up that a number of workers can reach if components are not cut.
 
-    A component is one sequence, so an audit without cuts takes as long as its largest component.  This is
-    Amdahl's law with a fleet's own numbers.
+    A component is processed sequentially, so an audit without cuts takes at least as long as its largest
+    component.  This is Amdahl's law with the numbers of a fleet.
 
     Parameters:
-        events: Component to how many events it has.
+        events: The number of events of each component.
+        workers: The number of workers.
 
     >>> speed_up({"a": 60, "b": 20, "c": 20}, 2), speed_up({"a": 60, "b": 20, "c": 20}, 100)
     (1.6666666666666667, 1.6666666666666667)
@@ -118,7 +126,7 @@ def speed_up(events: Mapping[str, int], workers: int) -> float:
 
 
 def bound(events: Mapping[str, int]) -> float:
-    """Return the speed-up that no number of workers exceeds: all events over the largest component's.
+    """Return the limit of the speed-up: the number of all events divided by that of the largest component.
 
     >>> bound({"a": 50, "b": 25, "c": 25})
     2.0

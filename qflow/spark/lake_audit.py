@@ -1,16 +1,19 @@
-"""Audit of a lake: the engine over each component, in constant memory; and over a long one in pieces.
+"""Audits of a lake: run the engine over each component in constant memory, and over a long one in pieces.
 
-A component is one task, and the largest decides how long all of them take.  It can be cut in two ways, with
-the result of the whole.  A *checkpoint* is the auditor's state at a row, recorded in one pass over the
-component; each piece then begins with the state that the row before it left (:func:`audit_from_checkpoint`).
-A *cut* needs no pass before: where every message sent has been accepted, a fresh engine continues as the old
-one would. The log alone shows such places (:func:`rest_places`), so each piece begins with a fresh state.
-Whether that state was right shows afterwards (:func:`_follow`): what decides the future
-(:meth:`Auditor.rest_key`) has to be equal; what only counts (results, times ON) is added. Where it is not,
-the piece is audited again from the true state, so the result is never wrong.
+A component is one task, so the largest component determines how long an audit takes at least.  There are two
+ways to divide a component into pieces; both give the same results as an undivided audit.
 
-:func:`audit_cut` does this in memory, :class:`_CutAudit` on Spark: a task a piece. The driver compares the
-pieces' states and sees none of their results.
+- A *checkpoint* is the auditor's state at a row, which is recorded in one pass over the component.  Each
+  piece begins with the state at its first row (:func:`audit_from_checkpoint`).
+- A *cut* needs no earlier pass.  At a row where every message that was sent has been accepted, a fresh engine
+  usually continues as the old one would.  The log alone shows such places (:func:`rest_places`), so each
+  piece is audited from a fresh state.  Afterwards, :func:`_follow` checks whether that state was right: the
+  state that determines the future (:meth:`Auditor.rest_key`) must be equal; counts (of results, of intervals
+  ON) are added.  If it was not right, the piece is audited again from the true state, so that the result is
+  always correct.
+
+:func:`audit_cut` audits the pieces in memory, :class:`_CutAudit` on Spark, with a task for each piece. The
+driver compares the states of the pieces and never sees their results.
 """
 
 from __future__ import annotations
@@ -56,29 +59,29 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _CUT_ROWS = 1_000_000
-"""The size of a piece in rows: a larger component is cut into such pieces, where it can be."""
+"""The size of a piece in rows; a larger component is cut into such pieces if possible."""
 _PROBE_ROWS = 20_000
-"""The number of a component's first events on which a cut is tried."""
+"""The number of rows, from a component's beginning, on which a cut is tried first."""
 RESULTS_HAVE = "results have"
 LOG = "log"
-"""The kind of the row by which results keep the :class:`~qflow.spark.tables.LogFacts` of a component."""
+"""The kind of the row of results that has the :class:`~qflow.spark.tables.LogFacts` of a component."""
 
 
 def audit(lake: DataFrame, partitions: int | None = None) -> DataFrame:
-    """Return intervals and findings of every component.
+    """Return the intervals and findings of every component.
 
     Parameters:
-        lake (DataFrame of LAKE): In any order.  What is missing of a component leaves findings.
-        partitions: The number of tasks; None: as many as the session has for every shuffle.
+        lake (DataFrame of LAKE): The rows of the lake, in any order.  Missing rows cause findings.
+        partitions: The number of tasks; None for the session's number of shuffle partitions.
 
     Returns:
-        RESULTS, in no order; ``component`` and ``number`` are its key.
+        A table of RESULTS, in no particular order, with the key ``component`` and ``number``.
     """
     return without_logs(map_batches(in_order(lake.select(*LAKE), partitions), _audit_batches, RESULTS))
 
 
 def without_logs(results: DataFrame) -> DataFrame:
-    """Return the results alone, without the facts of the logs."""
+    """Return results without the rows that have the facts of the logs."""
     return results.where(f"kind != '{LOG}'").select(*RESULTS)
 
 
@@ -88,9 +91,9 @@ def audit_large(
     cut: int = _CUT_ROWS,
     kept: list[DataFrame] | None = None,
 ) -> DataFrame:
-    """Return the results with the facts of the logs; components above the limit are cut where it pays."""
-    # kept: Gets what Spark keeps of pieces.
-    # Rows of a growing table have its KEYS, and so have their results.
+    """Return the results and the facts of the logs; components above the limit are cut where it pays."""
+    # kept: A list to which the persisted data frames of pieces are added.
+    # Rows of a growing table have its KEYS, and so do their results.
     keys = [name for name in KEYS if name in lake.columns]
     table = Schema({**RESULTS, **{name: KEYS[name] for name in keys}})
     places = _find_cuts(lake, cut)
@@ -116,15 +119,16 @@ def audit_to(
     """Audit the parts of a lake that a table of results lacks, and add their results to it.
 
     Parameters:
-        lake: The folder or address of a lake.
-        out: That of the table; one that is not there is made.
-        progress: Gets the parts that are done, and all.
-        peak: Keeps the most memory that a worker took.
-        form: What both tables are, such as ``parquet``.
-        cut: The size of a piece in rows: a larger component is cut, where it can be.
+        spark: The Spark session.
+        lake: The folder or address of the lake.
+        out: The folder or address of the table of results, which is created if it does not exist.
+        progress: A function that is called with the number of finished parts and of all parts.
+        peak: An accumulator that gets the peak memory of the workers.
+        form: The format of both tables, such as ``parquet``.
+        cut: The size of a piece in rows; a larger component is cut if possible.
 
     Returns:
-        The results of the whole lake, and the facts of its logs, as rows of the kind ``log``.
+        The results of the whole lake, with the facts of its logs in rows of the kind ``log``.
 
     Raises:
         RefusalError: If there is no lake, or another version wrote one of the tables.
@@ -140,12 +144,11 @@ def audit_to(
 
     def note(done: int, total: int | None = None, _: str = "") -> None:
         while kept:
-            # Pieces are kept in memory until the parts that they belong to are written, and no longer.
+            # Pieces are persisted only until the parts to which they belong are written.
             kept.pop().unpersist()
         if progress is not None:
             progress(done, total)
 
-    # Of a lake with few parts each may be worth several tasks.
     done = table.done_runs()
     table.fill({part for part in wanted if run_of(part) not in done}, audit_parts, note)
     table.finish({run: words for run, words in source.done_runs().items() if run not in done})
@@ -153,10 +156,10 @@ def audit_to(
 
 
 def _with_keys(results: DataFrame, lake: DataFrame) -> DataFrame:
-    """Add their KEYS to the results of some components."""
+    """Return results with the KEYS of their components in the lake."""
     from pyspark.sql import functions as sf
 
-    # A component is in one part, so the least of its names is the only one.
+    # A component is in one part, so the smallest name is the only one.
     keys = lake.groupBy("component").agg(*(sf.min(name).alias(name) for name in KEYS))
     return results.join(sf.broadcast(keys), "component").select(*RESULTS, *KEYS)
 
@@ -164,7 +167,7 @@ def _with_keys(results: DataFrame, lake: DataFrame) -> DataFrame:
 def results_with_keys(
     spark: SparkSession, folder: str | Path, form: str = FORMAT
 ) -> tuple[DataFrame, set[Part]]:
-    """Return all rows that :func:`audit_to` wrote, with their KEYS, those of unfinished runs included."""
+    """Return all rows that :func:`audit_to` wrote with their KEYS, and the parts of unfinished runs."""
     table = GrowingTable(spark, folder, form)
     return _read_results(table), table.parts - table.done_parts()
 
@@ -185,7 +188,7 @@ def _audit_batches(
     auditor_of: Callable[[str], Auditor | _PieceAudit] = Auditor,
     table: Schema = RESULTS,
 ) -> Iterator[Any]:
-    """Audit the rows of one partition, batch by batch; a component's results keep its KEYS."""
+    """Audit the rows of one partition in batches; a component's results have its KEYS."""
     for component, parts in by_component(batches):
         auditor = auditor_of(component)
         keys: list[Any] = []
@@ -198,7 +201,7 @@ def _audit_batches(
 
 
 def audit_items(items: Iterable[tuple[str, LakeRow] | QuarantinedRow]) -> Iterator[Result | QuarantinedRow]:
-    """Yield the results of a log's components, each with the facts of its log; and the quarantined rows."""
+    """Yield the results of a log's components with the facts of the log, and the quarantined rows."""
     lake: dict[str, list[LakeRow]] = {}
     for item in items:
         if isinstance(item, QuarantinedRow):
@@ -211,7 +214,7 @@ def audit_items(items: Iterable[tuple[str, LakeRow] | QuarantinedRow]) -> Iterat
 
 
 def _facts_of(component: str, row: LakeRow) -> list[Result]:
-    """Return the facts of a component's log as a row of results, given its begin."""
+    """Return the facts in a component's ``begin`` row as a list of one result, or [] if it has none."""
     has_facts = row.event == BEGIN and row.group
     return [Result(component, -1, LOG, "", "", 0, None, message=row.group)] if has_facts else []
 
@@ -219,17 +222,18 @@ def _facts_of(component: str, row: LakeRow) -> list[Result]:
 # Checkpoints
 
 _Checkpoint = tuple[str, int, str]
-"""The component, the first event after the checkpoint, and the auditor's state before it, as JSON."""
+"""A checkpoint: the component, the number of the next row, and the auditor's state before it, as JSON."""
 
 
 def take_checkpoints(component: str, rows: Iterable[LakeRow], every: int) -> Iterator[_Checkpoint]:
-    """Yield a checkpoint at a component's start and then at a fixed interval of events.
+    """Yield a checkpoint at the start of a component and then after every given number of rows.
 
-    It takes one audit from start to end; audits after that can begin anywhere.
+    This takes one audit from start to end; later audits can begin at any checkpoint.
 
     Parameters:
-        rows (iterable of rows of LAKE, without the component): In order.
-        every: Events between two checkpoints.
+        component: The component's name.
+        rows: The rows of the component, in order.
+        every: The number of rows between two checkpoints.
     """
     auditor = Auditor(component)
     iterator = iter(rows)
@@ -241,7 +245,13 @@ def take_checkpoints(component: str, rows: Iterable[LakeRow], every: int) -> Ite
 def audit_from_checkpoint(component: str, state: str, rows: Iterable[LakeRow], is_last: bool) -> list[Result]:
     """Audit a component from a checkpoint to the next one, or to the end.
 
-    The pieces' results, put together, are those of an audit in one go.
+    The results of all pieces together equal those of an undivided audit.
+
+    Parameters:
+        component: The component's name.
+        state: The auditor's state at the checkpoint.
+        rows: The rows from the checkpoint to the next one.
+        is_last: Whether they are the last rows of the component.
     """
     auditor = Auditor(component, state)
     results = auditor.feed(rows)
@@ -249,10 +259,10 @@ def audit_from_checkpoint(component: str, state: str, rows: Iterable[LakeRow], i
 
 
 def rest_places(rows: Sequence[LakeRow]) -> list[int]:
-    """Return the numbers of the events before which nothing is under way, as far as the log shows.
+    """Return the numbers of the rows before which, according to the log, no message is under way.
 
     Parameters:
-        rows (sequence of rows of LAKE, without the component): The whole component, in order.
+        rows: All rows of the component, in order.
 
     >>> from qflow.logs.components import lake_of
     >>> rest_places(lake_of("log", Workload("w", 1, {"q": {}}), [])["log/q"])
@@ -262,7 +272,7 @@ def rest_places(rows: Sequence[LakeRow]) -> list[int]:
 
 
 _SEEN = ("seq", "client", "event", "workload")
-"""What of LAKE it takes to see where a component rests."""
+"""The columns of LAKE that are needed to find the places where a component rests."""
 
 
 def _rests(rows: Iterable[tuple[int, str, str, str | None]]) -> Iterator[int]:
@@ -271,11 +281,11 @@ def _rests(rows: Iterable[tuple[int, str, str, str | None]]) -> Iterator[int]:
     waiting, is_rested = 0, False
     for seq, client, event, text in rows:
         if event == "transfer":
-            # A place before a transfer, not after an accept: completions that were due have come by then.
+            # Before a transfer and not after an accept, so that all due completions have come.
             if is_rested and not waiting and not blocked:
                 yield seq
             is_rested = False
-            # A message routed to two queues is accepted twice.
+            # A message that is routed to two queues is accepted twice.
             waiting += copies.get(client, 0)
         elif event == "accept":
             waiting -= 1
@@ -298,7 +308,7 @@ def _copies_of(workload: Workload) -> dict[str, int]:
 
 
 def _choose_places(places: Iterable[int], total: int, pieces: int) -> list[int]:
-    """Return the candidate places, in order, that cut the events into pieces of nearly equal size.
+    """Return those of the places, in order, that divide the events into pieces of nearly equal size.
 
     >>> _choose_places([10, 48, 60, 70, 90], 100, 4)
     [10, 48, 70]
@@ -315,23 +325,24 @@ def _choose_places(places: Iterable[int], total: int, pieces: int) -> list[int]:
 
 
 class _Piece(NamedTuple):
-    """An audited piece of a component, with the state needed to append its results to its predecessor's."""
+    """An audited piece of a component, with the states that are needed to append it to its predecessor."""
 
     start_key: str | None
-    """Its rest key at its start; None for a piece that began in the true state."""
+    """The rest key at the start of the piece; None for a piece that began in the true state."""
     is_clean: bool
+    """Whether the piece has no findings."""
     state: str
-    """The auditor's state at its end."""
+    """The auditor's state at the end of the piece."""
 
 
 class _Counts(NamedTuple):
-    """The counts before a piece that are added to its results: of results, and of ON periods by queue."""
+    """The number of results, and of stops by queue, before a piece, which are added to its results' own."""
 
     results: int = 0
     stops: Mapping[str, int] = {}
 
     def add(self, result: Result, component: str) -> Result:
-        """Return a result with its number, and that of its ON period, counted in the whole component."""
+        """Return a result whose number and number of stops are counted in the whole component."""
         stops = result.flowStoppedCount
         if stops is not None:
             stops += self.stops.get(result.queue, 0)
@@ -340,7 +351,7 @@ class _Counts(NamedTuple):
 
 
 class _PieceAudit:
-    """An audit of one piece, starting with the true state if known, else with a fresh one."""
+    """An audit of one piece, which begins with the given state or, without one, with a fresh state."""
 
     def __init__(self, component: str, start: int, begin: LakeRow, state: str | None = None) -> None:
         self._auditor = Auditor(component, state)
@@ -352,7 +363,7 @@ class _PieceAudit:
         """Audit the next rows of the piece."""
         rows = list(rows)
         if self._is_fresh:
-            # The state in which the clients have joined and nothing has been sent yet.
+            # A fresh state is the one in which consumers have subscribed and nothing has been sent.
             self._auditor.feed([self._begin])
             self._auditor.skip_to(self._start, rows[0].ts_us)
             self._start_key, self._is_fresh = self._auditor.rest_key(), False
@@ -361,22 +372,22 @@ class _PieceAudit:
         return results
 
     def piece(self) -> _Piece:
-        """Return the piece's known state after its last row."""
+        """Return the piece with its states, after its last row."""
         return _Piece(self._start_key, self._is_clean, self._auditor.state())
 
     def cut_off(self) -> list[Result]:
-        """Return the piece as a row of results, with the state that its successor is compared with."""
-        # A job on Spark has one output table: the state travels as a row of the results.
+        """Return the piece, with its states, as one result of the kind ``piece``."""
+        # A Spark job has one output table, so the states are a row of the results.
         return [Result(self._auditor.component, 0, "piece", "", "", 0, 0, json.dumps(self.piece()))]
 
 
 def _follow(auditor: Auditor, piece: _Piece, start: int) -> tuple[Auditor, _Counts] | None:
-    """Return the auditor after a piece and the counts before it; None if the piece began in a wrong state."""
+    """Return the auditor after a piece and the counts before it, or None if it began in a wrong state."""
     after = Auditor(auditor.component, piece.state)
     if piece.start_key is None:
         return after, _Counts()
-    # A fresh auditor does not know the past: it may report a false finding and cannot miss a true one. So a
-    # piece without findings is right as it is, and one with findings is audited again.
+    # A fresh auditor does not know the past, so it may report a false finding, but cannot miss a true one. So
+    # a piece without findings is correct, and a piece with findings is audited again.
     if not piece.is_clean or auditor.next_seq != start or auditor.rest_key() != piece.start_key:
         return None
     counts = _Counts(*auditor.counts())
@@ -384,14 +395,19 @@ def _follow(auditor: Auditor, piece: _Piece, start: int) -> tuple[Auditor, _Coun
 
 
 class Stitched(NamedTuple):
-    """A component's results, put together from pieces, and how many pieces had to be audited again."""
+    """The results of a component from its pieces, and the number of pieces that were audited again."""
 
     results: list[Result]
     repeated: int
 
 
 def audit_cut(component: str, rows: Sequence[LakeRow], pieces: int) -> Stitched:
-    """Audit a component in pieces, one after the other; on Spark each piece is a task.
+    """Audit a component in pieces, one after another (on Spark, each piece is a task).
+
+    Parameters:
+        component: The component's name.
+        rows: All rows of the component, in order.
+        pieces: The wanted number of pieces.
 
     >>> from qflow.logs.components import lake_of
     >>> rows = lake_of("log", Workload("w", 1, {"q": {}}), [])["log/q"]
@@ -402,15 +418,15 @@ def audit_cut(component: str, rows: Sequence[LakeRow], pieces: int) -> Stitched:
 
 
 def _audit_at(component: str, rows: Sequence[LakeRow], places: Iterable[int]) -> Stitched:
-    """Audit a component that is cut before the events with these numbers."""
+    """Audit a component that is cut before the rows with the given numbers."""
     auditor, results, repeated = Auditor(component), list[Result](), 0
     for start, end in pairwise([0, *places, len(rows)]):
         audit, part = _PieceAudit(component, start, rows[0]), rows[start:end]
         own = audit.feed(part)
         followed = _follow(auditor, audit.piece(), start)
         if followed is None:
-            # The guess of a fresh start was wrong, or a finding needs the true past: once more from the state
-            # before. On Spark the same costs one task more.
+            # The fresh state was wrong, or a finding needs the true past: the piece is audited again from the
+            # state before it. On Spark this costs one more task.
             repeated += 1
             results += auditor.feed(row for row in part if row.event != END)
         else:
@@ -423,14 +439,14 @@ def _audit_at(component: str, rows: Sequence[LakeRow], places: Iterable[int]) ->
 # Pieces on Spark
 
 _PLACES = Schema(component="string", place="bigint")
-"""Before which event of a component it is cut."""
+"""The columns of the places before which components are cut."""
 
 
 def _find_cuts(lake: DataFrame, rows: int = _CUT_ROWS) -> dict[str, list[int]]:
-    """Return the events at which to cut each component above the limit, where cutting pays."""
-    # A cut pays if one task would get more than its share, and if the engine at rest equals a fresh one.
-    # The second is tried on the first rows, before all rows are read for places.
-    # Rows are numbered, and Parquet knows the largest number of a block: no block is read in vain.
+    """Return the places at which to cut each component above the limit, if cutting pays."""
+    # A cut pays if one task would get more than its share, and if the engine at rest equals a fresh one. The
+    # latter is tried on the first rows, before all rows are read to find places.
+    # Parquet has the largest row number of each block, so no other blocks are read.
     numbered = lake.where(lake.seq >= rows).groupBy("component").agg({"seq": "max"}).collect()
     large = {component: last + 1 for component, last in numbered}
     if large:
@@ -451,11 +467,11 @@ def _find_cuts(lake: DataFrame, rows: int = _CUT_ROWS) -> dict[str, list[int]]:
 
 
 def _try_to_cut(batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield the components that can be cut: at rest their engine's state equals a fresh one's."""
+    """Yield the components that can be cut, as their engine's state at rest equals a fresh one."""
     for component, parts in by_component(batches):
         rows = [row for part in parts for row in lake_rows(part)]
-        # The last place of rest: there a state that differs from a fresh one, such as whose turn it is among
-        # groups, has had the most time to come about.
+        # At the last place, a state that differs from a fresh one, such as the order of consumers, has had
+        # the most time to develop.
         for place in rest_places(rows)[-1:]:
             auditor, piece = Auditor(component), _PieceAudit(component, place, rows[0])
             auditor.feed(rows[:place])
@@ -473,7 +489,7 @@ def _find_places(batches: Iterator[Any], events: Mapping[str, int], rows: int) -
 
 
 class _Slice(NamedTuple):
-    """The events of one piece: its component, its first event, and the first of the next piece."""
+    """The bounds of a piece: its component, the number of its first row, and that of the next piece."""
 
     component: str
     start: int
@@ -481,7 +497,7 @@ class _Slice(NamedTuple):
 
 
 class _CutAudit:
-    """An audit of cut components, each piece a task; the driver compares the pieces' initial states."""
+    """An audit of cut components with a task for each piece, whose states the driver compares."""
 
     def __init__(
         self,
@@ -490,7 +506,7 @@ class _CutAudit:
         peak: Accumulator[int] | None,
     ) -> None:
         self._lake, self._peak = lake, peak
-        # By component: the names of its pieces, in order.
+        # The names of the pieces of each component, in order.
         self._pieces = {name: [f"{at} {name}" for at in range(len(own) + 1)] for name, own in places.items()}
         self._bounds = {
             piece: _Slice(name, *bounds)
@@ -501,7 +517,7 @@ class _CutAudit:
         self._edges = {(row.component, row.event): LakeRow(*row[1:]) for row in edges}
 
     def results(self, kept: list[DataFrame] | None) -> DataFrame:
-        """Audit the pieces, and again those that began in a wrong state; return the results of all."""
+        """Audit all pieces, audit those again that began in a wrong state, and return all results."""
         auditors = {name: Auditor(name) for name in self._pieces}
         left = {name: deque(pieces) for name, pieces in self._pieces.items()}
         wanted: dict[str, str | None] = dict.fromkeys(self._bounds)
@@ -511,7 +527,8 @@ class _CutAudit:
         placed: dict[str, _Counts] = {}
         while wanted:
             made_in |= dict.fromkeys(wanted, len(made))
-            # The states are collected now, the results read later: without this, Spark would audit twice.
+            # Persisted, as the states are collected now and the results read later: otherwise Spark would
+            # audit twice.
             made.append(self._audit_pieces(wanted).persist())
             for row in made[-1].where("kind = 'piece'").select("component", "message").collect():
                 audited[row.component] = _Piece(*json.loads(row.message))
@@ -519,8 +536,8 @@ class _CutAudit:
             for name, pieces in left.items():
                 while pieces and pieces[0] not in wanted:
                     piece = pieces[0]
-                    # Pieces are joined from the left. If one does not fit, the rest of its component waits
-                    # for the next round: whether it fits depends on the state that the repeated piece leaves.
+                    # Pieces are joined from the left. If a piece does not fit, the rest of its component
+                    # waits for the next round, as it depends on the state after the repeated piece.
                     followed = _follow(auditors[name], audited[piece], self._bounds[piece].start)
                     if followed is None:
                         wanted[piece] = auditors[name].state()
@@ -547,7 +564,7 @@ class _CutAudit:
         return map_batches(take_slices(rows, bounds), work, RESULTS, self._peak)
 
     def _end(self, auditors: Mapping[str, Auditor]) -> DataFrame:
-        """Return the last results of each component."""
+        """Return the facts and the last results of each component."""
         results: list[Result] = []
         for name, auditor in auditors.items():
             end = self._edges.get((name, END))
@@ -557,7 +574,7 @@ class _CutAudit:
 
 
 def _add_counts(batches: Iterator[Any], counts: Mapping[str, tuple[str, _Counts]]) -> Iterator[Any]:
-    """Return the valid pieces' results, counted as those of whole components."""
+    """Yield the results of valid pieces, with the numbers that they have in whole components."""
     for piece, parts in by_component(batches):
         if piece in counts:
             component, before = counts[piece]

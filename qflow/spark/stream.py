@@ -1,16 +1,15 @@
-"""Stream: the audit over events as they come; after a kill at any moment it resumes without a trace.
+"""Streams: audit events as they arrive; after a kill at any moment, the stream resumes with the same results.
 
-Spark keeps one auditor's state for each component. A stream brings rows late, or twice; before they reach
-the auditor they are brought into the order of ``seq`` (:class:`_StreamedComponent`), and a row that does not
-come in time is reported as a gap: after a minute (:data:`WAIT_SECONDS`), or after :data:`PATIENCE` later
-events. The batch audit of the same rows gives the same results. For a component that has ended, Spark keeps
-only that fact.
+Spark stores the state of one auditor for each component. A stream may deliver rows late, or twice. Before
+they reach the auditor, rows are sorted by ``seq`` (:class:`_StreamedComponent`). A row that does not arrive
+within a minute (:data:`WAIT_SECONDS`), or before :data:`PATIENCE` later events, is reported as a gap. A batch
+audit of the same rows gives the same results. Of a component that has ended, Spark stores only that fact.
 
-Events as a platform has them (:class:`~qflow.spark.events_table.EventsTable`, from Kafka or from files) have
-no numbers and no end row. Their order is that of their own times: a watermark follows the latest one, rows
-that come later than :data:`WATERMARK` are counted and dropped, and a component has ended when the watermark
-is :data:`IDLE` past its last row. What it logged until then is its log, which is cleaned and audited as that
-of a table is, with the same results.
+Events from a platform (:class:`~qflow.spark.events_table.EventsTable`, from Kafka or from files) have no
+numbers and no ``end`` row. They are ordered by their own times: a watermark follows the latest time, rows
+that are more than :data:`WATERMARK` seconds late are counted and dropped, and a component has ended when the
+watermark is :data:`IDLE` seconds past its last row. Its rows until then are its log, which is cleaned and
+audited like that of a table, with the same results.
 """
 
 from __future__ import annotations
@@ -38,22 +37,22 @@ if TYPE_CHECKING:
     from qflow.spark.events_table import EventsTable, RawReader
 
 PATIENCE, WAIT_SECONDS = 10_000, 60.0
-"""The events of a component, and the seconds, to wait for a missing event before it counts as lost."""
+"""The number of later events, and the seconds, after which a missing event is regarded as lost."""
 
-# With Spark's default store a query ends with UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS. This
-# one also needs the package protobuf: without it a worker crashes, and only Spark's log names the cause.
+# With Spark's default store, a query ends with UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS. This
+# store also needs the package protobuf: without it, a worker crashes, and only Spark's log has the cause.
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 """The only store that supports stateful processors."""
 
 _OVER = b"over"
-"""The state of a component whose end has been seen, with nothing missing before it."""
+"""The state of a component that has ended, with no row missing before its end."""
 
 
 class _StreamedComponent:
-    """One component of a stream: its auditor, and the events that came too early."""
+    """One component of a stream, with its auditor and the rows that arrived too early."""
 
     def __init__(self, component: str, state: bytes | None = None, patience: int = PATIENCE) -> None:
-        # By number: the rows that came too early.
+        # The rows that arrived too early, by number.
         self.pending: dict[int, LakeRow] = {}
         self._patience = patience
         self.is_over = state == _OVER
@@ -66,22 +65,23 @@ class _StreamedComponent:
 
     @property
     def has_end(self) -> bool:
-        """Whether the component's last row has arrived."""
+        """Whether the component's ``end`` row has arrived and waits for missing rows."""
         return any(row.event == END for row in self.pending.values())
 
     def take(self, rows: Iterable[LakeRow]) -> list[Result]:
-        """Take events in any order, each any number of times; return the results that are certain now."""
+        """Add rows in any order, possibly repeated, and return the results that are certain now."""
         if self.is_over:
-            # Nothing was missing before the end: a row that comes now is a duplicate.
+            # No row was missing before the end, so a row that arrives now is a duplicate.
             return []
         for row in rows:
-            # Below it a row has been audited: sources deliver at least once, and a restart repeats a batch.
+            # Rows with smaller numbers were audited: sources deliver at least once, and a restart repeats a
+            # batch.
             if row.seq >= self.auditor.next_seq:
                 self.pending.setdefault(row.seq, row)
         return self._feed(self._patience)
 
     def give_up(self) -> list[Result]:
-        """Stop waiting for missing rows; return the results that follow."""
+        """Stop waiting for missing rows, and return the results of the waiting rows."""
         return self._feed(0)
 
     def _feed(self, patience: int) -> list[Result]:
@@ -90,7 +90,7 @@ class _StreamedComponent:
             ready = self._ready()
             if not ready and len(self.pending) <= patience:
                 break
-            # Nothing is ready and too much waits: given the next row, the auditor reports the gap itself.
+            # If no row is ready and too many wait, the auditor gets the next row and reports the gap.
             results += self.auditor.feed(ready or [self.pending.pop(min(self.pending))])
         self.is_over = self.is_over or (self.auditor.is_finished and not self.pending)
         return results
@@ -104,11 +104,11 @@ class _StreamedComponent:
         return ready
 
     def state(self) -> bytes:
-        """Return the state, packed."""
+        """Return the component's state as compressed JSON."""
         if self.is_over:
             return _OVER
         pending = [row for _, row in sorted(self.pending.items())]
-        # Every batch writes every state that it touched: hence the fastest level of compression.
+        # The fastest compression, as every batch writes all states that it has changed.
         value = {"auditor": self.auditor.state(), "pending": pending}
         return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
 
@@ -116,7 +116,7 @@ class _StreamedComponent:
 def audit_stream(
     lake: DataFrame, patience: int = PATIENCE, wait: float = WAIT_SECONDS, *, ends_count: bool = False
 ) -> DataFrame:
-    """Return a stream of results; with `ends_count` the end of a component completes it."""
+    """Return a stream of results; with `ends_count`, an ``end`` row completes its component at once."""
     grouped = lake.select(*LAKE).groupBy("component")
     if not hasattr(grouped, "transformWithState"):
         raise RefusalError("a stream needs Spark 4.1 or newer; audits and sweeps do not")
@@ -124,13 +124,13 @@ def audit_stream(
         statefulProcessor=processor(patience, wait, ends_count),
         outputStructType=RESULTS.ddl,
         outputMode="Append",
-        # By the machine's clock: an event time would stand still while nothing comes, and so would the wait.
+        # By the machine's clock, as event time, and so the wait, would not advance without new events.
         timeMode="ProcessingTime",
     )
 
 
 _Timer = int | None
-"""The milliseconds at which a component's only timer fires; None for none."""
+"""The time in milliseconds at which a component's only timer fires, or None without a timer."""
 
 
 def _processor(
@@ -178,7 +178,7 @@ def _processor(
 
 
 def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: bool = False) -> Any:
-    """Return the stateful processor of numbered events."""
+    """Return the stateful processor for rows with numbers."""
 
     def restore(component: str, state: Any) -> _StreamedComponent:
         before = state.get()
@@ -193,10 +193,9 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
         if not streamed.pending:
             timer = None
         elif timer is None or streamed.auditor.next_seq != missing:
-            # The gap has moved: the next one gets its own full time.
+            # Another row is missing now, which gets its full time to arrive.
             timer = clock.getCurrentProcessingTimeInMs() + round(1000 * wait)
-        # Spark commits the states of a batch with the batch: a killed one is done again from the states
-        # before it.
+        # Spark commits states together with their batch, and repeats a killed batch from the earlier states.
         state.update((streamed.state(),))
         return results, timer
 
@@ -210,7 +209,7 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
 
 
 WATERMARK, IDLE = 60.0, 600.0
-"""How many seconds a row may come late, and how many a component is silent that has ended."""
+"""The largest lateness of a row, and the silence after which a component has ended, both in seconds."""
 
 
 def audit_events(
@@ -224,16 +223,17 @@ def audit_events(
     """Return a stream of the results of components that have ended, with the facts of their logs.
 
     Parameters:
-        events: The source (``form``, such as ``kafka``), its options, and how its rows are read; ``place`` is
-            empty or a folder of files.
-        watermark, idle: The seconds by which rows may come late, and of silence after which a component has
-            ended.
-        once: Whether all that is there is taken at once: components end with it.
+        spark: The Spark session.
+        events: The source (its ``form`` is, for example, ``kafka``), its options, and how its rows are read;
+            its ``place`` is empty or a folder of files.
+        watermark: The largest lateness of a row in seconds.
+        idle: The silence in seconds after which a component has ended.
+        once: Whether the present input is read in one batch, with which all components end.
     """
     own = _own_session(spark)
     reader = own.readStream.format(events.form).options(**events.options)
     if events.place:
-        # A stream of files does not look at them for its columns.
+        # A stream of files does not infer its columns.
         rows = reader.schema(events.load(own).schema).load(absolute(events.place))
     else:
         rows = reader.load()
@@ -249,12 +249,12 @@ def audit_events(
 
 
 def _instant_of(raw: RawReader) -> Column:
-    """Return a raw row's instant for the watermark, from a time in any unit that a log may have."""
+    """Return the instant of a raw row, whose time may be in any supported unit, for the watermark."""
     from pyspark.sql import functions as sf
 
     text = sf.concat_ws(" ", *(sf.col(name).cast("string") for name in raw.time))
     number = sf.expr(f"try_cast({raw.time[0]} AS double)")
-    # From 2000 to 2100 seconds, milliseconds, microseconds and nanoseconds have no number in common.
+    # From 2000 to 2100, no number is possible in two of the units (seconds to nanoseconds).
     seconds = reduce(
         lambda smaller, power: sf.when(number >= 10 ** (8 + power), number / 10**power).otherwise(smaller),
         (3, 6, 9),
@@ -264,7 +264,7 @@ def _instant_of(raw: RawReader) -> Column:
 
 
 def _events_processor(raw: RawReader, workloads: Mapping[str, str], idle: int, *, once: bool = False) -> Any:
-    """Return the stateful processor of events without numbers; ``idle`` is in milliseconds."""
+    """Return the stateful processor for events without numbers; ``idle`` is in milliseconds."""
     names = [f"c{number}" for number in range(len(raw.header))]
 
     def take(unit: str, rows: Any, state: Any, _: Any, timer: _Timer) -> tuple[Iterable[Result], _Timer]:
@@ -273,10 +273,10 @@ def _events_processor(raw: RawReader, workloads: Mapping[str, str], idle: int, *
             given.append([row[name] for name in names])
             zone = row["zone"]
             last = max(last, round(1000 * row["at"].timestamp()) if row["at"] else 0)
-        # One packed value for each batch, not a state for each row: RocksDB would be asked once a row.
+        # One compressed value for each batch, as RocksDB would need an access for each row.
         text = json.dumps([zone, given], default=str, separators=(",", ":"))
         state.appendValue((zlib.compress(text.encode(), 1),))
-        # A timer moves only forwards: a late batch must not end a component earlier than its newest row.
+        # The timer only moves forwards: a late batch must not end a component earlier than its newest row.
         return (judge(unit, state), None) if once else ((), max(timer or 0, last + idle))
 
     def judge(unit: str, state: Any) -> Iterator[Result]:
@@ -291,14 +291,14 @@ def _events_processor(raw: RawReader, workloads: Mapping[str, str], idle: int, *
 
 
 def _own_session(spark: SparkSession) -> SparkSession:
-    """Return a session with the store that a stream needs; the caller's own keeps its store."""
+    """Return a new session with the state store that a stream needs; the given one is not changed."""
     own = spark.newSession()
     own.conf.set("spark.sql.streaming.stateStore.providerClass", _STATE_STORE)
     return own
 
 
 def read_stream(spark: SparkSession, folder: str | Path, files: int | None = None) -> DataFrame:
-    """Return a folder of files of LAKE as a stream, on a session of its own; they must appear whole."""
+    """Return a folder of files of LAKE, each of which must appear complete, as a stream on a new session."""
     reader = _own_session(spark).readStream.schema(LAKE.ddl)
     if files is not None:
         reader = reader.option("maxFilesPerTrigger", files)
@@ -313,11 +313,11 @@ def start(
     form: str = FORMAT,
     by_event_time: bool = False,
 ) -> Any:
-    """Start writing the results of a stream; with `once`, process the present input, then end."""
+    """Start writing the results of a stream; with `once`, the stream ends after the present input."""
     folder = absolute(folder)
     _read(results.sparkSession, folder, form)
-    # With empty batches for timers of the machine's clock, a stream that is to end with its input would never
-    # end; those of event times fire in one more batch.
+    # With empty batches for timers of the machine's clock, a stream with `once` would never end; timers of
+    # event time fire in one more batch.
     has_more = str(not once or by_event_time).lower()
     results.sparkSession.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", has_more)
     writer = results.writeStream.outputMode("append").format(form).option("path", f"{folder}/results")
@@ -326,7 +326,7 @@ def start(
 
 
 def read_results(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
-    """Return the results that a stream has written until now."""
+    """Return the results that a stream has already written."""
     results = _read(spark, folder, form)
     if results is None:
         raise RefusalError(f"{folder}: no stream has written results there yet")
@@ -338,7 +338,7 @@ def _read(spark: SparkSession, folder: str | Path, form: str) -> DataFrame | Non
 
 
 class Shipper:
-    """Puts a log into a folder bit by bit, as a stream reads it."""
+    """A writer of a log into a folder, file by file, from which a stream reads it."""
 
     def __init__(
         self, source: str, workload: Workload, folder: str | Path, tolerance: Tolerance | None = None
@@ -348,11 +348,11 @@ class Shipper:
         self._source, self._splitter, self._files = source, Splitter(source, workload, tolerance), 0
 
     def send(self, rows: Iterable[LogRow]) -> None:
-        """Put some rows into a file of their own; the first file also begins all components."""
+        """Write rows to a new file; the first file also has the ``begin`` rows of all components."""
         self._write(self._splitter.split(rows))
 
     def end(self) -> None:
-        """End all components."""
+        """Write the ``end`` rows of all components to a new file."""
         self._write(self._splitter.end())
 
     def _write(self, rows: Iterable[tuple[str, LakeRow]]) -> None:

@@ -1,11 +1,11 @@
-"""Sweep: each component of a fleet under other settings; and advice, which settings are safe.
+"""Sweeps: simulate each component of a fleet under other settings; and advice on settings that are safe.
 
-The workload behind a component's log is estimated (:mod:`qflow.prediction.client_model`), changed by a
-:class:`FleetSettings` (patterns of queue names, with the changes to each) and simulated. A *what-if*
-is a sweep with one setting. Each pair of a part of the lake and a setting is a cell, a part of a table
-(:mod:`qflow.spark.tables`), so that a killed sweep continues where it stopped. A measure that depends on a
-demand which the log does not show is a bound, and its note says so. Advice
-(:mod:`qflow.design`) finds thresholds for each queue that cannot overflow.
+The workload behind a component's log is estimated (:mod:`qflow.prediction.client_model`), changed by
+:class:`FleetSettings` (changes by pattern of queue names), and simulated. A *sweep* does so for several
+settings, and stores each *cell* (a part of the lake under one setting) as a part of a table
+(:mod:`qflow.spark.tables`), so that an interrupted sweep resumes. A *what-if* returns the same measures
+without storing them. If a measure depends on a demand that the log does not show, it is a bound, and its note
+tells so. *Advice* (:mod:`qflow.design`) finds thresholds for each queue with which it cannot overflow.
 """
 
 from __future__ import annotations
@@ -61,22 +61,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LARGEST_COMPONENT = 5_000_000
-"""A component with more rows is excluded from steps that hold them all in memory, about 1 kB each."""
+"""The largest number of rows of a component that a worker holds in memory, at about 1 kB each."""
 
 
 class TooLarge(NamedTuple):
-    """A component with too many rows to hold in memory: its number of rows, and the limit."""
+    """A component with too many rows to hold in memory: the number of its rows, and the limit."""
 
     rows: int
     allowed: int
 
     def text(self) -> str:
-        """Return the refusal as a sentence."""
+        """Return a sentence for the component's note."""
         return f"too large: {self.rows} events, {self.allowed} are allowed; an audit takes it, or allow more"
 
 
 def _component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, ClientLog]:
-    """Return the workload and the log of a component."""
+    """Return the workload and the log in a component's rows."""
     workload: Workload | None = None
     kept: list[LogRow] = []
     for row in rows:
@@ -90,11 +90,13 @@ def _component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, C
 
 
 def component_log(lake: DataFrame, component: str) -> tuple[Workload, ClientLog]:
-    """Return one component of a lake as a workload and a log, to be replayed and explained.
+    """Return the workload and the log of one component of a lake, to be replayed and explained.
+
+    All rows of the component are collected on the driver.
 
     Parameters:
-        lake (DataFrame of LAKE): As for :func:`qflow.spark.audit`.
-        component: Its name, as results have it.  All its rows come to the driver.
+        lake (DataFrame of LAKE): The rows of the lake.
+        component: The name of the component, as in results.
 
     Raises:
         ValueError: If the lake has no such component.
@@ -104,7 +106,7 @@ def component_log(lake: DataFrame, component: str) -> tuple[Workload, ClientLog]
 
 
 def _whole_components(batches: Iterator[Any], allowed: int = _LARGEST_COMPONENT) -> Iterator[tuple[Any, ...]]:
-    """Yield each component of a partition with all its rows, or only their number above the limit."""
+    """Yield each component of a partition with all its rows, or with a TooLarge above the limit."""
     for component, parts in by_component(batches):
         count = 0
         kept: list[LakeRow] = []
@@ -112,7 +114,7 @@ def _whole_components(batches: Iterator[Any], allowed: int = _LARGEST_COMPONENT)
         for part in parts:
             of = [part.column("part")[0].as_py()] if "part" in part.schema.names else []
             count += part.num_rows
-            # Rows above the limit are counted and dropped, so that the note can say how many to allow.
+            # Rows above the limit are counted but not kept, so that the note has their number.
             if count <= allowed:
                 kept += lake_rows(part)
         yield component, kept if count <= allowed else TooLarge(count, allowed), *of
@@ -124,7 +126,7 @@ def _map_components(
     table: Schema,
     allowed: int,
 ) -> DataFrame:
-    """Return the rows that workers make of each whole component; `work` gets its part, if rows have one."""
+    """Return the rows that `work` makes on workers from each component (and its part, if rows have one)."""
 
     def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
         for component, rows, *part in _whole_components(batches, allowed):
@@ -141,12 +143,12 @@ class FleetSettings:
     """A named change of settings.
 
     Parameters:
-        name: For tables and figures; unique in a grid.
-        queues: Pattern of queue names (``*``, ``orders-*``) to declare arguments; None removes one.  Text
-            such as ``"x0.5"`` scales the number that a queue declares, and leaves queues alone that declare
-            none.
-        capacity, prefetch: Pattern of producer or consumer names to a number, or to text that scales as
-            above.
+        name: The name for tables and figures, which must be unique in a grid.
+        queues: The changed declare arguments by pattern of queue names (``*``, ``orders-*``).  None removes
+            an argument.  Text such as ``"x0.5"`` multiplies the number that a queue declares, and does not
+            change queues that do not declare it.
+        capacity, prefetch: The changed numbers, or factors in the same form, by pattern of the names of
+            producers or consumers.
 
     >>> halved = FleetSettings("half", {"*": {"qpid.flow_stop_count": "x0.5"}})
     >>> halved.of(Workload("w", 1, {"q": {"qpid.flow_stop_count": 300}, "r": {}})).queues
@@ -159,7 +161,7 @@ class FleetSettings:
     prefetch: Mapping[str, int | str] = field(default_factory=dict)
 
     def of(self, workload: Workload) -> Settings:
-        """Return the fields of a workload that these settings change."""
+        """Return the values in a workload that these settings change."""
         queues: dict[str, dict[str, Argument | None]] = {}
         for queue, declared in workload.queues.items():
             changed = {
@@ -167,8 +169,8 @@ class FleetSettings:
                 for pattern, arguments in self.queues.items()
                 if fnmatchcase(queue, pattern)
                 for key, value in arguments.items()
-                # A factor scales a declared number. An undeclared threshold is the broker's default, a share
-                # of the queue's limit: scaled, it would become a declaration that the queue never had.
+                # A factor scales only a declared number. An undeclared threshold is the broker's default, a
+                # percentage of the queue's limit; scaling it would declare what the queue never declared.
                 if _factor(value) is None or isinstance(declared.get(key), int)
             }
             if changed:
@@ -178,17 +180,17 @@ class FleetSettings:
         return Settings(queues, _numbers(self.capacity, capacity), _numbers(self.prefetch, prefetch))
 
     def text(self) -> str:
-        """Return it as JSON text: equal for equal settings, whatever their name's case or order."""
+        """Return the settings as JSON text, which is equal for equal settings in any order."""
         value = {"name": self.name, **{part: getattr(self, part) for part in _PARTS}}
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 AS_RECORDED = FleetSettings("as recorded")
-"""No change: it shows how close the simulation comes to the recording."""
+"""Settings without a change, which show how closely the simulation reproduces the recording."""
 
 
 def load_grid(path: str | Path) -> list[FleetSettings]:
-    """Read a grid of settings: a JSON map of names to ``queues``, ``capacity`` and ``prefetch``."""
+    """Read a grid of settings: a JSON map from names to ``queues``, ``capacity`` and ``prefetch``."""
     path = Path(path)
     try:
         value = json.loads(path.read_text(encoding="utf-8-sig"))
@@ -220,15 +222,15 @@ def _problems_of(entry: object) -> Iterator[str]:
 
 
 def _scale(value: Argument | None, present: object) -> Argument | None:
-    """Return a setting's new value; a factor such as ``x0.5`` scales the present number, never to 0."""
+    """Return the new value of a setting; a factor such as ``x0.5`` multiplies the present number."""
     factor, number = _factor(value), int(str(present or 0))
-    # Never to 0, which turns a threshold off, and never from it.
+    # Never to 0, as 0 turns a threshold off, and a present 0 is kept.
     return value if factor is None else number and max(1, round(number * factor))
 
 
 def _factor(value: object) -> float | None:
     if isinstance(value, str) and value.startswith("x"):
-        # Other text that begins with x is an argument's own value.
+        # Other text that begins with x is an ordinary value.
         with suppress(ValueError):
             factor = float(value[1:])
             return factor if math.isfinite(factor) else None
@@ -250,16 +252,18 @@ _Sections = dict[str, dict[str, Measures]]
 def what_if(
     lake: DataFrame, settings: Sequence[FleetSettings], allowed: int = _LARGEST_COMPONENT, replays: int = 1
 ) -> DataFrame:
-    """Return each component's predicted results under each of several settings.
+    """Return the recorded and predicted measures of each component under each of several settings.
 
     Parameters:
-        lake (DataFrame of LAKE): As for :func:`qflow.spark.audit`.
-        allowed: Most rows of a component; a larger one gives one row that says so in its ``note``.
-        replays: How many times each is run, as for :func:`qflow.predict`; from 2 on each measure of a queue
-            has its interval, and each producer the share of replays in which it died.
+        lake (DataFrame of LAKE): The rows of the lake.
+        settings: The settings.
+        allowed: The largest number of rows of a component; a larger component gives one row with a ``note``.
+        replays: The number of replays of each component, as for :func:`qflow.predict`.  With more than one,
+            the measures of queues have prediction intervals, and each producer has the share of replays in
+            which its session died.
 
     Returns:
-        MEASURES, in no order.
+        A table of MEASURES, in no particular order.
     """
     work = partial(_measure_component, settings=list(settings), replays=replays)
     return _map_components(in_order(lake.select(*LAKE)), work, MEASURES, allowed)
@@ -268,25 +272,25 @@ def what_if(
 def _measure_component(
     component: str, rows: list[LakeRow] | TooLarge, settings: Sequence[FleetSettings], replays: int = 1
 ) -> Iterator[Measure]:
-    """Yield the measures of a component under each setting in turn."""
+    """Yield the measures of a component under each setting."""
     if isinstance(rows, TooLarge):
         for setting in settings:
             yield Measure(component, setting.name, note=rows.text())
         return
-    # The model's log and workload count from the log's own clock, as predictions do.
+    # The model's log and workload use the log's own clock, as predictions do.
     given, whole_log = _component_log(component, rows)
     behind = LogModel(whole_log, given)
     workload, log, end = behind.workload, behind.log, behind.end
     died = {row.client for row in log.rows if row.event == "error"}
     recorded = _with_deaths(recorded_sections(workload, log, end), died)
-    # In one process: Spark keeps every core busy already, with a worker each.
+    # In one process, as Spark's workers keep every core busy.
     replayer = Replayer(polls_of(log, end) if replays > 1 else {}, replays, processes=1)
     for setting in settings:
         try:
             change = setting.of(workload).apply
             answer = replayer.answer(behind, change)
         except (AmqpException, WorkloadError) as error:
-            # A setting that the broker refuses is a result, not a failure of the sweep.
+            # That the broker refuses a setting is a result, not a failure of the sweep.
             yield Measure(component, setting.name, note=f"refused: {error}")
             continue
         shown = answer.shown
@@ -316,7 +320,7 @@ def _rows(
     unknown: str,
 ) -> Iterator[Measure]:
     for section, names in predicted.items():
-        # Measures of producers have limits where the demand decides, as how long they are blocked does then.
+        # If the demand is not fully known, measures of producers, such as the blocked share, have intervals.
         has_limits = section == "queues" or (section == "producers" and bool(unknown))
         for name in sorted(names):
             before = recorded[section].get(name, {})
@@ -345,13 +349,13 @@ def sweep(
     replays: int = 1,
     form: str = FORMAT,
 ) -> DataFrame:
-    """Return the measures of every component under every setting; only those that are missing are made."""
+    """Return the measures of every component under every setting; only missing cells are computed."""
     names = [setting.name for setting in settings]
     if twice := [name for name in names if names.count(name) > 1]:
         raise RefusalError(f"two settings are named {twice[0]!r}")
     source, table = GrowingTable(spark, lake, form), GrowingTable(spark, folder, form)
     rows = require_lake(source)
-    # A part of the lake is named after what it was made of, so a cell of an older lake differs.
+    # The name of a lake's part depends on its inputs, so cells of a changed lake have other names.
     cells = {
         (NO_DAY, _cell_name(part, setting, replays)): (part, setting)
         for part in source.done_parts()
@@ -363,19 +367,19 @@ def sweep(
 
     # A cell is worth several tasks.
     table.fill(cells, measure_cells, progress, shuffle_partitions(spark))
-    # There is a table now: a lake has at least one part, a grid one setting, and each cell one row.
+    # The table exists now, as a lake has at least one part, a grid one setting, and each cell one row.
     return of_parts(table.frame, cells).select(*MEASURES)
 
 
 def _cell_name(part: Part, setting: FleetSettings, replays: int) -> str:
-    """Return the name of a cell's part, a digest of its part, setting and number of replays."""
+    """Return the name of a cell, which is a digest of the lake's part, the setting and the replays."""
     return part_names(digest_of(part, setting.text(), replays), 1)[0]
 
 
 def _measure_cells(
     lake: DataFrame, cells: Mapping[Part, tuple[Part, FleetSettings]], allowed: int, replays: int
 ) -> DataFrame:
-    """Return the measures of each component under the settings that its part lacks."""
+    """Return the measures of the given cells: each component under the settings that its part lacks."""
     wanted: dict[str, list[tuple[FleetSettings, str]]] = {}
     for (_, cell), (part, setting) in cells.items():
         wanted.setdefault(part[1], []).append((setting, cell))
@@ -392,7 +396,7 @@ def _measure_cells(
 # Advice
 
 _MESSAGES = 2_000
-"""Messages that each simulation of a candidate sends."""
+"""The number of messages in each simulation of candidate settings."""
 
 
 def advise(
@@ -401,16 +405,16 @@ def advise(
     messages: int = _MESSAGES,
     allowed: int = _LARGEST_COMPONENT,
 ) -> DataFrame:
-    """Return settings that cannot overflow for each queue, with their premises and their costs.
+    """Return settings with which no queue can overflow, with their premises and costs.
 
     Parameters:
-        lake (DataFrame of LAKE): As for :func:`qflow.spark.audit`.
+        lake (DataFrame of LAKE): The rows of the lake.
         limits: Limits by pattern of queue names, for queues that declare no limit themselves.
-        messages: The messages that each simulation of a candidate sends.
-        allowed: Most rows of a component, as for :func:`what_if`.
+        messages: The number of messages in each simulation of candidate settings.
+        allowed: The largest number of rows of a component, as for :func:`what_if`.
 
     Returns:
-        ADVICE, in no order.
+        A table of ADVICE, in no particular order.
     """
     work = partial(_advise_component, limits=dict(limits or {}), messages=messages)
     return _map_components(in_order(lake.select(*LAKE)), work, ADVICE, allowed)
@@ -422,7 +426,7 @@ def _advise_component(
     limits: Mapping[str, Limits],
     messages: int,
 ) -> list[Advice]:
-    """Return the advice on one component's queues."""
+    """Return the advice on the queues of a component."""
     if isinstance(rows, TooLarge):
         return [Advice(component, note=rows.text())]
     workload, log = _component_log(component, rows)

@@ -1,8 +1,8 @@
-"""Synth: a plausible fleet of any size, written as a lake, one seed a partition.
+"""Synthetic fleets: write a lake with the logs of a plausible fleet of any size.
 
-:class:`FleetModel` holds the settings of the recorded fleet's queues as distributions; a seed draws a
-component from it, the workload is simulated, and its clients write logs as real clients would.
-The same seed gives the same rows on any number of machines.
+:class:`FleetModel` has distributions that are fitted to the recorded fleet. For each seed, it draws a
+component, whose workload is simulated and whose clients write logs as real clients would. Each seed is one
+partition, and gives the same rows on any number of machines.
 """
 
 from __future__ import annotations
@@ -49,40 +49,41 @@ if TYPE_CHECKING:
 
 
 class _LogNormal(NamedTuple):
-    """A log-normal distribution, by mean and deviation of the logarithm."""
+    """A log-normal distribution, given by the mean and standard deviation of the logarithm."""
 
     mu: float
     sigma: float
 
     @classmethod
     def fit(cls, values: Iterable[float]) -> _LogNormal:
-        """Fit it to values above 0."""
-        # Rates, bursts and loads are positive: a normal distribution would draw negative ones, too.
+        """Return the distribution fitted to positive values."""
+        # Rates, bursts and loads are positive, and a normal distribution could draw negative values.
         logs = [math.log(value) for value in values]
         return cls(fmean(logs), pstdev(logs))
 
     def draw(self, chance: random.Random) -> float:
-        """Draw a value, to six digits: the last bit of `exp` differs from one C library to another."""
+        """Return a random value, rounded to six digits, as the last bit of `exp` depends on the C library."""
         return float(f"{math.exp(self.mu + self.sigma * chance.gauss(0, 1)):.6g}")
 
 
 @dataclass(frozen=True, slots=True)
 class FleetModel:
-    """Distributions fitted to a recorded fleet."""
+    """A model of a fleet: its components as patterns, and distributions fitted to its clients."""
 
-    # Recorded components: queues' arguments, bindings, consumers and groups are taken from one as they are.
+    # The recorded components; a drawn component has the arguments, bindings, consumers and groups of one.
     patterns: tuple[Workload, ...]
-    # Messages a second, always and in bursts; seconds of a burst, and between two.
+    # Messages per second of steady producers, and during the bursts of others; seconds of a burst, and of a
+    # pause.
     steady: _LogNormal
     bursty: _LogNormal
     on: _LogNormal
     off: _LogNormal
-    # Work that arrives, as a share of what a queue's consumers can do.
+    # The load of a queue, as a share of its consumers' capacity.
     load: _LogNormal
 
     @classmethod
     def fit(cls, workload: Workload | None = None) -> FleetModel:
-        """Fit the model to a workload of many components, each with one producer; or to the recorded one."""
+        """Return the model fitted to a workload of components with one producer each, or the recorded one."""
         patterns = tuple(_components(workload or _load_recorded_fleet()))
         producers = [producer for pattern in patterns for producer in pattern.producers]
         bursts = [producer.burst for producer in producers if producer.burst is not None]
@@ -91,7 +92,7 @@ class FleetModel:
             _LogNormal.fit(p.rate for p in producers if p.burst is None),
             _LogNormal.fit(p.rate for p in producers if p.burst is not None),
             _LogNormal.fit(on for on, _ in bursts),
-            # A producer without a pause is one with the shortest: a logarithm knows no zero.
+            # A pause of 0 is replaced by a short one, as 0 has no logarithm.
             _LogNormal.fit(max(off, 0.001) for _, off in bursts),
             _LogNormal.fit(load for pattern in patterns for load in _loads(pattern)),
         )
@@ -99,8 +100,8 @@ class FleetModel:
     def draw(self, seed: int, duration: float = 150.0) -> Workload:
         """Return a random component like the recorded ones, determined by the seed."""
         chance = random.Random(f"qflow fleet {seed}")
-        # Arguments, bindings and groups belong together: drawn one by one, they could make combinations that
-        # the recorded fleet does not have.
+        # Arguments, bindings and groups are taken from one pattern, as drawing them separately could give
+        # combinations that the recorded fleet does not have.
         pattern = chance.choice(self.patterns)
         names = {
             queue: f"q{seed:06d}{'bcdefgh'[n - 1] if n else ''}" for n, queue in enumerate(pattern.queues)
@@ -138,8 +139,8 @@ class FleetModel:
         loads = {queue: self.load.draw(chance) for queue in pattern.queues}
         for number, old in enumerate(pattern.consumers):
             peers = sum(consumer.queue == old.queue for consumer in pattern.consumers)
-            # The load is drawn and the service time follows: drawn apart from the rate, it would not keep the
-            # load of the recorded fleet.
+            # The load is drawn, and the service time computed from it: if it were drawn independently of the
+            # rate, the loads would not be those of the recorded fleet.
             service = float(f"{loads[old.queue] * peers / _rate(producer):.6g}")
             yield replace(
                 old,
@@ -151,7 +152,7 @@ class FleetModel:
 
 
 def _load_recorded_fleet() -> Workload:
-    """Return the workload of the recorded fleet that comes with qflow."""
+    """Return the workload of the recorded fleet, which is part of qflow."""
     return Workload.load(kit_path("data") / "recordings" / "workloads" / "fleet.json")
 
 
@@ -161,7 +162,7 @@ def _components(workload: Workload) -> Iterable[Workload]:
 
 
 def _loads(pattern: Workload) -> Iterable[float]:
-    """The load of each queue, as a share of its consumers' capacity."""
+    """Yield the load of each queue, as a share of its consumers' capacity."""
     (producer,) = pattern.producers
     for queue in pattern.queues:
         services: Sequence[float] = [
@@ -174,7 +175,7 @@ def _loads(pattern: Workload) -> Iterable[float]:
 
 
 def _rate(producer: Producer) -> float:
-    """Messages a second on average, over the bursts and the gaps between them."""
+    """Return a producer's messages per second, averaged over bursts and pauses."""
     if producer.burst is None:
         return producer.rate
     on, off = producer.burst
@@ -186,15 +187,15 @@ def _client_seed(seed: int, number: int) -> int:
 
 
 _REPORT = 50_000
-"""Microseconds between two reports of the broker, as in the recorded fleet."""
+"""The interval between two reports of the broker in microseconds, as in the recorded fleet."""
 
 
 def _synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[LakeRow]:
-    """Yield the rows of one synthetic component, in order; memory does not grow with their number."""
-    # Long enough for the slowest producer there may be: what ends the run is the number of rows.  How long it
-    # took, which the workload says, only a first run can tell.
+    """Yield the rows of one synthetic component in order, in memory that does not grow with their number."""
+    # The duration is long enough for the slowest producer, as the number of rows ends the run.  The first row
+    # has the workload with its true duration, which is known only after a first run.
     workload = model.draw(seed, duration=float(max(60, events)))
-    # So the simulation runs twice; to keep its rows between the runs would take memory that grows with them.
+    # Therefore the simulation runs twice; keeping the rows instead would take memory for all of them.
     time = 0
     for row in islice(_log_rows(workload), events - 2):
         time = row.ts_us
@@ -213,7 +214,7 @@ def _log_rows(workload: Workload) -> Iterator[LogRow]:
         now += _REPORT
         with pause_collector():
             stage.run(until=now)
-        # Taken after each report, so that memory does not grow with the run.
+        # Removed after each report, so that memory does not grow with the run.
         rows, client_side.rows = client_side.rows, []
         yield from rows
         yield from _reports(stage, workload, now)
@@ -227,7 +228,7 @@ def _reports(stage: Stage, workload: Workload, now: int) -> Iterator[LogRow]:
 
 
 def share(events: int, queues: int, seed: int) -> int:
-    """Return the number of events in a seed's component: they differ by one at most."""
+    """Return the number of events in the component of a seed, which differ by at most one."""
     return events // queues + (seed < events % queues)
 
 
@@ -241,10 +242,10 @@ def _synthetic_fleet(
     parts: Sequence[Part] | None = None,
     peak: Accumulator[int] | None = None,
 ) -> DataFrame:
-    """Return a synthetic fleet as a lake, or some of its parts: one partition a seed."""
+    """Return a synthetic fleet, or some of its parts, as rows of a lake with one partition per seed."""
     _require_enough(queues, events)
     chosen = _fleet_parts(queues, events) if parts is None else parts
-    # The recorded fleet travels with the task: a worker need not hold qflow's data.
+    # The recorded fleet is sent with the task, as a worker need not have qflow's data.
     recorded = workload_text(_load_recorded_fleet())
 
     def rows_of(batches: Iterator[Any]) -> Iterator[Any]:
@@ -271,11 +272,11 @@ def write_fleet(
     peak: Accumulator[int] | None = None,
     form: str = FORMAT,
 ) -> None:
-    """Write a synthetic fleet as a lake, a part a component; a killed run resumes at its last part."""
+    """Write a synthetic fleet as a lake, with a part per component; a repeated run resumes after a kill."""
     _require_enough(queues, events)
     table, wanted = GrowingTable(spark, folder, form), _fleet_parts(queues, events)
     if table.parts - set(wanted):
-        raise RefusalError(f"{folder}: a synthetic fleet needs a new folder, and this one holds other rows")
+        raise RefusalError(f"{folder}: a synthetic fleet must have a new folder; got one with other rows")
     table.fill(wanted, partial(_synthetic_fleet, spark, queues, events, peak=peak), progress)
     done = table.done_runs()
     table.finish({run_of(part): "" for part in wanted if run_of(part) not in done})

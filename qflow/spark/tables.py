@@ -1,13 +1,14 @@
-"""The tables of the fleet pipeline: each column's name, type and meaning, and how tables grow.
+"""Tables: the columns of the fleet pipeline's tables with their types and meanings, and tables that grow.
 
-A :class:`Schema` gives Spark and Arrow their types, so that no job states a type of its own; :func:`tuples`
-and :func:`to_batches` convert Arrow batches to rows and back.
+A :class:`Schema` defines the types of a table's columns for Spark and Arrow in one place; :func:`tuples` and
+:func:`to_batches` convert Arrow batches to rows and back.
 
-A :class:`GrowingTable` grows by day and by part, wherever Spark can write one. The name of a part holds a
-digest of the inputs of the run that made it, and a number. Spark commits a part whole or not at all, and a
-part that is written again replaces the old one: so long work is stored part by part and resumes with the
-first missing part. When all parts of a run are there, a last one named ``done`` says so; parts of a run
-without it, which was killed, count for nothing until the same run is repeated.
+A :class:`GrowingTable` consists of parts, which belong to days, and may be anywhere that Spark can write. The
+name of a part consists of a digest of the inputs of its run and a number. Spark commits a part completely or
+not at all, and writing a part again replaces it. So a long run is stored part by part, and a repeated run
+continues with the first missing part. When all parts of a run are written, a last part whose name ends in
+``-done`` marks the run as complete. The parts of an interrupted run have no such mark, and are ignored until
+the same run is repeated.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ class Schema(dict[str, str]):
 
     @classmethod
     def of(cls, record: type[tuple[Any, ...]]) -> Schema:
-        """Return the columns of records; where one may be None, the column may be null."""
+        """Return the columns for the fields of a record; a field that may be None may be null."""
         hints = get_type_hints(record).items()
         return cls({name: next(_TYPES[kind] for kind in (hint, *get_args(hint)) if kind in _TYPES)
                     for name, hint in hints})  # fmt: skip
 
     @property
     def ddl(self) -> str:
-        """The schema as Spark reads it, names in quotes as some are words of SQL."""
+        """The schema in Spark's notation, with quoted names, as some are keywords of SQL."""
         return ", ".join(f"`{name}` {kind}" for name, kind in self.items())
 
     def arrow(self) -> Any:
-        """Return the schema as Arrow has it."""
+        """Return the schema as an Arrow schema."""
         import pyarrow
 
         kinds = {"bigint": pyarrow.int64(), "string": pyarrow.string(), "double": pyarrow.float64()}
@@ -58,36 +59,36 @@ class Schema(dict[str, str]):
 
 
 LAKE = Schema(
-    component="string",  # source/queue: the least name among the queues that belong together.
+    component="string",  # source/queue: the log, and the alphabetically first queue of the component.
     **Schema.of(LakeRow),
 )
-"""Rows of a lake; each component's first row is its begin, with its workload, and its last row its end."""
+"""The columns of a lake; a component's first row is ``begin``, with its workload, and its last is ``end``."""
 
 KEYS = Schema(
-    day="string",  # The day that the rows belong to, as 2026-11-27, or undated.
-    part="string",  # Digest of the inputs, and the number of this part.
+    day="string",  # The day to which the rows belong, such as 2026-11-27, or undated.
+    part="string",  # The name of the part: a digest of the run's inputs, and a number.
 )
-"""The columns that partition a growing table, after its own columns."""
+"""The columns that partition a growing table; they follow its own columns."""
 
 QUARANTINE = Schema(source="string", **Schema.of(QuarantinedRow))
-"""Quarantined rows, each with its log and the reason; row 0 is the log as a whole."""
+"""The columns of quarantined rows, each with its log and the reason; row 0 means the log as a whole."""
 
 
 class LogFacts(NamedTuple):
-    """A log's clock and cleaning; a lake has them as JSON in the ``group`` of each component's begin."""
+    """Facts on a log's clock and cleaning, stored as JSON in the ``group`` of a lake's ``begin`` rows."""
 
-    # The counts are in the begin of a log's first component only, so that sums over components are right.
+    # Only the begin row of a log's first component has the counts, so that sums over components are right.
     source: str = ""
-    origin_us: int | None = None  # Microseconds from 1970 to the log's time 0; null for a log without a date.
+    origin_us: int | None = None  # The log's time 0 in microseconds since 1970; null for a log without dates.
     zone: str = "UTC"
-    made_of: str = ""  # Digest of what the log was read from.
+    made_of: str = ""  # A digest of the log's inputs.
     rows: int = 0
     quarantined: int = 0
     duplicates: int = 0
-    missing: int = 0  # By the rows' own numbers.
-    gaps: int = 0  # Spans of time of which rows are missing.
+    missing: int = 0  # Rows that are missing according to the rows' own numbers.
+    gaps: int = 0  # Intervals in which rows are missing.
     unjudged: int = 0  # Messages of which a row was quarantined.
-    blocks: int = 0  # Rows that say when a producer was blocked; a log without them does not show it.
+    blocks: int = 0  # Rows of the event block; without any, the log does not show blocked producers.
 
     def text(self) -> str:
         """Return the facts as JSON text."""
@@ -97,11 +98,11 @@ class LogFacts(NamedTuple):
 FACTS = Schema.of(LogFacts)
 
 RESULTS = Schema.of(Result)
-"""The audit's intervals and findings, in one table: a job on Spark has one output."""
+"""The columns of an audit's intervals and findings, which are in one table as a Spark job has one output."""
 
 
 class Measure(NamedTuple):
-    """A row of MEASURES."""
+    """A row of MEASURES: a recorded and predicted measure of a component under a setting."""
 
     component: str
     setting: str
@@ -112,32 +113,32 @@ class Measure(NamedTuple):
     predicted: float | None = None
     low: float | None = None  # Lower bound of the 80 % prediction interval; null for a single replay.
     high: float | None = None
-    note: str = ""  # Why there is no measure, or why it is a bound: a demand that the log does not show.
+    note: str = ""  # Why there is no measure, or why it is only a bound (the log does not show the demand).
 
 
 MEASURES = Schema.of(Measure)
-"""The results of a what-if."""
+"""The columns of the results of a what-if."""
 
 
 class Advice(NamedTuple):
-    """A row of ADVICE."""
+    """A row of ADVICE: the recommended settings of a queue, and the reasons."""
 
     component: str
     queue: str = ""  # Empty if the whole component was left out.
-    line: str = ""  # A qpid-config line, or empty if the queue is left as it is.
-    before: str = ""  # Whether what is declared could or cannot overflow, or is not proved.
+    line: str = ""  # A qpid-config line, or empty if no change is recommended.
+    before: str = ""  # With the declared settings: could overflow, cannot overflow, or not proved.
     reasons_before: str = ""
-    reasons: str = ""  # Why what is recommended cannot.
-    evidence: str = ""  # JSON: capacities, and what both settings cost in simulation.
-    note: str = ""  # Why the queue is left as it is, or the component left out.
+    reasons: str = ""  # Why the recommended settings cannot overflow.
+    evidence: str = ""  # JSON: the capacities, and the costs of both settings in simulation.
+    note: str = ""  # Why no change is recommended, or why the component was left out.
 
 
 ADVICE = Schema.of(Advice)
-"""The recommended settings of each queue, with the evidence."""
+"""The columns of the recommended settings of queues."""
 
 
 def tuples(batch: Any, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield a batch's rows, with the named columns in that order."""
+    """Yield the rows of a batch, with the named columns in the given order."""
     return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
 
 
@@ -147,7 +148,7 @@ def lake_rows(batch: Any) -> Iterator[LakeRow]:
 
 
 def by_component(batches: Iterable[Any]) -> Iterator[tuple[str, Iterator[Any]]]:
-    """Yield each component of a partition, with the slices of the batches that hold its rows, in order."""
+    """Yield each component of a partition, with the slices of the batches that have its rows, in order."""
     for component, runs in groupby(_runs(batches), itemgetter(0)):
         yield component, (part for _, part in runs)
 
@@ -156,7 +157,7 @@ def _runs(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     import pyarrow.compute
 
     for batch in batches:
-        # Rows come sorted by component: Arrow finds the borders without an object for each row.
+        # Rows are sorted by component; Arrow finds the boundaries without an object for each row.
         encoded = pyarrow.compute.run_end_encode(batch.column("component"))
         start = 0
         for value, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
@@ -165,7 +166,7 @@ def _runs(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def to_batches(rows: Iterable[Sequence[Any]], table: Schema, most: int = MOST_ROWS) -> Iterator[Any]:
-    """Yield rows as batches of a table's schema, up to a given size."""
+    """Yield rows as batches with a table's schema, of at most `most` rows each."""
     import pyarrow
 
     schema, rows = table.arrow(), iter(rows)
@@ -175,22 +176,22 @@ def to_batches(rows: Iterable[Sequence[Any]], table: Schema, most: int = MOST_RO
 
 
 def frame_of(spark: SparkSession, rows: Iterable[Sequence[Any]], table: Schema) -> DataFrame:
-    """Return a few rows of the driver as a frame."""
+    """Return a data frame of a few rows from the driver."""
     from pyspark.sql import functions as sf
 
-    # Spark's own way brings a list to Java through a Python worker, one of another kind than those of Arrow's
-    # batches: on one machine it held 110 MB in three processes, to mark a run as complete.
+    # Spark itself would pass a list to Java through Python workers of another kind than those for Arrow
+    # batches: on one machine, three processes of 110 MB to mark a run as complete.
     text = json.dumps([dict(zip(table, row, strict=True)) for row in rows])
     parsed = sf.from_json(sf.lit(text), f"array<struct<{table.ddl.replace('` ', '`:')}>>")
     return spark.range(0, 1, 1, 1).select(sf.inline(parsed))
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    """Write rows of LAKE to a file that appears whole or not at all."""
+    """Write rows of LAKE to a file, which appears only when it is complete."""
     import pyarrow
     from pyarrow import parquet
 
-    # Spark passes over the temporary file, whose name begins with a dot.
+    # Spark ignores the temporary file, as its name begins with a dot.
     with write_whole(path) as fresh:
         parquet.write_table(pyarrow.Table.from_batches(to_batches(rows, LAKE), LAKE.arrow()), fresh)
 
@@ -198,19 +199,19 @@ def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
 # Tables that grow
 
 AT_ONCE = 64
-"""Parts that are written at once: enough that all cores are busy, few enough that little is lost."""
+"""The number of parts written at once: enough to keep all cores busy, and so few that a kill loses little."""
 
 FORMAT = "parquet"
-"""The default format of a table; others that the session has, such as ``delta``, can be named."""
+"""The default format of a table; another format that the session has, such as ``delta``, can be given."""
 
 NO_DAY = "undated"
 """The day of results without a day."""
 
 _DONE = "-done"
-"""The end of the name of a run's last part, a row with the digests of the runs that it replaces."""
+"""The end of the name of a run's last part, which has one row with the digests of the replaced runs."""
 
 Part = tuple[str, str]
-"""Its day and its name: a row of KEYS."""
+"""The day and name of a part of a table: a row of KEYS."""
 
 
 def digest_of(*decided_by: object) -> str:
@@ -219,7 +220,7 @@ def digest_of(*decided_by: object) -> str:
 
 
 def part_names(digest: str, total: int) -> list[str]:
-    """Return the names of the parts of one run: ``c0ffee-00000``, ..."""
+    """Return the names of the parts of one run, such as ``c0ffee-00000``."""
     return [f"{digest}-{number:05d}" for number in range(total)]
 
 
@@ -234,14 +235,14 @@ def run_of(part: Part) -> Part:
 
 
 def absolute(place: str | Path) -> str:
-    """Return an address as it is, and a local path made absolute."""
-    # A worker of a cluster has another working directory than the driver.
+    """Return an address unchanged, or a local path as an absolute path."""
+    # Absolute, because a worker of a cluster has another working directory than the driver.
     return str(place) if "://" in str(place) else str(Path(place).absolute())
 
 
 def shuffle_partitions(spark: SparkSession) -> int:
     """Return the session's number of shuffle partitions."""
-    # Some services set a word, such as auto. Spark has a default of its own for the first name only.
+    # Some services set a word, such as auto. Spark has a default value for the first name only.
     given = [
         spark.conf.get("spark.sql.shuffle.partitions"),
         spark.conf.get("spark.default.parallelism", None),
@@ -254,14 +255,14 @@ _NO_TABLE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 
 
 def _condition_of(error: Exception) -> str | None:
-    """Return the condition by which Spark names an error; None for an error of Java's own."""
-    # Spark 3.5 called it the error's class.
+    """Return Spark's condition of an error, or None for an error of Java."""
+    # In Spark 3.5, the condition was called the error class.
     ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
     return ask() if ask is not None else None
 
 
 class GrowingTable:
-    """A table of parts, read and written by Spark alone: on this machine, HDFS, an object store."""
+    """A table of parts that only Spark reads and writes: on this machine, on HDFS or in an object store."""
 
     def __init__(self, spark: SparkSession, place: str | Path, form: str = FORMAT) -> None:
         self.place = absolute(place)
@@ -269,11 +270,11 @@ class GrowingTable:
         self.spark, self._form = spark, form
         self._written: DataFrame | None = None
 
-    # What is known of a table is kept until its next write: each costs Spark a listing of files or a job.
+    # The properties are cached until the next write, as each costs Spark a listing of files or a job.
 
     @cached_property
     def frame(self) -> DataFrame | None:
-        """The existing rows with their KEYS, or None; a foreign table has a part for each file."""
+        """The existing rows with their KEYS, or None; each file of a foreign table is a part."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as sf
@@ -284,13 +285,13 @@ class GrowingTable:
             frame = self.spark.read.format(self._form).load(self.place)
             names = frame.columns
         except (PySparkException, Py4JError) as error:
-            # Over Spark Connect only the attempt to read tells; the condition of its error is documented.
+            # On Spark Connect, only the error's documented condition tells that there is no table.
             if _condition_of(error) in _NO_TABLE:
                 return None
             words = " ".join(str(error).split())[:300]
             raise RefusalError(f"{self.place}: no table can be read there: {words}") from None
         if set(KEYS) <= set(names):
-            # Spark infers a date from the folder's name.
+            # Spark infers the type date from the folder's name.
             return frame.withColumn("day", sf.col("day").cast("string"))
         # A table of another program has no runs: each file is a part, named after its path and time, so a
         # rewritten file counts as a new one and is audited again.
@@ -302,7 +303,7 @@ class GrowingTable:
 
     def _has_files(self) -> bool:
         java: Any = getattr(self.spark, "_jvm", None)
-        # Spark Connect gives no way to Java: there the attempt to read has to tell.
+        # Spark Connect gives no access to Java; there, the attempt to read must tell.
         if java is None:
             return True
         place = java.org.apache.hadoop.fs.Path(self.place)
@@ -310,7 +311,7 @@ class GrowingTable:
         return bool(files.exists(place)) and len(files.listStatus(place)) > 0
 
     def read(self, table: Schema, what: str) -> DataFrame | None:
-        """Return the existing table with its KEYS, or None; refuse one that lacks a column."""
+        """Return the existing table with its KEYS, or None; raise a RefusalError if a column is missing."""
         frame = self.frame
         if frame is None:
             return None
@@ -328,7 +329,7 @@ class GrowingTable:
 
     @cached_property
     def parts(self) -> set[Part]:
-        """The names of the parts present, those of killed runs too, without those of replaced runs."""
+        """The existing parts, including those of interrupted runs, without those of replaced runs."""
         frame = self.frame
         rows = [] if frame is None else frame.select(*KEYS).distinct().collect()
         found = {(row.day, row.part) for row in rows if not row.part.endswith(_DONE)}
@@ -339,8 +340,8 @@ class GrowingTable:
         frame = self.frame
         if frame is None or not self.has_runs:
             return {}
-        # The row that marks a run as complete keeps the digests of the replaced runs in the first column,
-        # text in each of our tables: a column of their own would be null in all other rows.
+        # The row that marks a run as complete has the digests of the replaced runs in the first column, which
+        # is text in each of our tables; a separate column would be null in all other rows.
         rows = frame.where(frame.part.endswith(_DONE)).select(frame.columns[0], *KEYS).collect()
         return {run_of((day, part)): words or "" for words, day, part in rows}
 
@@ -348,16 +349,16 @@ class GrowingTable:
         return {digest for words in self._ended.values() for digest in words.split()}
 
     def done_runs(self) -> dict[Part, str]:
-        """Return the completed runs, each with the digests of the runs that it replaces."""
+        """Return the completed runs that are not replaced, each with the digests of those it replaces."""
         return {run: words for run, words in self._ended.items() if run[1] not in self._replaced()}
 
     def done_parts(self) -> set[Part]:
-        """Return the names of the valid parts: those of completed runs, or all parts of a foreign table."""
+        """Return the valid parts: those of completed runs, or all parts of a foreign table."""
         runs = self.done_runs()
         return {part for part in self.parts if not self.has_runs or run_of(part) in runs}
 
     def finish(self, runs: Mapping[Part, str]) -> None:
-        """Mark some runs as complete, each with the digests of the runs that it replaces."""
+        """Mark runs as complete, each with the digests of the runs that it replaces."""
         frame = self._written or self.frame
         if frame is not None and runs:
             none = [None] * (len(frame.columns) - len(KEYS) - 1)
@@ -365,10 +366,10 @@ class GrowingTable:
             self.write(frame_of(self.spark, ends, Schema(frame.dtypes)))
 
     def write(self, frame: DataFrame) -> None:
-        """Write all parts that a frame holds."""
+        """Write all parts in a data frame, and keep the other parts of the table."""
         writing = frame.write.format(self._form).mode("overwrite")
-        # By Spark's default an overwrite removes every other part too. An option of this write, as the
-        # setting belongs to the user's session.
+        # By default, Spark's overwrite removes all other parts. This is an option of the write, as the
+        # session's setting belongs to the user.
         writing.option("partitionOverwriteMode", "dynamic").partitionBy(*KEYS).save(self.place)
         self._written = frame
         for name in ("frame", "parts", "_ended"):
@@ -381,7 +382,7 @@ class GrowingTable:
         progress: Progress | None = None,
         at_once: int | None = None,
     ) -> None:
-        """Write the wanted parts that are missing, some at once."""
+        """Write those of the wanted parts that are missing, several at once."""
         wanted, there = set(wanted), self.parts
         todo = sorted(wanted - there)
         at_once = at_once or AT_ONCE
@@ -400,5 +401,5 @@ def run_names(frame: DataFrame) -> Column:
 
 
 def of_parts(frame: DataFrame, parts: Iterable[Part]) -> DataFrame:
-    """Return the rows of some parts; Spark reads no others."""
+    """Return the rows of some parts; Spark reads only these parts."""
     return frame.where(frame.part.isin([name for _, name in parts]))

@@ -1,4 +1,4 @@
-"""Job reports beside the results: the peak memory of the workers, and the number of finished tasks."""
+"""Workers: map batches of rows on them, and report their peak memory and the number of finished tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _known_modules = 0
 
 
 def _peak_memory() -> int:
-    """Return the most bytes this process had in memory at any time; 0 where the system does not say."""
+    """Return the peak memory of this process in bytes, or 0 on a system without this information."""
     try:
         import resource
     except ImportError:
@@ -33,9 +33,9 @@ def _peak_memory() -> int:
 
 
 def _freeze_modules() -> None:
-    """Freeze imported modules, so that the garbage collector skips them, whenever more were imported."""
-    # After every task Spark lets a worker collect garbage: to walk over pandas, pyarrow and qflow takes
-    # longer than to audit a thousand events.
+    """Freeze newly imported modules, so that the garbage collector skips them."""
+    # After every task, Spark has a worker collect garbage: traversing pandas, pyarrow and qflow takes longer
+    # than auditing a thousand events.
     global _known_modules
     if len(sys.modules) > _known_modules:
         _known_modules = len(sys.modules)
@@ -48,14 +48,13 @@ def map_batches(
     schema: Schema,
     peak: Accumulator[int] | None = None,
 ) -> DataFrame:
-    """Map each partition's batches on the workers; the accumulator `peak` receives their memory."""
+    """Map each partition's batches on the workers; the accumulator `peak` gets the workers' peak memory."""
 
     def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
         _freeze_modules()
         yield from work(batches)
-        # A generator's last lines run once its task has used up the input: a task that failed reports
-        # nothing. The peak of a process never falls, and workers are kept, so it is that of all tasks up to
-        # this one.
+        # The last lines of a generator run when its task has used up the input, so a failed task reports
+        # nothing. The peak of a process never falls and workers are reused, so it includes earlier tasks.
         if peak is not None:
             peak.add(_peak_memory())
 
@@ -63,7 +62,7 @@ def map_batches(
 
 
 def peak_accumulator(spark: SparkSession) -> Accumulator[int] | None:
-    """Return an accumulator that keeps the largest number it was given; Spark Connect has none."""
+    """Return an accumulator that keeps the largest added number, or None on Spark Connect."""
     context = getattr(spark, "sparkContext", None)
     if context is None:
         return None
@@ -87,20 +86,20 @@ def _tracker_of(spark: SparkSession | None) -> StatusTracker | None:
 
 
 def _tasks_of(tracker: StatusTracker) -> tuple[int, int]:
-    """Return the numbers of finished and of all tasks in the running stages; none if Java has ended."""
+    """Return the numbers of finished tasks and of all tasks in the running stages; 0 if Java has ended."""
     from py4j.protocol import Py4JError
 
     try:
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     except (Py4JError, ConnectionError):
-        # Whoever waits for the result is told.
+        # The code that waits for the result gets the error.
         return 0, 0
     known = [stage for stage in stages if stage is not None]
     return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
 
 
 class _TaskWatch:
-    """A thread that polls the progress of a block's Spark jobs."""
+    """A thread that polls the progress of Spark jobs while a block runs."""
 
     def __init__(self, look: Callable[[], None]) -> None:
         self._look = look
@@ -121,19 +120,19 @@ class _TaskWatch:
 
 
 class _CellProgress:
-    """A progress line below a notebook's slow cell: the time until now, and Spark's tasks."""
+    """A progress line below a slow cell of a notebook, with the elapsed time and Spark's tasks."""
 
     def __init__(self) -> None:
         self.tracker: StatusTracker | None = None
 
     def begin(self, *_: object) -> None:
-        """Start to watch as a cell starts."""
+        """Start to poll when a cell starts."""
         self._start, self._line = time.monotonic(), StatusLine()
         self._watch = _TaskWatch(self._look)
         self._watch.__enter__()
 
     def end(self, result: Any = None) -> None:
-        """Stop as the cell ends; add a sentence below its traceback if Java was killed."""
+        """Stop when the cell ends, and print a sentence below its traceback if Java was killed."""
         self._watch.__exit__()
         self._line.end()
         has_failed = self.tracker is not None and getattr(result, "error_in_exec", None) is not None
@@ -152,13 +151,13 @@ _cells = _CellProgress()
 
 
 def watch_cells(spark: SparkSession | None = None) -> None:
-    """Show progress below each later cell of this notebook: a cell on Spark may take a minute.
+    """Show the progress of each later cell of this notebook, as a cell on Spark may take a minute.
 
-    After two seconds a line says for how long the cell has worked, and how many of Spark's tasks are done.
-    Outside a notebook nothing happens.
+    After two seconds, a line shows the elapsed time and the number of finished tasks of Spark.  Outside a
+    notebook this function has no effect.
 
     Parameters:
-        spark: The session whose tasks are counted; None before it exists.
+        spark: The session whose tasks are counted; None if there is none yet.
 
     >>> watch_cells()
     """
@@ -172,7 +171,7 @@ def watch_cells(spark: SparkSession | None = None) -> None:
 
 
 class TaskProgress(_TaskWatch):
-    """A :class:`~qflow.progress.Progress` that also shows the tasks of the step under way, and the memory."""
+    """A :class:`~qflow.progress.Progress` that also shows the running step's tasks and the peak memory."""
 
     def __init__(
         self,
@@ -188,7 +187,7 @@ class TaskProgress(_TaskWatch):
         super().__init__(self._look_at_tasks)
 
     def __call__(self, done: int, total: int | None = None, part: str = "", /) -> None:
-        """Note how many tasks are done, of this step and those before."""
+        """Record the number of tasks that are done in this step and the earlier ones."""
         self._before = done
         if self._peak is not None:
             self._shown.remark = f", {self._peak.value >> 20} MiB in the largest worker"
@@ -198,7 +197,7 @@ class TaskProgress(_TaskWatch):
             self._show(*_tasks_of(self._tracker))
 
     def _note_stages(self, stages: Any, *_: Any, **__: Any) -> None:
-        """Read the numbers of tasks from a message of Spark Connect."""
+        """Show the numbers of tasks from a progress message of Spark Connect."""
         known = list(stages or ())
         self._show(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
 

@@ -84,7 +84,7 @@ def test_ctrl_c_while_spark_works_is_one_line_and_nothing_is_there_by_halves(cap
     assert last == "qflow: interrupted"
     assert progress and all(line.startswith("making a fleet [") for line in progress), told
     assert "6000 events of 2 components" in output_of(capsys, "spark", *words, "6000")
-    assert "needs a new folder, and this one holds other rows" in refused(capsys, *words, "9000")
+    assert "must have a new folder; got one with other rows" in refused(capsys, *words, "9000")
 
 
 def test_a_synthetic_fleet_tells_what_its_workers_took(capsys, tmp_path, spark):
@@ -193,7 +193,7 @@ def test_quarantined_rows_are_counted_in_summary_and_report_and_set_the_status(c
     page = (tmp_path / "day.html").read_text()
     assert "4 rows quarantined." in page and many not in page
     capsys.readouterr()
-    assert "must be some of rows, many-rows, findings, or NAME > NUMBER[%] of" in refused(
+    assert "must be one or more of rows, many-rows, findings, or NAME > NUMBER[%] with" in refused(
         capsys, *audit[1:], "--fail-on", "all"
     )
 

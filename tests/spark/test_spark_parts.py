@@ -62,7 +62,9 @@ def test_an_interrupted_fleet_goes_on_and_is_no_lake_before(spark, tmp_path, two
         write_fleet(spark, 3, 900, tmp_path, stop_after_the_first)
     with pytest.raises(RefusalError, match="parts are missing; the command that made it continues"):
         read_lake(spark, tmp_path)
-    with pytest.raises(RefusalError, match="a synthetic fleet needs a new folder, and this one holds other"):
+    with pytest.raises(
+        RefusalError, match="a synthetic fleet must have a new folder; got one with other rows"
+    ):
         write_fleet(spark, 4, 900, tmp_path)
     before = written(tmp_path)
     write_fleet(spark, 3, 900, tmp_path)
