@@ -53,7 +53,7 @@ def read_digits(text: str) -> int | None:
 
 
 def whole_number(text: str, most: int | None = None) -> int:
-    """Parse a whole number from 1 to ``most``, or without an upper bound."""
+    """Parse a whole number from 1 to ``most``, or without an upper bound if that is None."""
     number = read_digits(text)
     if number and (most is None or number <= most):
         return number
@@ -88,7 +88,7 @@ def port_number(text: str) -> int:
     number = read_digits(text)
     if number is not None and number <= 65535:
         return number
-    raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")
+    raise argparse.ArgumentTypeError(f"a port must be a number from 0 to 65535; got {text!r}")
 
 
 def words_of(allowed: Collection[str]) -> Callable[[str], list[str]]:

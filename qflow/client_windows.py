@@ -253,5 +253,5 @@ WINDOWS: dict[str, type[Window]] = {
 def make_window(name: str, capacity: int | None) -> Window:
     """Return a new window of the named kind; raise ValueError for an unknown name."""
     if name not in WINDOWS:
-        raise ValueError(f"window: got {name!r}, allowed are {', '.join(map(repr, WINDOWS))}")
+        raise ValueError(f"window must be one of {', '.join(map(repr, WINDOWS))}; got {name!r}")
     return WINDOWS[name](capacity)

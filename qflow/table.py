@@ -108,7 +108,7 @@ class Table(Tabular):
     def _values(self, row: Mapping[str, object] | Sequence[object]) -> list[object]:
         values = [row.get(name, "") for name in self.names] if isinstance(row, Mapping) else list(row)
         if len(values) != len(self.names):
-            raise ValueError(f"a row has {len(values)} values, got columns {', '.join(self.names)}")
+            raise ValueError(f"a row must have {len(self.names)} values; got {len(values)}")
         return values
 
     def column(self, name: str) -> list[object]:

@@ -95,7 +95,7 @@ class Balance(Restorable):
 
 
 class Credit(Restorable):
-    """A subscription's credit in messages and bytes, at first in window mode and none (CN-03, CN-04)."""
+    """A subscription's credit in messages and bytes, initially 0 in window mode (CN-03, CN-04)."""
 
     __slots__ = ("mode", "messages", "volume", "_other_messages", "_other_volume")
 
@@ -450,7 +450,7 @@ class Subscription(QueueConsumer):
             self.notify()
 
     def dispatch(self) -> bool:
-        """Try to send one message if enabled; return whether one was sent.  A deleted queue is reported."""
+        """Try to send one message if enabled, report a deleted queue, and return whether one was sent."""
         try:
             return self.is_enabled and self.send_next()
         except SessionException as error:
@@ -458,7 +458,7 @@ class Subscription(QueueConsumer):
             return False
 
     def send_next(self) -> bool:
-        """Try to send one message (RF-07), and return whether one was sent; 408 for a deleted queue."""
+        """Try to send one message (RF-07); return whether one was sent.  Raise 408 for a deleted queue."""
         message = get_next_message(self.queue, self)
         if message is None:
             return False

@@ -184,7 +184,7 @@ class EventTable(Sequence[Event]):
     __call__ = append
 
     def column(self, name: str) -> list[Any]:
-        """Return the values of one field, such as ``kind``, for all events; ValueError for another name."""
+        """Return one field of all events, such as ``kind``; raise ValueError for an unknown field."""
         index = Event._fields.index(name)
         column = self.cells[index::WIDTH]
         return column if index < DETAIL else list(map(unpack, column, self.cells[index + 1 :: WIDTH]))

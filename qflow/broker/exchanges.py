@@ -210,7 +210,7 @@ class Exchange(Router):
         return True
 
     def _has_same(self, queue: Queue, arguments: Arguments) -> bool:
-        """Return whether the queue has a binding that this type of exchange takes for the same."""
+        """Return whether the queue has a binding under another key that counts as the same one."""
         return False
 
     def _normalize_key(self, key: str) -> str:
@@ -274,7 +274,7 @@ class Exchange(Router):
             self.last_transfer = transfer if transfer.transaction is None else transfer.apart()
 
     def route_with_alternate(self, transfer: Transfer, delivery_count: int = -1) -> bool:
-        """Route a transfer; if no binding matches, try the alternate exchange, but not its own (EX-08)."""
+        """Route a transfer; if no binding matches, route it through the alternate exchange once (EX-08)."""
         if self.route(transfer, delivery_count):
             return True
         return self.alternate is not None and self.alternate.route(transfer, delivery_count)
@@ -574,7 +574,8 @@ class _HeadersExchange(Exchange):
         return may_end
 
     def unbind_queue(self, queue: Queue) -> bool:
-        """Remove every binding of a queue; return whether there was, or was recorded, one (RF-32, RF-50)."""
+        """Remove every binding of a queue; return whether it had a binding or a recorded bind (RF-50)."""
+        # The answer decides whether an auto-delete exchange may end (RF-32).
         is_noted = queue in self.noted
         if is_noted:
             self.noted.remove(queue)
@@ -605,7 +606,7 @@ class _HeadersExchange(Exchange):
         )
 
     def unbind(self, queue: Queue, key: str) -> bool:
-        """Remove a binding, if it exists; in any case an auto-delete exchange may end then (RF-32)."""
+        """Remove a binding, if it exists; return True, as the exchange may end in either case (RF-32)."""
         super().unbind(queue, key)
         return True
 
@@ -695,7 +696,7 @@ class ExchangeRegistry(Dependent):
         auto_delete: bool = False,
         arguments: Arguments | None = None,
     ) -> tuple[Exchange, bool]:
-        """Return an exchange, created if necessary, and whether it is new; 404 or 530 as in EX-03."""
+        """Return an exchange, created if necessary, and whether it is new; raise 404 or 530 (EX-03)."""
         existing = self.exchanges.get(name)
         if existing is not None:
             _check_same(existing, kind, alternate)
@@ -714,7 +715,7 @@ class ExchangeRegistry(Dependent):
         _check_same(self.get(name), kind, alternate)
 
     def delete(self, name: str) -> None:
-        """Delete an exchange (RF-18); 530 for a predeclared exchange, or one in use as an alternate."""
+        """Delete an exchange (RF-18); raise 530 if it is predeclared, or in use as an alternate."""
         if not name:
             raise InvalidArgumentException("Delete not allowed for default exchange")
         exchange = self.get(name)

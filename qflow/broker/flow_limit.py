@@ -146,7 +146,7 @@ class FlowLevels(Frozen):
 
     @classmethod
     def of(cls, queue: str, settings: QueueSettings, options: BrokerOptions) -> FlowLevels | None:
-        """Return a queue's valid thresholds, or None for no flow control (FC-03, FC-08); raise 542."""
+        """Return valid thresholds, or None for no flow control (FC-03, FC-08); raise 542 if invalid."""
         if is_exempt(settings):
             return None
         levels = cls.propose(settings, options)
@@ -160,7 +160,7 @@ class FlowLevels(Frozen):
         return self.stop_count.value != 0 or self.stop_size.value != 0
 
     def validate(self, queue: str) -> FlowLevels:
-        """Return the valid thresholds; 542 for resume above stop, or stop above limit (FC-05, FC-07)."""
+        """Return valid thresholds; raise 542 for resume above stop, or stop above limit (FC-05, FC-07)."""
         resume_count = _validate(queue, "count", self.stop_count, self.resume_count, self.max_count)
         resume_size = _validate(queue, "size", self.stop_size, self.resume_size, self.max_size)
         return FlowLevels(

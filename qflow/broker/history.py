@@ -54,7 +54,7 @@ ARGUMENT = "qflow.flow_control"
 def make_flow_control(
     context: BrokerContext, queue: str, settings: QueueSettings, thresholds: FlowThresholds | None
 ) -> FlowState | None:
-    """Return a new queue's flow control, or None if its kind uses none; 542 for an unknown kind."""
+    """Return a new queue's flow control, or None if its kind uses none; raise 542 for an unknown kind."""
     kind = settings.arguments.get(ARGUMENT, context.options.flow_control)
     if kind not in FLOW_CONTROLS:
         raise InvalidArgumentException(f"{ARGUMENT}: got {kind!r}, allowed are {', '.join(FLOW_CONTROLS)}")

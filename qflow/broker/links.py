@@ -770,7 +770,7 @@ class LinkSession(Session):
 
     @command("tx.commit")
     def tx_commit(self, sync: bool = True) -> None:
-        """Commit transfers and accepts, all or none (LNK-21); 541 if a queue has no room (LNK-23)."""
+        """Commit transfers and accepts, all or none (LNK-21); raise 541 if a queue is full (LNK-23)."""
         transaction = self._require_transaction()
         self.transaction = None
         self._commit(transaction)

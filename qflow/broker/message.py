@@ -313,7 +313,7 @@ def encodable(what: str, text: object, most: int = 0) -> str:
 
 
 def whole(what: str, value: object, most: int = _UINT64) -> int:
-    """Return a whole number, such as one of NumPy's, as an int; ValueError unless it is 0 to ``most``."""
+    """Return a whole number of any type as an int; raise ValueError unless it is 0 to ``most``."""
     number = integer(what, value)
     if not 0 <= number <= most:
         raise ValueError(f"{what} must be 0 to {most}, got {value!r}")
@@ -321,7 +321,7 @@ def whole(what: str, value: object, most: int = _UINT64) -> int:
 
 
 def integer(what: str, value: object) -> int:
-    """Return a whole number of any type as an int; TypeError for another value, such as a bool."""
+    """Return a whole number of any type as an int; raise TypeError for other values, such as a bool."""
     if type(value) is int:
         return value
     number = None if isinstance(value, bool) else _index(value)
@@ -486,7 +486,7 @@ def body_size(body: object) -> int:
 
 
 def map_size(what: str, entries: dict[Any, Any], depth: int = 0) -> int:
-    """Return the encoded size of a map, in bytes; TypeError or ValueError if AMQP cannot encode it."""
+    """Return the encoded size of a map in bytes; raise TypeError or ValueError if AMQP has no encoding."""
     size = 8
     for key, value in entries.items():
         if type(key) is str and key.isascii() and len(key) <= 255:
@@ -694,7 +694,7 @@ class Transfer(Restorable):
 
 
 class Router(Dependent):
-    """The interface of exchanges to queues, which send messages to an alternate exchange (EX-09)."""
+    """The interface through which queues use exchanges, such as their alternate exchange (EX-09)."""
 
     __slots__ = ("name", "alternate_users")
 
@@ -707,7 +707,7 @@ class Router(Dependent):
         raise NotImplementedError
 
     def route_with_alternate(self, transfer: Transfer, delivery_count: int = -1) -> bool:
-        """Route a transfer; if no binding matches, try the alternate exchange, but not its own (EX-08)."""
+        """Route a transfer; if no binding matches, route it through the alternate exchange once (EX-08)."""
         raise NotImplementedError
 
 

@@ -361,7 +361,7 @@ _VARIABLES = {_PREFIX + name.upper().replace("-", "_"): name for name in _KNOWN}
 
 
 def convert(given: Given) -> object:
-    """Return the value of a given option, or its text if it has no effect here; StartupError if invalid."""
+    """Return the value of an option, or its text if it has no effect here; raise StartupError if invalid."""
     read = _CONVERSIONS.get(given.name)
     return given.text if read is None else read(given)
 
@@ -424,7 +424,7 @@ _CONVERSIONS: dict[str, Callable[[Given], object]] = {
 
 
 def _check_type(name: str, value: object, default: object) -> object:
-    """Return a value in the type of its default, converted if it is a NumPy number; StartupError if wrong."""
+    """Return a value in the type of its default, converted if necessary; raise StartupError if invalid."""
     if isinstance(default, str) and isinstance(value, str):
         value = str.__str__(value)
     elif type(default) is int and not isinstance(value, bool):

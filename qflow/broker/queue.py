@@ -212,7 +212,7 @@ class Queue(Dependent):
         message.state = REMOVED
 
     def dequeue(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
-        """Remove a message, and the queue if its lifetime ends with it (RF-19 iii); 540 if it is durable."""
+        """Remove a message, and the queue if its lifetime ends then (RF-19 iii); raise 540 if durable."""
         if self.durable and reason == "accept" and self.depth.count == 1 and self._goes_when_empty():
             raise self.make_hang("goes with an accept")
         self.remove(message, reason, in_transaction)

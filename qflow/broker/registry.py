@@ -76,7 +76,7 @@ class QueueRegistry(Dependent):
         alternate_exchange: str,
         durable: bool,
     ) -> tuple[Queue, bool]:
-        """Return a queue, created if necessary, and whether it is new; 542 or 404 for bad arguments."""
+        """Return a queue, created if necessary, and whether it is new; raise 542 or 404 if refused."""
         settings = QueueSettings.from_arguments(arguments)
         alternate = self.exchanges.alternate(alternate_exchange)
         # After the conversion: an invalid argument in a repeated declare is refused, although the arguments

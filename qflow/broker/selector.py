@@ -196,7 +196,8 @@ def _is_in(value: Value, choices: list[Expression], subject: _SelectorInput, is_
 
 
 def _calculate(symbol: str, left: Value, right: Value) -> Value:
-    """Add, subtract, multiply or divide two numbers; NULL for other values, ZeroDivisionError for n / 0."""
+    """Add, subtract, multiply or divide two numbers; return NULL for other values."""
+    # A division of an integer by 0 raises ZeroDivisionError, which makes the whole selector false.
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return None
     if isinstance(left, bool) or isinstance(right, bool):

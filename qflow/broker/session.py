@@ -290,7 +290,7 @@ class Session(Dependent):
     # The end by an error
 
     def die(self, error: AmqpException) -> None:
-        """End the session with its error, or all sessions of the connection with the connection's (LP-06)."""
+        """End the session, or all sessions of its connection if the error is the connection's (LP-06)."""
         if isinstance(error, SessionException):
             self.fail(error)
         else:

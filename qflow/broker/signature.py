@@ -38,7 +38,7 @@ class Signature:
         self._checks = {name: _CHECKS[name] for name in self.names}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return a call's arguments by name, as plain copies; TypeError or ValueError for invalid ones."""
+        """Return a call's arguments by name, as plain copies; raise TypeError or ValueError if invalid."""
         given = dict(zip(self.names, args, strict=False))
         is_plain = len(args) <= self._positional and given.keys().isdisjoint(kwargs)
         given.update(kwargs)

@@ -42,7 +42,7 @@ class TxBuffer(Restorable):
         self._operations.append(operation)
 
     def commit(self) -> None:
-        """Prepare all operations, then commit all; 541, without any effect, if one cannot be prepared."""
+        """Prepare and commit all operations; raise 541, without any effect, if one cannot be prepared."""
         try:
             for operation in self._operations:
                 operation.prepare()

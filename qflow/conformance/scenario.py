@@ -172,7 +172,7 @@ def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
     except RecursionError:
         raise ScenarioError(f"{path}: nested too deeply to be read") from None
     if not isinstance(entries, list):
-        raise ScenarioError(f"{path}: expected a list of recorded starts, got {type(entries).__name__}")
+        raise ScenarioError(f"{path}: must be a list of recorded starts; got {type(entries).__name__}")
     if not entries:
         raise ScenarioError(f"{path}: no recorded start in it")
     for number, entry in enumerate(entries, 1):

@@ -28,7 +28,7 @@ _SHOWN = 300
 
 
 class WorkloadError(QflowError, ValueError):
-    """A workload with a value that is not allowed; the message names the attribute and both values.
+    """A workload with an invalid value; the message names the attribute, its allowed values and its value.
 
     >>> issubclass(WorkloadError, ValueError)
     True

@@ -56,7 +56,7 @@ def run(namespace: argparse.Namespace) -> int:
 
 
 def look_over(workload: Workload, command: str) -> None:
-    """Raise WorkloadError for a declare argument that the broker cannot convert; warn of useless ones."""
+    """Raise WorkloadError for an argument that the broker cannot convert; warn of ones without effect."""
     from qflow.broker.errors import AmqpException, InvalidConversion
     from qflow.broker.settings import QueueSettings
     from qflow.configuration.declaration import ignored_arguments

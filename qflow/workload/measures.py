@@ -281,7 +281,7 @@ class ProducerMeter:
             self._sent.clear()
 
     def _due_of_next(self, now: int) -> int:
-        """Return the due time of the message that is sent now, which precedes any block that just ended."""
+        """Return the due time of the message sent now; a closed producer's is now, or when a block began."""
         if not self._is_closed:
             return next(self._due)
         # A block that ended now began when the message fell due.

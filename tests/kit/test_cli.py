@@ -88,9 +88,9 @@ class TestRefusals:
             (["brew"], "'brew'"),
             (["conform", "file.jsonl", "--fast"], "'--fast'"),
             (["conform"], "FILE.jsonl"),
-            (["lab", "--port=eighty"], "a port is a number from 0 to 65535, got 'eighty'"),
-            (["lab", "--port=70000"], "a port is a number from 0 to 65535, got '70000'"),
-            (["lab", "--port=-1"], "a port is a number from 0 to 65535, got '-1'"),
+            (["lab", "--port=eighty"], "a port must be a number from 0 to 65535; got 'eighty'"),
+            (["lab", "--port=70000"], "a port must be a number from 0 to 65535; got '70000'"),
+            (["lab", "--port=-1"], "a port must be a number from 0 to 65535; got '-1'"),
         ],
     )
     def test_what_is_missing_or_wrong_is_named(self, capsys, words, said):

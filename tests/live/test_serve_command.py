@@ -142,7 +142,7 @@ def test_a_password_need_not_be_on_the_command_line(tmp_path):
 
 
 REFUSED = [
-    (["--port", "70000"], "a port is a number from 0 to 65535"),
+    (["--port", "70000"], "a port must be a number from 0 to 65535"),
     (["--queue", "q; {nonsense"], "no address"),
     (["--queue", "q --flow-stop-count=1 --flow-resume-count=5"], "must be less or equal"),
     (["--trace", "no/such/folder/x.jsonl"], "must be written to an existing folder; got no/such/folder"),
