@@ -3,12 +3,10 @@
 
 import { drawFrame, drawLevels, HEADROOM, heightOf } from "./axes.js";
 import { cellBeside, readCells } from "./cells.js";
-import { button, html, keep, listen, set, svg, write } from "./svg.js";
+import { button, html, isPhonePage, keep, listen, set, svg, write } from "./svg.js";
 
 const MAP_VIEWS = { kind: "what happens", depth: "greatest depth", blocked: "time blocked" };
 const MAP_STRIDES = [1, 2, 4, 8];
-// Pixels; a narrower page is that of a telephone.
-const PHONE = 480;
 
 function render({ model, el }) {
   const help = "Map of settings. Arrow keys choose a cell, Enter moves the lab there.";
@@ -109,7 +107,7 @@ function buildViews(bar, chosen, choose) {
 }
 
 function drawMap(field, axes, on) {
-  const isPhone = field.clientWidth < PHONE;
+  const isPhone = isPhonePage();
   field.innerHTML = isPhone ? axes.phone : axes.drawing;
   const root = field.firstElementChild;
   root.removeAttribute("width");

@@ -2,7 +2,7 @@
 
 import { crossOf } from "./glyphs.js";
 import { smooth } from "./numbers.js";
-import { html, keep, listen, set, svg, write } from "./svg.js";
+import { html, isPhonePage, keep, listen, set, svg, write } from "./svg.js";
 
 export function renderStates({ model, el }) {
   const root = html(
@@ -73,7 +73,7 @@ const FIELD = { width: 1040, height: 260, left: 60, right: 30, top: 46, bottom: 
 const PHONE = { width: 340, height: 284, left: 40, right: 12, top: 46, bottom: 112, dot: 7 };
 
 function drawStates(root, graph, choose) {
-  const isPhone = root.parentElement.clientWidth < 480;
+  const isPhone = isPhonePage();
   root.replaceChildren();
   root.classList.toggle("qf-is-phone", isPhone);
   const { width, height, left, right, top, bottom, dot } = isPhone ? PHONE : FIELD;

@@ -135,6 +135,9 @@ export function fitted(text, room, factor = 1.1) {
   return shown;
 }
 
+// Whether the page is as narrow as a telephone; an element has no width until it is on the page.
+export const isPhonePage = () => matchMedia("(max-width: 480px)").matches;
+
 // Whether a kernel answers messages.
 export const isLive = (model) => model.get("is_live") !== false;
 
