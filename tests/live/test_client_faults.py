@@ -258,7 +258,7 @@ def test_a_second_connection_that_opens_after_the_fault_is_no_return(tmp_path, m
 def test_a_program_that_cannot_be_judged_is_refused():
     with pytest.raises(RefusalError, match="cannot be run"):
         check_faults(["no-such-program"])
-    with pytest.raises(RefusalError, match="sent 0 messages to 'orders' where nothing goes wrong"):
+    with pytest.raises(RefusalError, match="sent 0 messages to 'orders' without a fault"):
         check_faults([sys.executable, "-c", "pass"], FEW)
 
 
