@@ -121,7 +121,7 @@ def audit_stream(
     if not hasattr(grouped, "transformWithState"):
         raise RefusalError("a stream needs Spark 4.1 or newer; audits and sweeps do not")
     return grouped.transformWithState(
-        statefulProcessor=processor(patience, wait, ends_count),
+        statefulProcessor=_rows_processor(patience, wait, ends_count),
         outputStructType=RESULTS.ddl,
         outputMode="Append",
         # By the machine's clock, as event time, and so the wait, would not advance without new events.
@@ -177,7 +177,7 @@ def _processor(
     return Processor()
 
 
-def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: bool = False) -> Any:
+def _rows_processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: bool = False) -> Any:
     """Return the stateful processor for rows with numbers."""
 
     def restore(component: str, state: Any) -> _StreamedComponent:

@@ -10,7 +10,7 @@ from qflow.logs import Tolerance
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
 from qflow.logs.findings import finding_of
-from qflow.spark.stream import Shipper, _StreamedComponent, processor
+from qflow.spark.stream import Shipper, _rows_processor, _StreamedComponent
 from qflow.spark.tables import LAKE, write_rows
 
 
@@ -74,10 +74,10 @@ def tester():
     pytest.importorskip("google.protobuf")
     from pyspark.sql.streaming.tws_tester import TwsTester
 
-    return lambda **given: TwsTester(processor(**given), timeMode="ProcessingTime")
+    return lambda **given: TwsTester(_rows_processor(**given), timeMode="ProcessingTime")
 
 
-def test_the_processor_alone_without_a_jvm(tester):
+def test_the_rows_processor_alone_without_a_jvm(tester):
     rows, stream = as_rows("fleet/q15", small_lake()["fleet/q15"]), tester()
     results = []
     for start in range(0, len(rows), 400):
