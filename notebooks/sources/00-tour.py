@@ -1,9 +1,8 @@
 # %% [markdown] id="title"
 # # 0 · A tour in ten minutes
 #
-# Run the cell below with Shift+Enter (press it again if only the blue frame moved). In seven short scenes
-# you follow a shop's orders through a broker; they arrive faster than they can be packed. Then the lab is
-# yours.
+# Run the cell below with Shift+Enter (again, if only the blue frame moved): seven scenes follow a shop's
+# orders, which arrive too fast, through a broker. Then the lab is yours.
 
 # %% id="lab"
 import qflow as qf

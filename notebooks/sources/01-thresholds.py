@@ -23,8 +23,8 @@ predictions.ask("on", "off", lab=lab)
 
 # %% [markdown] id="lab-text"
 # Now drag the **stop** line on the tank, or a number in the sentence below. Point at a word there, and
-# the thing it names lights up in the picture. (A producer's **window** has a place for each message that
-# it may send before it hears that the first is processed.)
+# its mark lights up. (A producer's **window** has a place for each message that it may send before it
+# hears that the first is processed.)
 
 # %% id="lab-prose" jupyter={"source_hidden": true}
 lab.prose(
@@ -64,8 +64,8 @@ except qf.AmqpException as error:
 
 # %% [markdown] id="naive-then"
 # The message is refused, and that is not all. The producer's **session** is gone: it cannot send another
-# message, and everything else it was doing on that session has ended, too. Without flow control, the
-# broker has no gentler way to respond.
+# message, and everything else it was doing on that session has ended, too. The broker had no gentler
+# answer.
 
 # %% id="naive-dead"
 print("is the session still there?", shop.is_attached)
@@ -78,7 +78,7 @@ assert not shop.is_attached and shop.error.code == 506 and broker.queue("orders"
 # %% [markdown] id="mechanism-text"
 # ## The mechanism, one message at a time
 #
-# Flow control, which other products call *backpressure*, is that gentler way. It does not refuse
+# Flow control, which other products call *backpressure*, is the gentler answer. It does not refuse
 # messages. It makes the producer *wait for an answer that it would otherwise get at once*.
 #
 # The command that sends one message is called a **transfer**. For each one, the broker tells the producer
@@ -224,7 +224,7 @@ assert refusal is not None and refusal.code == 542
 #
 # - On the left the **producer's window**, one cell for each transfer it may have outstanding.
 # - In the middle the **queue**, with its limit and both thresholds. The thick line is the one that counts
-#   now. The hatched part is the messages whose completion is held.
+#   now. Hatched: messages whose completion is held.
 # - Between them the **gate** that completions pass. Messages always get through; completions only while it
 #   is open. Those that are held wait behind it, one mark each.
 # - On the right the **consumer** with the messages it has **prefetched**: those it was given ahead of its

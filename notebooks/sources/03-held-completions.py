@@ -192,8 +192,8 @@ assert sender.unsettled() == 0
 #    released.
 # 2. **The queue turns OFF.** Then all held completions are released at once.
 #
-# The next cell shows both, as you could do them in the lab: five messages go to `busy`, and three of them
-# are held. A consumer takes one that was not held, then one that was; then the queue is purged.
+# The next cell shows both: five messages go to `busy`, and three of them are held. A consumer takes one
+# that was not held, then one that was; then the queue is purged.
 
 # %% id="release"
 moves = [*[("busy",)] * 5, ("take", "p1-0"), ("take", "p1-3"), ("purge", "busy")]

@@ -231,8 +231,8 @@ assert groups["2147483648"] == "-2147483648" and groups["7.5"] == groups["''"] =
 # %% [markdown] id="which-then"
 # There are two traps. A large integer is cut to 32 bits and becomes negative. And a value without a text
 # form, or a missing header, puts the message into the **default group**, `qpid.no-group`. That is a group
-# like any other: it has one owner at a time. Forgetting the header does not give you parallel work: all
-# such messages are processed one after the other.
+# like any other: it has one owner at a time. A forgotten header gives no parallel work: all such messages
+# are processed one after the other.
 
 # %% id="default"
 broker = shop_with_groups("")
@@ -409,8 +409,8 @@ assert accepted["c1"] < accepted["c2"] < accepted["c4"] and in_vain["c4"] < 50 <
 # %% [markdown] id="real-clients-then"
 # Why? A consumer that holds 20 messages owns the groups of all of them, up to 20, although it works on
 # one at a time. The others look at the queue and find only messages of groups that others own. The last
-# column comes from a five-second simulation of the same workload: it shows how often each consumer looked
-# and found nothing.
+# column comes from a five-second simulation of the same workload: how often each looked and found
+# nothing.
 #
 # A large prefetch is good for the consumer that has it, at the expense of the others. With groups, give all
 # consumers the same small one.
