@@ -41,7 +41,7 @@ GROUPS = {
             "configuration.cli",
             "read qpid-config's options, scripts and qpidd.conf, and show their effect",
         ),
-        "run": ("workload.cli", "run a workload file and say what happened"),
+        "run": ("workload.cli", "run a workload file and summarise what happened"),
         "design": ("design.cli", "find thresholds and capacities that cannot overflow"),
     },
     "look at your broker": {
@@ -50,20 +50,23 @@ GROUPS = {
         "predict": ("prediction.cli", "run the workload behind a client log again, under other settings"),
         "spark": (
             "spark.cli",
-            "audit a fleet's logs, report a day, sweep settings, follow a stream, make a fleet",
+            "audit a fleet's logs, report on a day, sweep settings, follow a stream, make a fleet",
         ),
         "conform": ("conformance.cli", "say where the engine differs from recordings of the real broker"),
     },
     "serve and check clients": {
-        "serve": ("live.cli", "let real clients of AMQP 1.0 connect to the engine"),
+        "serve": ("live.cli", "let real AMQP 1.0 clients connect to the engine"),
         "check-client": ("live.cli", "measure a client's reaction when the broker stops it"),
     },
     "a site, a room, this machine": {
-        "site": ("launch.site", "build a site that runs the chapters with no server behind it"),
-        "class": ("launch.classroom", "serve the site to a class, and show its guesses and who is stuck"),
-        "workshop": ("launch.workshop", "prepare a folder for a room without network"),
-        "doctor": ("launch.doctor", "check whether this machine is ready for the kit, and name cures"),
-        "completion": ("launch.shells", "print what lets your shell complete these commands"),
+        "site": ("launch.site", "build a site that runs the chapters without a server"),
+        "class": (
+            "launch.classroom",
+            "serve the site to a class, and show the class's guesses and who is stuck",
+        ),
+        "workshop": ("launch.workshop", "prepare a folder for a room without a network"),
+        "doctor": ("launch.doctor", "check whether this machine is ready for the kit, and suggest fixes"),
+        "completion": ("launch.shells", "print a completion script for your shell"),
     },
 }
 
@@ -191,11 +194,19 @@ def _answer(given: list[str]) -> int:
     chosen.further = further
     if chosen.further and chosen.command != "lab":
         first = chosen.further[0]
-        helps = " ".join(each.format_help() for each in list_parsers(parser))
+        helps = " ".join(each.format_help() for each in list_parsers(_chosen_parser(parser, given)))
         hint = did_you_mean(first.partition("=")[0], set(re.findall(r"(?<!\S)--[a-z][\w-]*", helps)))
         parser.error(f"unknown argument {first!r}{hint}")
     status: int = importlib.import_module(ROOMS[chosen.command][0]).run(chosen)
     return status
+
+
+def _chosen_parser(parser: Parser, given: list[str]) -> Parser:
+    """Return the parser of the command that was given, or of its action if it has several."""
+    for word in given:
+        if parser.commands and word in parser.commands.choices:
+            parser = parser.commands.choices[word]
+    return parser
 
 
 def list_parsers(parser: Parser) -> Iterator[Parser]:
@@ -247,7 +258,7 @@ def _parser(asked: Set[str]) -> Parser:
 
 
 def _list_groups() -> str:
-    """Return the help's list of commands with their purposes, under the headings of their groups."""
+    """Return the list of commands for the help text, grouped under headings."""
     width = shutil.get_terminal_size().columns - 2
     lines = []
     for title, commands in GROUPS.items():

@@ -39,18 +39,18 @@ def add_arguments(actions: Any) -> None:
     """Add ``import`` to the actions of ``qflow trace``."""
     parser = actions.add_parser(
         "import",
-        help="audit a client log against the rules, and make a trace and a workload of it",
-        description="Replay a client log through the engine. Late rows are sorted in, exact duplicates "
-        "dropped, clocks that are ahead or behind corrected. Status 0 if the rules allow all of it, 1 if "
-        "there are findings or rows that make no sense (--fail-on).",
+        help="audit a client log against the rules, and turn it into a trace and a workload",
+        description="Replay a client log through the engine. Late rows are sorted into place, exact "
+        "duplicates are dropped, and clocks that run ahead or behind are corrected. Status 0 if the log "
+        "obeys the rules, 1 if there are findings or invalid rows (--fail-on).",
     )
     parser.add_argument(
         "log",
         nargs="+",
         metavar="LOG",
-        help="a client log: .csv, .tsv, .jsonl, .json, .log, .parquet, also .gz; a folder of parts; several "
-        "files that are one log. A last WORKLOAD.json is the workload that was run; without it the file of "
-        "the log's name beside it, else a guess from the log",
+        help="a client log (.csv, .tsv, .jsonl, .json, .log or .parquet, optionally .gz), a folder of parts, "
+        "or several files that form one log. A WORKLOAD.json among them is the workload that was run; "
+        "without one, the file next to the log with the same name is used, or else a workload is guessed",
     )
     parser.add_argument(
         "--map",
@@ -64,16 +64,19 @@ def add_arguments(actions: Any) -> None:
         "--separator",
         default="",
         metavar="CHAR",
-        help="between the values of text: a character, or comma, semicolon, tab, bar; default: as the header "
-        "has it",
+        help="the separator in text files: a character, or comma, semicolon, tab or bar; default: as in the "
+        "header",
     )
     parser.add_argument(
-        "--zone", default="", metavar="ZONE", help="the zone of times without one, such as Europe/Berlin"
+        "--zone",
+        default="",
+        metavar="ZONE",
+        help="the time zone of times that have none, such as Europe/Berlin",
     )
     parser.add_argument(
         "--like",
         metavar="FILE",
-        help="read columns as FILE says, in which an import with --map and --like keeps its mapping",
+        help="read the columns as FILE says; together with --map, write the mapping to FILE instead",
     )
     parser.add_argument("-o", "--out", metavar="TRACE", help="write the trace: .parquet or .jsonl")
     parser.add_argument("--workload", metavar="OUT.json", help="write the workload behind the log")
@@ -84,7 +87,7 @@ def add_arguments(actions: Any) -> None:
         help="correct the clocks: as the log shows (auto, the default), or by the milliseconds that each "
         "host's clock is ahead; a number alone corrects nothing and tolerates that difference",
     )
-    broker = "the broker's own log of that time: its ON and OFF clear clients; may be repeated"
+    broker = "the broker's own log of that period: its ON and OFF lines can clear clients; may be repeated"
     add_several(parser, "--broker-log", "FILE", broker)
     parser.add_argument(
         "--fail-on",
@@ -266,25 +269,27 @@ def _workload(logs: list[str], path: str | Path | None, seen: _Seen) -> tuple[Wo
 
 
 def _find_workload(given: list[str]) -> tuple[list[str], str | Path | None]:
-    """Return the logs, and the workload file, which is the last argument or is beside the log; or None."""
+    """Return the logs, and the workload file, which is among the arguments or beside the log; or None."""
     from qflow.logs.log_file import source_of
 
-    if len(given) > 1 and given[-1].endswith(".json") and _is_workload(Path(given[-1])):
-        return given[:-1], given[-1]
+    for path in reversed(given) if len(given) > 1 else ():
+        if path.endswith(".json") and _is_workload(Path(path), is_last=path is given[-1]):
+            return [other for other in given if other is not path], path
     beside = Path(given[0]).with_name(f"{source_of(given)}.json")
     # The log may itself be a .json file with that name.
     is_other = not any(beside.exists() and beside.samefile(log) for log in given if Path(log).exists())
     return given, beside if beside.is_file() and is_other else None
 
 
-def _is_workload(path: Path) -> bool:
-    """Return whether a .json file is a workload, that is, one object without the key ``ts_us``."""
+def _is_workload(path: Path, *, is_last: bool) -> bool:
+    """Return whether a .json file is a workload, that is, one object with clients and no key ``ts_us``."""
     try:
         held = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
-        # A missing or unreadable file is assumed to be meant as a workload.
-        return True
-    return isinstance(held, dict) and "ts_us" not in held
+        # A missing or unreadable file is assumed to be meant as a workload where that is usually named.
+        return is_last
+    is_named = is_last or isinstance(held, dict) and not {"producers", "consumers"}.isdisjoint(held)
+    return is_named and isinstance(held, dict) and "ts_us" not in held
 
 
 def _audit_log(
@@ -416,7 +421,7 @@ def _print(logs: list[str], source: str, seen: _Seen, audited: Audit, events: in
     skew, lag = audited.tolerance.skew / _MILLISECOND, audited.tolerance.lag / _MILLISECOND
     count = format_count(len(audited.findings), "finding") if audited.findings else "no findings"
     apart = f"{skew:g} ms between corrected clocks" if cleaning.offsets else f"clocks {skew:g} ms apart"
-    print(f"  {count} (tolerated: {apart}, ways of {lag:g} ms)")
+    print(f"  {count} (tolerated: {apart}, round trips of {lag:g} ms)")
     for finding in audited.findings[:_SHOWN]:
         print(f"    {paint_states(finding.text())}")
     if len(audited.findings) > _SHOWN:

@@ -51,7 +51,7 @@ def test_a_terminal_without_an_arrow_shows_a_question_mark(monkeypatch):
 class TestRefusals:
     @pytest.mark.parametrize(
         ("target", "says"),
-        [("t.txt", ".jsonl.gz file"), ("no/t.jsonl", "no folder"), ("t.parquet", "a folder")],
+        [("t.txt", ".jsonl.gz file"), ("no/t.jsonl", "an existing folder"), ("t.parquet", "a folder")],
     )
     def test_a_trace_that_cannot_be_written_is_refused_before_the_run(self, capsys, tmp_path, target, says):
         (tmp_path / "t.parquet").mkdir()
@@ -430,6 +430,8 @@ class TestSpoiltInput:
 def test_what_is_almost_right_is_answered_with_what_is(capsys, words, hint):
     assert hint in refusal(capsys, *words)
     assert "did you mean" not in refusal(capsys, "zzz")
+    # An option of another command is no suggestion.
+    assert "did you mean" not in refusal(capsys, "trace", "import", "a.csv", "--trace", "x")
 
 
 def test_rules_and_exercises_are_objects_where_they_are_asked_for(capsys):

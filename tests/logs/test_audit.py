@@ -193,6 +193,18 @@ def test_import_tells_findings_and_quarantined_rows(tmp_path, capsys):
     assert "not judged, as rows of them were quarantined or are missing: 1 message (p-8)" in out
 
 
+def test_a_workload_before_its_log_is_no_log(tmp_path, capsys):
+    path, given = tmp_path / "odd.jsonl", tmp_path / "given.json"
+    given.write_text(json.dumps(workload_json(small())))
+    path.write_text(json.dumps(LogRow(5, "c", "deliver", "q", "p-9", 1, "")._asdict()))
+    told = []
+    for order in ((path, given), (given, path)):
+        assert command(*order) == 1
+        told.append(capsys.readouterr())
+    assert told[0] == told[1]
+    assert "workload: given.json" in told[0].out and not told[0].err
+
+
 @pytest.mark.parametrize(
     ("name", "data", "sentence"),
     [
