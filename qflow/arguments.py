@@ -1,4 +1,4 @@
-"""Command-line arguments that several commands share: their options, help texts and parsers of values."""
+"""Command-line arguments shared by several commands: the options, their help texts and value parsers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> Non
         type=int,
         default=default,
         metavar="N",
-        help=f"the seed of chance, a whole number: the same one gives the same run; default: {shown}",
+        help=f"the random seed, a whole number; the same seed gives the same run; default: {shown}",
     )
 
 

@@ -330,7 +330,7 @@ class Completions(CommandOwner):
             self.on_channel_flow(is_active)
 
     def abandon(self) -> None:
-        """Drop all incomplete commands at the end of the session (CM-09)."""
+        """Forget all incomplete commands at the end of the session; their messages stay queued (CM-09)."""
         # The messages stay on their queues; when their holds are released later, no completion is reported.
         for transfer in self.held:
             transfer.owner = None

@@ -46,7 +46,7 @@ class FlowState(QueueObserver):
         raise NotImplementedError
 
     def may_resume(self, count: int, size: int) -> bool:
-        """Return whether a depth in messages and bytes turns flow control OFF."""
+        """Return whether flow control may turn OFF at a depth in messages and bytes."""
         raise NotImplementedError
 
     def add(self, message: QueuedMessage) -> None:

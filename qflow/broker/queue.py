@@ -332,7 +332,7 @@ class Queue(Dependent):
             self.consider_deletion()
 
     def expire(self, timer: int, declares: int) -> None:
-        """Delete the queue at the end of a time-out, or start another if it was declared again meanwhile."""
+        """End a time-out: delete the queue if unneeded, or start a new time-out if it was redeclared."""
         if not self.lifetime.end_timer(timer):
             return
         if self.lifetime.declares != declares:

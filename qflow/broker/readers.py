@@ -101,7 +101,7 @@ class MessageDistributor(QueueObserver):
         self.store = store
 
     def next(self, consumer: QueueConsumer, skips: bool) -> QueuedMessage | None:
-        """Return the next message to try; with ``skips``, without those that the consumer may not take."""
+        """Return the consumer's next candidate; with ``skips``, pass over messages that it may not take."""
         return self.store.next(consumer.cursor)
 
     def may_acquire(self, owner: str, message: QueuedMessage) -> bool:

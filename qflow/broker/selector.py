@@ -221,7 +221,7 @@ def _divide_whole(left: int, right: int) -> int:
 
 
 def _divide_double(left: float, right: float) -> float:
-    """Divide doubles; a division by 0 gives an infinity with the sign, or NaN (RF-35)."""
+    """Divide doubles as IEEE 754 does: a division by 0 gives a signed infinity, or NaN (RF-35)."""
     if right:
         return left / right
     if not left or math.isnan(left):

@@ -20,19 +20,19 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add the command ``config`` to a parser, without importing the engine."""
     config = rooms.add_parser(
         "config",
-        description="Try a configuration. Without an action: the options of a broker, each with its module "
-        "and its effect here, or all the reasons why it does not start.",
+        description="Try out a configuration. Without an action, list the broker's options, each with its "
+        "module and its effect here, or every reason why the broker would not start.",
     )
     _add_broker(config, is_whole=True)
     actions = config.add_subparsers(dest="action", metavar="ACTION")
     words = "Show the effect of an addition, without a broker."
-    adding = actions.add_parser("add", help="try an addition", description=words)
+    adding = actions.add_parser("add", help="try adding a queue or an exchange", description=words)
     kinds = adding.add_subparsers(dest="kind", metavar="KIND", required=True)
     queue = kinds.add_parser(
         "queue",
         help="a queue, with the options of qpid-config",
         description="Print the declare arguments, the address string and the thresholds in force with the "
-        "rule behind each. Status 1 if the broker refuses, with its words; 2 for an option that is none.",
+        "rule behind each. Status 1 if the broker refuses, with its words; 2 for an unknown option.",
     )
     add_queue_options(queue)
     queue.add_argument_group("what qpid-config does not have").add_argument(
@@ -42,15 +42,15 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     exchange = kinds.add_parser(
         "exchange",
         help="an exchange, with the options of qpid-config",
-        description="Print what qpid-config sends for an exchange, and whether the broker takes it.",
+        description="Print what qpid-config sends for an exchange, and whether the broker accepts it.",
     )
     add_exchange_options(exchange)
     _add_broker(exchange)
     bind = actions.add_parser(
         "bind",
-        help="a binding of a queue to an exchange",
-        description="Print what qpid-config sends for a binding, and whether the broker takes it. The queue, "
-        "and an exchange that is not one of the broker's own, are taken for granted.",
+        help="try a binding of a queue to an exchange",
+        description="Print what qpid-config sends for a binding, and whether the broker accepts it. The "
+        "queue, and an exchange that is not one of the broker's own, are assumed to exist.",
     )
     bind.add_argument("exchange", metavar="EXCHANGE", help="an exchange, such as amq.topic")
     bind.add_argument("queue", metavar="QUEUE", help="the queue's name")
@@ -60,14 +60,14 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     _add_broker(bind)
     address = actions.add_parser(
         "address",
-        help="the queue that an address string creates, for each client",
+        help="show the queue that an address string creates, for each client",
         description="Say which clients read an address string, which queue it creates, and its effect.",
     )
     address.add_argument("address", metavar="ADDRESS", help="such as 'orders; {create: always}'")
     _add_broker(address)
     script = actions.add_parser(
         "script",
-        help="a shell script of qpid-config lines",
+        help="try a shell script of qpid-config lines",
         description="Read a shell script of qpid-config lines without running it, and print the resulting "
         "queues, exchanges and bindings, and the broker's refusals in order. Status 1 after a refusal.",
     )
@@ -77,12 +77,14 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def _add_broker(parser: argparse.ArgumentParser, *, is_whole: bool = False) -> None:
     """Add the options of the broker, which may be given before or after the action."""
-    group = parser.add_argument_group("the broker it is tried on, and the output")
+    group = parser.add_argument_group("broker and output options")
     such = "an option of qpidd, such as --broker-option=--default-flow-stop-threshold=90"
     # Without SUPPRESS, argparse would replace a value given before the action by the action's default.
     kept: dict[str, Any] = {} if is_whole else {"default": argparse.SUPPRESS}
     add_several(group, "--broker-option", "OPTION", such, dest="broker_options", **kept)
-    group.add_argument("--broker-config", metavar="FILE", help="its qpidd.conf", **({"default": ""} | kept))
+    group.add_argument(
+        "--broker-config", metavar="FILE", help="the broker's qpidd.conf", **({"default": ""} | kept)
+    )
     add_json(group, **kept)
 
 

@@ -455,7 +455,7 @@ def _on_keys(subject: _Subject) -> Iterator[Remark]:
 
 
 def _after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator[Remark]:
-    """Yield remarks on the reason for refused thresholds, and on the remedy (FC-05 … FC-07)."""
+    """Yield remarks that say why the thresholds were refused and how to fix them (FC-05 … FC-07)."""
     try:
         settings = QueueSettings.from_arguments(declaration.arguments)
     except InvalidConversion:

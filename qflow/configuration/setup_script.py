@@ -111,13 +111,13 @@ class SetupRefusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SetupScript:
-    """A setup script: its steps, in order.
+    """The steps of a setup script, in order.
 
     Attributes:
         name: The name of the script's file.
         steps: The ``qpid-config`` commands that create or delete something.
         notes: Notes on the lines that were not interpreted.
-        stops_at_refusal: Whether the shell ends at the first refusal (``set -e``).
+        stops_at_refusal: Whether the shell exits at the first refusal (``set -e``).
     """
 
     name: str

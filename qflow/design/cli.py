@@ -34,14 +34,14 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``design`` to a parser's commands, without importing the engine."""
     parser = rooms.add_parser(
         "design",
-        description="Find thresholds and capacities with which no queue can overflow, by the bound stop + "
-        "sum of the capacities, and simulate what they cost: how often queues turn ON, how long producers "
-        "are blocked, how long completions take. Print qpid-config lines with the reasons.",
+        description="Find thresholds and capacities under which no queue can overflow (the bound is stop + "
+        "sum of the capacities), and simulate their cost: how often queues turn ON, how long producers are "
+        "blocked, and how long completions take. Print qpid-config lines with the reasons.",
     )
     add_workload(parser)
     limit = partial(named_number, needs_name=False)
     for unit, what in (("count", "messages"), ("size", "bytes")):
-        text = f"{what} a queue may hold, or each queue; default: the limit that the workload declares"
+        text = f"the most {what} that QUEUE (or each queue) may hold; default: the declared limit"
         add_several(parser, f"--max-{unit}", "[QUEUE=]N", text, type=limit)
     parser.add_argument(
         "--log", metavar="LOG", help="design for the traffic in a client log: .parquet, .csv or .csv.gz"
@@ -51,36 +51,39 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         parser,
         "--demand",
         "CLIENT=N/s",
-        "messages a second that a producer wants to send, where its log cannot show it",
+        "the rate at which a producer wants to send, in messages/s, where the log cannot show it",
         type=named_rate,
     )
-    parser.add_argument("--keep-capacities", action="store_true", help="keep the producers' windows")
+    parser.add_argument(
+        "--keep-capacities", action="store_true", help="do not change the producers' capacities (windows)"
+    )
     add_several(
         parser,
         "--slo",
         "GOAL",
         "a goal; may be repeated: 'p99 wait < 2s' (for a window; p50, p99 "
         "or max), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%%' (the worst producer; blocked.mean: "
-        "all producers), 'depth < 5000' (or 40MB), 'loss 0'; status 1 if no setting keeps all",
+        "all producers), 'depth < 5000' (or 40MB), 'loss 0'; status 1 if no setting meets every goal",
     )
     parser.add_argument(
         "--counterexample",
         metavar="TRACE",
-        help="if a goal is missed, write a run that breaks it, for 'qflow trace why' and qf.trace_lab: "
-        ".parquet, .jsonl or .jsonl.gz",
+        help="if a goal is missed, write the trace of a run that misses it, for 'qflow trace why' and "
+        "qf.trace_lab: .parquet, .jsonl or .jsonl.gz",
     )
     add_seed(parser)
     parser.add_argument(
         "--messages",
         type=int,
         metavar="N",
-        help="messages each simulation sends, 0 for all that fall due; default: 5000, or what three of the "
-        "workload's longest bursts and outages, its slow spells and late consumers need",
+        help="the number of messages that each simulation sends, or 0 for all that fall due; default: 5000, "
+        "or enough to cover three of the workload's longest bursts and outages, its slow spells and its late "
+        "consumers",
     )
     parser.add_argument(
         "--picture",
         metavar="FILE.svg",
-        help="draw a map of stop × capacity for each designed queue, one run a cell, and summarise it",
+        help="for each designed queue, draw and summarise a map of stop × capacity, with one run per cell",
     )
     add_json(parser)
 

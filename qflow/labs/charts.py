@@ -60,7 +60,7 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Chart:
-    """A plotly figure, which may be changed or exported, and the sentences that state its content."""
+    """A plotly figure, free to be changed or exported, and sentences that state what it shows."""
 
     figure: go.Figure
     claims: tuple[str, ...]

@@ -71,7 +71,7 @@ class Experiment(Generic[Shown]):
 
 @dataclass(frozen=True)
 class _OneRun(Experiment[Picture]):
-    """An experiment that shows one run, with claims of its own before those of every picture."""
+    """An experiment that shows one run; its own claims precede the standard claims of the picture."""
 
     claims: Callable[[Picture], list[str]] = lambda picture: []
     # Changes the picture after the run is complete.

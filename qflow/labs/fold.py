@@ -840,7 +840,7 @@ class Fold:
 
 
 class _Kind:
-    """A kind of event: its handler, the details that this reads, and whether it begins a step."""
+    """A kind of event: its handler, the details that the handler reads, and whether it begins a step."""
 
     def __init__(self, handler: _Handler | None, details: tuple[str, ...], begins: bool) -> None:
         self.handler, self.details, self.begins = handler, details, begins

@@ -175,15 +175,16 @@ class Lab(AnyLab):
         return self.play()
 
     def ask(self, *asked: Question) -> Self:
-        """Ask questions in the picture, each before its run shows the answer; return the lab.
+        """Pause the picture to ask each question before the run shows its answer; return the lab.
 
-        A chapter calls :meth:`qflow.teaching.Predictions.ask` instead.
+        In a chapter, call :meth:`qflow.teaching.Predictions.ask` instead.
 
         Parameters:
             *asked: The questions, in the order in which to ask them.
 
         Raises:
-            RefusalError: If a question has no mark, or the run does not answer it.
+            RefusalError: If a question's ``mark`` is not one of the known kinds, or the run does not answer
+                it, or does so too early.
         """
         self.asking = Asking(self.first, asked)
         self.scene.asking = self.asking.state()

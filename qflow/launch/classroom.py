@@ -137,7 +137,7 @@ class _Classroom:
             return {"seat": seat.number, "held": self._is_held, "open": opened, "room": told}
 
     def _seat(self, who: str, address: str) -> _Seat:
-        """Give a new browser a seat; if all are taken, the seat of one that has left or never took part."""
+        """Give a new browser a seat; if the class or its address is full, free one or raise RefusalError."""
         now = time.monotonic()
         for other, seat in [*self._seats.items()]:
             if not seat.has_said and seat.when < now - _FORGOTTEN:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from qflow.arguments import add_json
 from qflow.kit import DISTRIBUTION, RefusalError, install_command, kit_path
 from qflow.spark.spark_session import find_java
+from qflow.wording import format_count
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 """The commands of browsers that Playwright drives as Chromium."""
@@ -94,7 +95,7 @@ def _check_files(folder: Path) -> str:
     if shadows:
         cure = f"Rename {' and '.join(shadows)}, or work in another folder."
         raise _LackError(f"{', '.join(shadows)} in {folder} hide modules of the same name.", cure)
-    return f"none in {folder} hides a module."
+    return f"no file in {folder} hides a module."
 
 
 def _check_kernel(folder: Path) -> str:
@@ -120,7 +121,7 @@ def _check_widgets(folder: Path) -> str:
         brought = " ".join(sorted(_WIDGETS[name] for name in missing))
         cure = f"pip install --force-reinstall --no-deps {brought}"
         raise _LackError(f"JupyterLab does not find {', '.join(missing)}.", cure)
-    return "JupyterLab finds what draws sliders, scenes and charts."
+    return "JupyterLab finds the extensions that draw sliders, scenes and charts."
 
 
 def _check_folder(folder: Path) -> str:
@@ -130,7 +131,7 @@ def _check_folder(folder: Path) -> str:
     except OSError as problem:
         cure = "Work in a folder of your own, or name one with --dir FOLDER."
         raise _LackError(f"{folder} cannot be written ({problem.strerror}).", cure) from None
-    return f"{folder} can be written."
+    return f"{folder} is writable."
 
 
 def _check_browser(folder: Path) -> str:
@@ -151,7 +152,7 @@ def _check_java(folder: Path) -> str:
         cure = "Unset JAVA_HOME, or set it to a folder that has one."
         raise _LackError(f"JAVA_HOME is {home}, where there is no bin/java.", cure)
     try:
-        return f"{find_java() or shutil.which('java')} is one that Spark runs on."
+        return f"{find_java() or shutil.which('java')} is a Java that Spark supports."
     except RefusalError as refusal:
         raise _LackError(str(refusal).partition(":")[0] + ".", install_command("spark")) from None
 
@@ -201,7 +202,7 @@ def run(chosen: argparse.Namespace) -> int:
         print(json.dumps([one._asdict() for one in results], indent=1))
         return int(bool(bad))
     print(f"{platform.platform()}, Python {platform.python_version()}, {sys.executable}", *results, sep="\n")
-    more = "" if chosen.spark else " For chapter 13 as well: qflow doctor --spark."
-    cures = f"{len(bad)} to cure before the kit works here: {', '.join(bad)}."
+    more = "" if chosen.spark else " To check for chapter 13 (Spark) too: qflow doctor --spark."
+    cures = f"{format_count(len(bad), 'problem')} to fix before the kit works here: {', '.join(bad)}."
     print(cures if bad else f"This machine is ready.{more}")
     return int(bool(bad))

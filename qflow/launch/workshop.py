@@ -117,7 +117,7 @@ def _ask_pip(wheels: Path, asks: Sequence[str], extras: Sequence[str]) -> None:
 
 
 def _versions(wheels: Path) -> list[str]:
-    """Return ``name==version`` for each wheel in a folder, except qflow's own."""
+    """Return ``name==version`` for each package with a wheel in a folder, except qflow's own."""
     found = (path.name.split("-")[:2] for path in sorted(wheels.glob("*.whl")) if not path.match(cargo.OWN))
     return [f"{name}=={version}" for name, version in dict(found).items()]
 

@@ -50,7 +50,7 @@ AMQP_HEADER, SASL_HEADER = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
 
 
 def foreign_protocol(first: bytes) -> str:
-    """Return the name of the protocol of a client's first bytes, or "" while they may be AMQP 1.0."""
+    """Name the foreign protocol that a client's first bytes belong to, or "" if they may be AMQP 1.0."""
     if first.startswith((AMQP_HEADER, SASL_HEADER)) or (
         len(first) < _HEADER and b"AMQP".startswith(first[:4])
     ):

@@ -62,39 +62,40 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     parser = rooms.add_parser(
         "serve",
         description="Let real clients of AMQP 1.0, in any language, connect to the engine: queues, flow "
-        "control, groups, limits and transactions as in the real broker. Ctrl-C ends it in good order.",
-        epilog="Limits, each with an AMQP error: 2,000 connections; 256 sessions, 1,000 links each; messages "
-        "of 64 MiB; 128 MiB of output waiting for one client; 10 seconds to open a connection. When --memory "
-        "is used up, the server stores no message until some is free. The reference page serve.md says more.",
+        "control, groups, limits and transactions as in the real broker. Ctrl-C shuts it down cleanly.",
+        epilog="Limits, each enforced with an AMQP error: 2,000 connections; 256 sessions, 1,000 links each; "
+        "messages of 64 MiB; 128 MiB of output waiting for one client; 10 seconds to open a connection. When "
+        "--memory is used up, the server stores no more messages until some is free. For details, see the "
+        "reference page serve.md.",
     )
     add = parser.add_argument
     text = f"the TCP port to listen on; default: {_PORT}"
     add("--port", type=port_number, default=_PORT, metavar="N", help=text)
-    text = "the address to listen on; default: 127.0.0.1; 0.0.0.0 opens it to a room"
+    text = "the address to listen on; default: 127.0.0.1; 0.0.0.0 accepts other machines"
     add("--host", default=_HERE[0], metavar="H", help=text)
-    text = "a queue to begin with: a name, 'orders; {node: …}' or 'orders --flow-stop-count=10'; "
-    add_several(parser, "--queue", "QUEUE", f"{text}may be given again")
-    text = "a shell script of qpid-config lines: queues, exchanges and bindings to begin with"
+    text = "a queue to create at the start: a name, 'orders; {node: …}' or 'orders --flow-stop-count=10'; "
+    add_several(parser, "--queue", "QUEUE", f"{text}may be repeated")
+    text = "a shell script of qpid-config lines: queues, exchanges and bindings to create at the start"
     add("--setup", metavar="FILE", help=text)
     text = "the broker's qpidd.conf; qflow config --broker-config lists the options with an effect here"
     add("--broker-config", default="", metavar="FILE", help=text)
-    text = "clients to simulate beside the real ones, in real time"
+    text = "clients to simulate alongside the real ones, in real time"
     add("--workload", metavar="FILE", help=text)
     text = "write all events: to .jsonl as they happen; to .parquet or .jsonl.gz at the end, "
     add("--trace", metavar="OUT", help=f"{text}until then to OUT.jsonl")
-    text = "the way to stop a sender: silence, as Qpid's broker does, credit or reject; default: silence"
+    text = "how to stop a sender: silence, as Qpid's broker does, credit or reject; default: silence"
     add("--brake", choices=BRAKES, default=SILENCE, help=text)
     text = "the memory for all clients and queues, such as 500M or 2G; default: a quarter of the machine's"
     add("--memory", type=_bytes, default=0, metavar="BYTES", help=text)
-    text = "answer GET /metrics there with queues and connections in OpenMetrics, for Prometheus"
+    text = "serve GET /metrics on this port: queues and connections in OpenMetrics, for Prometheus"
     add("--metrics", type=port_number, metavar="PORT", help=text)
     text = "also accept AMQP over WebSocket on this port, with the subprotocol amqp"
     add("--websocket", type=port_number, metavar="PORT", help=text)
-    text = "end when the first client has disconnected and no other is connected, for a step of a pipeline"
+    text = "end when the first client has disconnected and no other is connected, for use in a pipeline step"
     add("--once", action="store_true", help=text)
     add_certificate(parser)
     secret = parser.add_mutually_exclusive_group()
-    text = f"the password of all clients (SASL PLAIN); others can see it: prefer a file, or {_PASSWORD}"
+    text = f"the password of all clients (SASL PLAIN); others can see it, so prefer a file or {_PASSWORD}"
     secret.add_argument("--password", default="", help=text)
     text = "a file whose first line is the password"
     secret.add_argument("--password-file", metavar="FILE", help=text)
@@ -275,10 +276,10 @@ def _add_check_client(rooms: argparse._SubParsersAction[Any]) -> None:
     parser = rooms.add_parser(
         "check-client",
         usage="qflow check-client [OPTION …] -- COMMAND …",
-        description="Run a client program of AMQP 1.0, in any language, against queues that stop it, refuse "
-        "it, resume it and vanish, and print the measurements: whether it stops, its window, its lost "
-        "messages. The program finds the broker in the variables AMQP_URL, AMQP_HOST, AMQP_PORT, AMQP_QUEUE "
-        "and AMQP_MESSAGES, or by {url}, {host}, {port}, {queue} and {messages} in its command.",
+        description="Run a client program of AMQP 1.0, in any language, against queues that stop it, resume "
+        "it, refuse its messages and disappear, and report whether it stops, its window, and the messages it "
+        "loses. The program finds the broker in the variables AMQP_URL, AMQP_HOST, AMQP_PORT, AMQP_QUEUE "
+        "and AMQP_MESSAGES, or from the placeholders {url}, {host} and so on in its command.",
         epilog="Status 0, or 1 if a fact of --require does not hold or a line is worse than in --baseline; "
         "2 if the bench could not establish a fact of --require. Facts of a sender: stops, goes-on (after "
         "resume), loses-nothing (without a failure of its own at the end); of a receiver: settles, "
@@ -295,8 +296,12 @@ def _add_check_client(rooms: argparse._SubParsersAction[Any]) -> None:
 def _add_report(add: Callable[..., Any]) -> None:
     """Add the options for use in a build: required facts, baseline and reports."""
     add("--require", type=words_of(FACTS), default=[], metavar="FACT,…", help=f"any of {', '.join(FACTS)}")
-    add("--baseline", metavar="FILE", help="an earlier --json: status 1 if a line has got worse since")
-    add("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
+    add(
+        "--baseline",
+        metavar="FILE",
+        help="the --json output of an earlier run; status 1 if a line has become worse",
+    )
+    add("--junit", metavar="FILE", help="write the card's lines as JUnit test cases")
     add("--markdown", metavar="FILE", help="write the card as a table, for a pull request")
 
 
@@ -304,8 +309,8 @@ def _add_broker(add: Callable[..., Any]) -> None:
     """Add the options that set the broker's behaviour."""
     text = f"how the broker stops a sender: {', '.join(BRAKES)}; one column for each"
     add("--brake", type=words_of(BRAKES), default=[SILENCE], metavar="BRAKE,…", help=text)
-    text = "senders only: cut the connection, and worse, and add a ledger of messages lost, duplicated "
-    add("--faults", action="store_true", help=f"{text}and out of order")
+    text = "senders only: cut the connection, inject worse faults, and add a ledger of messages lost, "
+    add("--faults", action="store_true", help=f"{text}duplicated and out of order")
     text = "with --faults: write the engine's trace of each fault, for qflow trace why"
     add("--traces", metavar="FOLDER", help=text)
     text = "listen with a certificate made for this run; AMQP_CA and {ca} name its authority's file"
@@ -325,16 +330,18 @@ def _add_messages(add: Callable[..., Any]) -> None:
         ("stop", "messages above which the queue stops a sender"),
         ("resume", "messages below which the queue resumes it"),
         ("limit", "messages that the queue may hold"),
-        ("window", "messages without an outcome that the bench's own sender allows"),
+        ("window", "unsettled messages that the bench's own sender allows"),
     )
     count = partial(whole_number, most=_MOST)
     for name, text in counts:
         add(f"--{name}", type=count, metavar="N", help=f"{text}; default: {getattr(Conditions(), name):,}")
-    text = "seconds without a change until the bench acts on the queue; default: 1"
+    text = "seconds without a change after which the bench acts on the queue; default: 1"
     add("--still", type=_seconds, metavar="S", help=text)
-    text = f"for each build: {_SHORT['messages']} messages, still after {_SHORT['still']:g} s, "
+    text = (
+        f"a quick check for every build: {_SHORT['messages']} messages, still after {_SHORT['still']:g} s, "
+    )
     unseen = _SHORT["messages"] - Conditions().stop - 1
-    text += f"{_SHORT['timeout']:g} s to connect and as many for a run; sees no window above {unseen:g}"
+    text += f"{_SHORT['timeout']:g} s to connect and as long per run; cannot detect a window above {unseen:g}"
     add("--short", action="store_true", help=text)
     text = "seconds that one run may take once it has connected; default: 60"
     add("--timeout", type=_seconds, metavar="S", help=text)

@@ -122,11 +122,12 @@ class LoggedQueue:
     Attributes:
         name: The name of the queue.
         thresholds: The latest thresholds that the log shows.
-        changes: The number of later declarations with other thresholds.
+        changes: How many later declarations had other thresholds.
         spells: The intervals in which it was ON, in order.
         overflows: The messages that it refused because it was full.
-        held: The number of held transfers, which only a log of level trace shows.
-        ignored_limits: The number of warnings about resume thresholds ignored for lack of a stop threshold.
+        held: The number of held transfers, which appear only in a log at level trace.
+        ignored_limits: The number of warnings that a resume threshold was ignored, as there was no stop
+            threshold.
     """
 
     name: str

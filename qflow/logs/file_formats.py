@@ -234,7 +234,7 @@ def _json_line(line: str) -> Any:
     try:
         return json.loads(line) if is_utf8(line) else _no_utf8([line])
     except (ValueError, RecursionError):
-        return BadRowError("", f"must be a JSON object, got {line[:40].strip()!r}")
+        return BadRowError("", f"each line must be a complete JSON object, got {line[:40].strip()!r}")
 
 
 def _array_items(text: io.TextIOWrapper) -> Iterator[Any]:

@@ -206,7 +206,7 @@ class Clock:
         return (_EPOCH + timedelta(microseconds=self.start)).isoformat()
 
     def sentence(self, last: int) -> str:
-        """Return a sentence on the unit of the times and the log's length, also in the other units."""
+        """Return a sentence on the times' unit and the log's length, with alternatives to a guessed unit."""
         seconds = last / _A_SECOND["us"]
         text = f"times: {self.words()}{' (guessed)' * self.is_guess}; 0 is {self.start_text()}, "
         text += f"and the log lasts {seconds:g} s"

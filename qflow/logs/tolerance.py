@@ -100,11 +100,11 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The largest clock difference and delay that an audit does not report, in microseconds.
+    """The clock difference and delay up to which an audit reports nothing, in microseconds.
 
     Parameters:
-        skew: The largest difference between the clients' clocks.
-        lag: The longest round trip from a client to the broker and back.
+        skew: The largest tolerated difference between clients' clocks.
+        lag: The longest tolerated round trip from a client to the broker and back.
         doubt: The intervals and messages that missing rows make uncertain.
 
     >>> Tolerance.estimate([])
@@ -163,7 +163,7 @@ class _Client:
 
 
 class Ways:
-    """A measurement of the transit times of messages and of the round trips of completions."""
+    """Measures the transit times of messages and the round trips of completions, row by row."""
 
     def __init__(self) -> None:
         self._sent: dict[str, tuple[int, str]] = {}
@@ -249,7 +249,7 @@ class Ways:
 
 
 class _Sample:
-    """A bounded, deterministic sample: all values up to a limit, then every second one, then every fourth."""
+    """A bounded, deterministic sample of every n-th value; n doubles each time the sample is full."""
 
     __slots__ = ("values", "_step", "_count")
 

@@ -92,7 +92,7 @@ class Guess:
             client.unsettled -= 1
 
     def collect_inferred(self) -> dict[str, str]:
-        """Return the texts on unobserved values, by value, for ``inferred`` of a workload file."""
+        """Return why each unobserved value is unknown, by its path, for ``inferred`` of a workload file."""
         words = "no log says how it was declared; thresholds unknown, it is written without limits"
         inferred = {f"queues.{name}": f"{NOT_SEEN}: {words}" for name in self._all_queues()}
         for name, of in self._clients.items():

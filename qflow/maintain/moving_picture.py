@@ -1,7 +1,7 @@
-"""The moving picture of the README: the scene of a lab, played in a browser and recorded as a GIF.
+"""The README's animation: the scene of a lab, played in a browser and recorded as a GIF.
 
 A second file, ``preview.png``, shows one instant of the same run; other sites show it as the preview of a
-link to the kit's site. Build both again when the appearance of the scene changes.
+link to the kit's site. Rebuild both whenever the scene's appearance changes.
 """
 
 from __future__ import annotations

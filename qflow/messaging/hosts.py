@@ -234,7 +234,7 @@ class Host:
                 return name
 
     def unique_id(self) -> str:
-        """Return a deterministic UUID for the name of a temporary node."""
+        """Return a new UUID to name a temporary node; it comes from a counter, so runs are repeatable."""
         return str(uuid5(NAMESPACE_URL, self.unique_name("node")))
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None, warn: _Warn | None = None) -> bool:
@@ -420,11 +420,12 @@ class Brokers:
         self._hosts.clear()
 
     def sleep(self, seconds: float, url: object | None = None) -> None:
-        """Advance virtual time at once, in place of ``time.sleep`` in code for a real broker.
+        """Advance virtual time; the counterpart of ``time.sleep`` in code written for a real broker.
 
         Parameters:
-            seconds: The time to pass; messages expire, and auto-delete time-outs and the expiry cleaner run.
-            url: The URL of a single broker; None for all brokers of this process.
+            seconds: How far to advance; messages expire, and auto-delete time-outs and the expiry cleaner
+                run, as they fall due.
+            url: The URL of one broker, or None for all brokers in this process.
         """
         hosts = list(self._hosts.values()) if url is None else [self.host(url)]
         for host in {id(host): host for host in hosts}.values():

@@ -51,7 +51,7 @@ class Nodes:
         then: Callable[[Node], None],
         fail: Callable[[LinkError], None],
     ) -> None:
-        """Find, or create, and bind the node of an address, then call `then` with it, or else `fail`."""
+        """Find or create an address's node and make its bindings; then call `then` with it, or `fail`."""
         # For assert, the real client compares only the type. It has queried for a node of that type only, so
         # a node of another type is not found (CF-15).
         wanted = address.node.get("type")

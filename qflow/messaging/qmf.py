@@ -355,7 +355,7 @@ class Agent:
         self.answer(transfer.message)
 
     def answer(self, request: Message) -> None:
-        """Perform a request and send the answer; a request without a ``reply_to`` is ignored."""
+        """Perform a QMF request and answer it; ignore other messages, and those without a ``reply_to``."""
         if request.reply_to is None or QMF not in (request.app_id, request.header(APP_ID)):
             return
         exchange, key = request.reply_to

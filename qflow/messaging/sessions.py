@@ -402,13 +402,13 @@ class Session(SessionEndpoint):
 
     @synchronized
     def next_receiver(self, timeout: float | None = None) -> Receiver:
-        """Return the receiver of the oldest message that was delivered and not fetched.
+        """Return the receiver whose prefetched message has waited longest to be fetched.
 
         Parameters:
-            timeout: Seconds of virtual time to wait for a message; None to wait without end.
+            timeout: Seconds of virtual time to wait for a message; None to wait indefinitely.
 
         Raises:
-            Empty: If no message came within the time-out.
+            Empty: If no message came before the time-out.
             FetchWouldBlock: If no message can come, and there is no time-out.
         """
         self.check_error()

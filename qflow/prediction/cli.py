@@ -24,17 +24,23 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "log", metavar="LOG", nargs="?", help="the log of its clients: .parquet, .csv or .csv.gz"
     )
-    such = 'such as \'{"orders": {"qpid.flow_stop_count": 300}}\'; null removes an argument'
+    such = (
+        'queue arguments to change, such as \'{"orders": {"qpid.flow_stop_count": 300}}\'; null removes one'
+    )
     add_several(parser, "--queue-arguments", "JSON", such)
-    add_several(parser, "--capacity", "CLIENT=N", "messages, a producer's window", type=named_number)
-    add_several(parser, "--prefetch", "CLIENT=N", "messages, a consumer's window", type=named_number)
+    add_several(parser, "--capacity", "CLIENT=N", "a producer's window, in messages", type=named_number)
+    add_several(parser, "--prefetch", "CLIENT=N", "a consumer's window, in messages", type=named_number)
     add_several(
-        parser, "--demand", "CLIENT=N/s", "messages a second that a producer wants to send", type=named_rate
+        parser,
+        "--demand",
+        "CLIENT=N/s",
+        "the rate at which a producer wants to send, in messages/s",
+        type=named_rate,
     )
     parser.add_argument(
         "--settings",
         metavar="OTHER.json",
-        help="take arguments, capacities and prefetch from a workload file",
+        help="take queue arguments, capacities and prefetch from another workload file",
     )
     parser.add_argument(
         "--infer", action="store_true", help="read the recorded thresholds from the log's held completions"
@@ -42,7 +48,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--model",
         choices=("open", "closed"),
-        help="the behaviour of blocked producers; default: as the log shows",
+        help="how blocked producers behave; default: inferred from the log",
     )
     parser.add_argument(
         "--detail",
@@ -54,8 +60,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--replays",
         type=int,
         metavar="N",
-        help="replay the log N times with different seeds, and print the interval of each measure; default: "
-        "19, fewer for a very long log, up to 57 if a session ends in some replays only",
+        help="replay the log N times with different seeds, and print an interval for each measure; default: "
+        "19 (fewer for a very long log; up to 57 if a session ends in only some of the replays)",
     )
     add_seed(parser, 0)
     parser.add_argument(
@@ -67,7 +73,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--score",
         nargs=2,
         metavar=("FILE", "LOG"),
-        help="score a receipt: print the measures of a later log that are inside their intervals",
+        help="score a receipt against a later log: print which measures are inside their intervals",
     )
     add_json(parser)
 

@@ -345,8 +345,7 @@ PACE = 0.4
 logarithm of their ratio, over all pairs of repeated recordings.  It is 0.46 for the work of a completion,
 0.37 for that of a send, and 0.35 for the delay with which clients wake up.  The log and the predicted run
 are two draws, and each differs from their mean by less, by the root of 2.  Within a day the variation is
-0.3, between
-days and machines 0.5 (the calibration page has the table)."""
+0.3, between days and machines 0.5 (the calibration page has the table)."""
 
 
 BUSY = 1.0

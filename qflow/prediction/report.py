@@ -182,7 +182,8 @@ def _part(measure: str, found: Interval, *, is_bound: bool) -> str:
     if measure == "flowStoppedCount":
         return f"{low:.0f} to {high:.0f} stops" if high else ""
     if measure == "throughput":
-        return f"{low:.4g} to {high:.4g} accepted a second"
+        ends = dict.fromkeys((f"{low:.4g}", f"{high:.4g}"))
+        return f"{' to '.join(ends)} accepted a second"
     between = f"at least {low:.4g} messages (at most {high:.4g})" if is_bound else ""
     return f"on average {between or f'between {low:.4g} and {high:.4g} messages'}"
 

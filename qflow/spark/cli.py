@@ -44,7 +44,7 @@ def add_arguments(subparsers: Any) -> None:
     common.add_argument(
         "--master", metavar="URL", help="local[4], yarn, k8s://..., sc://... (Connect); default: local[2]"
     )
-    add_several(common, "--conf", "NAME=VALUE", "a setting of Spark's own")
+    add_several(common, "--conf", "NAME=VALUE", "a Spark setting")
     tables = "the format of tables: parquet, or delta if Spark has it; default: parquet"
     common.add_argument("--format", default="parquet", metavar="NAME", help=tables)
     _add_audit(actions, common)
@@ -59,13 +59,14 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
         "audit",
         parents=[common],
         help="report the queues that were ON, the producers they held, and the durations",
-        description="Audit client logs, or a lake made from them before. After a kill during --lake --out, "
-        "the same command resumes.",
+        description="Audit client logs, or a lake made from them earlier. If a run with --lake and --out is "
+        "killed, repeat the command to resume it.",
     )
     audit.add_argument("logs", nargs="*", metavar="LOG", help=".parquet, .csv, .csv.gz, or a folder of them")
     audit.add_argument(
         "--workloads", metavar="DIR",
-        help="the folder with NAME.json for each log NAME; default: the log's; of a table also one FILE.json",
+        help="the folder that holds NAME.json for each log NAME, or for a table also one FILE.json; "
+        "default: the log's folder",
     )  # fmt: skip
     audit.add_argument(
         "--table", metavar="PLACE", help="one table of many components: a path, an address or a name"
@@ -74,12 +75,12 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
     audit.add_argument(
         "--lake", metavar="DIR", help="add the logs to the lake there; without LOG: audit the lake there"
     )
-    _add_number(audit, "--buckets", "files of a log in the lake, at most; default: 8", 8)
+    _add_number(audit, "--buckets", "the most files per log in the lake; default: 8", 8)
     audit.add_argument("--day", type=_day, metavar="DAY", help="the day of the logs; default: today, in UTC")
     audit.add_argument(
         "--out", metavar="DIR", help="add the results of new rows in the lake to the results in DIR"
     )
-    cut = "cut a component of more rows, if it is more than a task's share, where its queues are empty; "
+    cut = "split a component of more rows where its queues are empty, if it exceeds a task's share; "
     _add_number(audit, "--cut", cut + "default: 1000000", 1_000_000)
     audit.add_argument(
         "--fail-on",
@@ -87,7 +88,7 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
         default="many-rows",
         metavar="WHAT,…",
         help="status 1 if there are findings, quarantined rows (rows), or over 5 %% of them (many-rows), or "
-        "by a number: 'on_share > 20%%'; default: many-rows; '' for never",
+        "if a number meets a condition: 'on_share > 20%%'; default: many-rows; '' for never",
     )
     audit.add_argument("--metrics", metavar="FILE", help="write the numbers as OpenMetrics text")
     audit.add_argument(
@@ -98,18 +99,24 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
 
 def _add_events(parser: argparse.ArgumentParser) -> None:
     """Add the options for reading the rows of a table or of a source of a stream."""
-    component = "the column of a row's component, or the first group of a pattern; default: by client and "
+    component = (
+        "the column that names a row's component, or a pattern's first group in it; default: by client and "
+    )
     add_columns(parser)
     parser.add_argument(
-        "--zone", default="", help="zone of times without one, as Europe/Berlin; default: UTC"
+        "--zone",
+        default="",
+        help="the time zone of times that have none, such as Europe/Berlin; default: UTC",
     )
     parser.add_argument(
         "--component",
         default="",
         metavar="COLUMN[:REGEX]",
-        help=component + "queue, as the workload has them",
+        help=component + "queue, according to the workload",
     )
-    parser.add_argument("--where", default="", metavar="SQL", help="which rows, as \"date = '2026-11-27'\"")
+    parser.add_argument(
+        "--where", default="", metavar="SQL", help="which rows to read, such as \"date = '2026-11-27'\""
+    )
     add_several(parser, "--option", "NAME=VALUE", "an option of Spark's reader")
 
 

@@ -51,7 +51,7 @@ _SEEN_AT_ONCE = {
 
 
 def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
-    """Return the picture of the engine's run for a case of an exercise; refuse if there is no run to show."""
+    """Return a picture of the run that a case of an exercise makes; raise RefusalError if it makes none."""
     with record_trials() as seen:
         exercise.result(answer if answer and exercise.is_task else exercise.function, case)
     for found in reversed(seen):

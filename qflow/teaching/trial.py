@@ -367,7 +367,7 @@ class Trial:
 
 
 def fill_groups(labels: str | Iterable[str]) -> Trial:
-    """Return a trial whose queue ``q`` has message groups and these messages; ``A-1`` is of group A."""
+    """Return a trial whose grouped queue ``q`` holds the labelled messages; ``A-1`` belongs to group A."""
     trial = Trial().declare_groups("q")
     trial.send("q", labels, header=GROUP)
     return trial

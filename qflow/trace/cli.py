@@ -53,11 +53,11 @@ def add_arguments(subparsers: Any) -> None:
     )
     info.add_argument("files", nargs="+", metavar="FILE", help="a trace")
     add_json(info, "a summary of each file")
-    info.add_argument("--quarantine", metavar="OUT.jsonl", help="write the rows that make no sense to a file")
+    info.add_argument("--quarantine", metavar="OUT.jsonl", help="write the invalid rows to a file")
     replay = actions.add_parser(
         "replay",
         help="replay a trace's commands on the engine and compare the events",
-        description="Give a trace's commands to the engine; status 0 if they cause the trace's own events.",
+        description="Replay a trace's commands on the engine; status 0 if it produces the same events.",
     )
     replay.add_argument("file", metavar="FILE", help="a trace")
     replay.add_argument("-o", "--output", metavar="OUT", help="write the engine's events as a trace")
@@ -70,10 +70,10 @@ def add_arguments(subparsers: Any) -> None:
 def _add_why(actions: Any) -> None:
     why = actions.add_parser(
         "why",
-        help="say why something is as it is at an instant, down to the root causes",
-        description="Say why a producer is blocked, a transfer not complete, a queue ON, a message not "
-        "delivered, a group not free, or a consumer idle. An instant after the trace's end is answered for "
-        "its end, and the answer says so.",
+        help="explain why something is in its state at an instant, down to the root causes",
+        description="Explain why a producer is blocked, a transfer incomplete, a queue ON, a message "
+        "undelivered, a group not free or a consumer idle. For an instant after the end of the trace, the "
+        "answer is for the end, and says so.",
     )
     why.add_argument("file", metavar="FILE", help="a trace")
     why.add_argument("instant", metavar="INSTANT", help="a row's seq, such as 1200; or a time, such as 2.5s")
@@ -81,7 +81,7 @@ def _add_why(actions: Any) -> None:
         "subject",
         metavar="SUBJECT",
         help="producer:C1, transfer:C1-57, queue:q, message:A-1, group:A or consumer:late; "
-        "or the name alone, if only one thing has it",
+        "or just the name, if it is unique",
     )
     add_json(why)
 
@@ -89,20 +89,23 @@ def _add_why(actions: Any) -> None:
 def _add_broker_log(actions: Any) -> None:
     broker_log = actions.add_parser(
         "broker-log",
-        help="read flow control from qpidd's own log: each queue's times ON, the sessions that died",
-        description="Read the log of a real broker, in one file or several, rotated and packed too: when "
-        "each queue was ON, its thresholds, which queue is still ON at the end, and which sessions died of a "
-        "full queue. Only a log of level info shows flow control (qpidd --log-enable info+).",
+        help="read flow control from qpidd's own log: when each queue was ON, and which sessions died",
+        description="Read the log of a real broker, in one or more files, which may be rotated or "
+        "compressed: when each queue was ON, its thresholds, which queue is still ON at the end, and which "
+        "sessions a full queue ended. Only a log of level info shows flow control (qpidd --log-enable "
+        "info+).",
     )
-    broker_log.add_argument("files", nargs="+", metavar="FILE", help="a log file of one broker, in any order")
-    zone = "the broker's time zone, such as Europe/Berlin, where lines name none; default: UTC"
+    broker_log.add_argument(
+        "files", nargs="+", metavar="FILE", help="the log files of one broker, in any order"
+    )
+    zone = "the broker's time zone, such as Europe/Berlin, for lines that name none; default: UTC"
     broker_log.add_argument("--zone", metavar="ZONE", help=zone)
-    year = "the year of the first line, where syslog writes none"
+    year = "the year of the first line, for syslog lines, which have no year"
     broker_log.add_argument("--year", type=partial(whole_number, most=9999), metavar="YEAR", help=year)
-    clients = "a client log of the same time, for the picture; qflow trace import --broker-log audits it"
+    clients = "a client log of the same period, to show in the picture; trace import --broker-log audits it"
     broker_log.add_argument("--clients", metavar="LOG", help=clients)
     add_columns(broker_log)
-    broker_log.add_argument("--html", metavar="OUT.html", help="write the picture over clock time")
+    broker_log.add_argument("--html", metavar="OUT.html", help="write a picture with clock time on its axis")
     add_json(broker_log)
 
 

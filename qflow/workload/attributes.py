@@ -36,7 +36,7 @@ class WorkloadError(QflowError, ValueError):
 
 
 def require(holds: bool, where: str, attribute: str, value: object, allowed: str) -> None:
-    """Raise WorkloadError, with the attribute, its allowed values and its value, unless `holds` is true."""
+    """Raise WorkloadError, naming the attribute, its value and what is allowed, unless `holds` is true."""
     if not holds:
         raise WorkloadError(f"{where}: {attribute} must be {allowed}{_bounds(value)}, got {_show(value)}")
 

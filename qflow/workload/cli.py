@@ -25,8 +25,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add the command ``run`` to the parser of ``qflow``, without loading the engine."""
     parser = rooms.add_parser(
         "run",
-        description="Run a workload in virtual time. Ctrl-C stops it in good order: what has happened so "
-        "far is printed and written, and the status is 130.",
+        description="Run a workload in virtual time. Ctrl-C stops it cleanly: the results so far are "
+        "printed and written, and the exit status is 130.",
     )
     add_workload(parser)
     add_seed(parser)
@@ -171,8 +171,8 @@ def _text(summary: dict[str, Any]) -> str:
     lines = [f"{summary['workload']}: {whole:g} s, {summary['events']} events{until}"]
     if base < whole:
         lines.append(
-            f"measured over the first {base:g} s, in which messages fall due; until {whole:g} s clients "
-            f"catch up: {after['sent']} messages sent, {after['accepts']} messages accepted"
+            f"measured over the first {base:g} s, while messages fall due; clients then catch up until "
+            f"{whole:g} s: {after['sent']} messages sent, {after['accepts']} messages accepted"
         )
     for section in ("queues", "producers", "consumers"):
         for name, values in summary[section].items():

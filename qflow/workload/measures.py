@@ -69,9 +69,13 @@ def unit_of(measure: str) -> str:
 
 def measures_text(measures: Mapping[str, float | int | None]) -> str:
     """Return measures as one line of text, each with its name, value and unit."""
-    return ", ".join(
-        f"{name} {measure_text(value)} {unit_of(name)}".rstrip() for name, value in measures.items()
-    )
+    words = []
+    for name, value in measures.items():
+        unit = unit_of(name)
+        if value == 1 and unit in ("times", "messages", "bytes"):
+            unit = unit.removesuffix("s")
+        words.append(f"{name} {measure_text(value)} {unit}".rstrip())
+    return ", ".join(words)
 
 
 def measure_text(value: float | int | None) -> str:

@@ -179,7 +179,7 @@ def test_the_doctor_command_reports_a_file_that_hides_a_module(folder, tmp_path,
     assert "This machine is ready." in output_of(capsys, "doctor", "--dir", str(folder))
     (folder / "queue.py").write_text("")
     assert cli.main(["doctor", "--dir", str(folder)]) == 1
-    assert capsys.readouterr().out.endswith("1 to cure before the kit works here: files.\n")
+    assert capsys.readouterr().out.endswith("1 problem to fix before the kit works here: files.\n")
     assert cli.main(["doctor", "--dir", str(folder), "--json"]) == 1
     bad = [finding for finding in json.loads(capsys.readouterr().out) if finding["verdict"] == "bad"]
     assert [finding["subject"] for finding in bad] == ["files"]

@@ -286,7 +286,7 @@ BAD = [
     (HEADER + "-1,p,block,,,0,\n", "row 1, column ts_us: must not be negative, only the broker reports"),
     (HEADER + '1,p,error,,"no end', "the file is cut off or damaged at its beginning"),
     # The same of a line of JSON.
-    ("{", "row 1: must be a JSON object, got '{'"),
+    ("{", "row 1: each line must be a complete JSON object, got '{'"),
     ('{"ts_us": 1}', f"row 1: must be a JSON object of {', '.join(LogRow._fields)}, got "),
     ("5", "row 1: must be a JSON object of ts_us"),
     (LogRow(1, "p", "block", 7, "", 0, ""), "row 1, column queue: must be text, got 7"),

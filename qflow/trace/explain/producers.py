@@ -241,7 +241,7 @@ def explain_transfer(instant: Instant, label: str) -> Reason:
 
 
 def _explain_unsent(instant: Instant, label: str, kind: str) -> Reason:
-    """Explain that a message has not been sent yet, and give the time at which it is."""
+    """Explain that a message has not been sent yet, and say when it will be, if the trace shows it."""
     subject = Subject(kind, label)
     rows = [instant.later_about(label, name) for name in ("client.transfer", "message.transfer")]
     later = min((row for row in rows if row is not None), default=None)
