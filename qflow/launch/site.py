@@ -85,11 +85,11 @@ def build(folder: Path) -> Path:
 
 def check_ready(folder: Path) -> None:
     """Refuse a build that cannot succeed, before any change or download."""
+    cargo.refuse_strangers(folder, "site")
     require(TOOLS, extra="site")
     cargo.find_checkout()
     cargo.require_pip()
     cargo.find_package(cargo.cargo_folder())
-    cargo.refuse_strangers(folder, "site")
 
 
 def _write_contents(folder: Path) -> None:

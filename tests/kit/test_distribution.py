@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -75,7 +76,9 @@ def test_as_long_as_no_index_has_it_a_checkout_is_named(installed):
 
 def texts() -> list[Path]:
     """Return the files of the repository that people read or run, except this one with the patterns."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False).stdout
+    git = shutil.which("git")
+    command = [git or "git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False).stdout if git else b""
     paths = [ROOT / name for name in listed.decode().split("\0") if name]
     paths = paths or [path for path in ROOT.rglob("*") if path.is_file() and ".venv" not in path.parts]
     kinds = {".py", ".md", ".ipynb", ".toml", ".html", ".js", ".csv", ".txt", ""}
