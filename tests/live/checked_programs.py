@@ -241,18 +241,30 @@ class Bursts(MessagingHandler):
             self.connection.close()
 
 
-class Transacted(MessagingHandler, TransactionHandler):
-    """Ten messages in a transaction, and the next when it is committed."""
+class InTransactions(MessagingHandler, TransactionHandler):
+    """A link that sends or accepts in transactions, the first of which begins at once."""
 
-    def __init__(self):
-        super().__init__()
-        self.number, self.transaction, self.link = 0, None, None
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.transaction = self.link = None
+
+    def open(self):
+        return self.container.create_sender(self.connection, QUEUE)
+
+    def declare(self):
+        self.container.declare_transaction(self.connection, handler=self)
 
     def on_start(self, event):
         self.container = event.container
         self.connection = event.container.connect(URL, reconnect=False)
-        self.link = event.container.create_sender(self.connection, QUEUE)
-        self.container.declare_transaction(self.connection, handler=self)
+        self.link = self.open()
+        self.declare()
+
+
+class Transacted(InTransactions):
+    """Ten messages in a transaction, and the next when it is committed."""
+
+    number = 0
 
     def on_transaction_declared(self, event):
         self.transaction = event.transaction
@@ -271,7 +283,7 @@ class Transacted(MessagingHandler, TransactionHandler):
 
     def on_transaction_committed(self, event):
         if self.number < COUNT:
-            self.container.declare_transaction(self.connection, handler=self)
+            self.declare()
         else:
             self.connection.close()
 

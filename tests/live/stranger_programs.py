@@ -10,6 +10,7 @@ from checked_programs import (
     QUEUE,
     URL,
     Dynamic,
+    InTransactions,
     Receives,
     Windowed,
     blocking,
@@ -18,7 +19,7 @@ from checked_programs import (
 )
 from checked_programs import PROGRAMS as CHECKED
 from proton import Delivery, Link, Message
-from proton.handlers import MessagingHandler, TransactionHandler
+from proton.handlers import MessagingHandler
 from proton.reactor import AtMostOnce, Container, LinkOption
 from proton.utils import BlockingConnection, SendException
 
@@ -193,19 +194,10 @@ def presettled_of_chance():
     Container(handler).run()
 
 
-class Aborts(MessagingHandler, TransactionHandler):
+class Aborts(InTransactions):
     """Transactions of seven; each third is rolled back, and its messages are sent again in the next."""
 
-    def __init__(self):
-        super().__init__()
-        self.number = self.count = 0
-        self.transaction = self.link = None
-
-    def on_start(self, event):
-        self.container = event.container
-        self.connection = event.container.connect(URL, reconnect=False)
-        self.link = event.container.create_sender(self.connection, QUEUE)
-        self.container.declare_transaction(self.connection, handler=self)
+    number = count = 0
 
     def on_transaction_declared(self, event):
         self.transaction, self.sent = event.transaction, 0
@@ -228,12 +220,12 @@ class Aborts(MessagingHandler, TransactionHandler):
     def on_transaction_committed(self, event):
         self.number += self.sent
         if self.number < COUNT:
-            self.container.declare_transaction(self.connection, handler=self)
+            self.declare()
         else:
             self.connection.close()
 
     def on_transaction_aborted(self, event):
-        self.container.declare_transaction(self.connection, handler=self)
+        self.declare()
 
     def on_disconnected(self, event):
         print("disconnected", file=sys.stderr, flush=True)
@@ -433,18 +425,15 @@ class ReceivesSecond(MessagingHandler):
         event.delivery.settle()
 
 
-class Transacts(MessagingHandler, TransactionHandler):
+class Transacts(InTransactions):
     """Accept four messages in a transaction, and the next four when it is committed."""
 
     def __init__(self):
         super().__init__(prefetch=0, auto_accept=False)
-        self.transaction, self.kept = None, []
+        self.kept = []
 
-    def on_start(self, event):
-        self.container = event.container
-        self.connection = event.container.connect(URL, reconnect=False)
-        self.link = event.container.create_receiver(self.connection, QUEUE)
-        self.container.declare_transaction(self.connection, handler=self)
+    def open(self):
+        return self.container.create_receiver(self.connection, QUEUE)
 
     def on_transaction_declared(self, event):
         self.transaction = event.transaction
@@ -458,7 +447,7 @@ class Transacts(MessagingHandler, TransactionHandler):
 
     def on_transaction_committed(self, event):
         self.kept.clear()
-        self.container.declare_transaction(self.connection, handler=self)
+        self.declare()
 
 
 def rejects_each_fifth(seen, message):
