@@ -42,6 +42,7 @@ from urllib.parse import urlsplit
 
 from qflow.kit import RefusalError
 from qflow.live.client_book import REPORT, check_folder
+from qflow.wording import format_count
 
 _PATIENCE = 2.0
 """Seconds after which the recording reports that no statistics have arrived."""
@@ -129,7 +130,7 @@ class Recording:
         late = tap.capture.written - said["read"]
         more = f", {late // 1_000_000} MB not read yet" if late > 1_000_000 else ""
         count = said["findings"]
-        found = f", {count} finding{'s' if count > 1 else ''}" if count else ""
+        found = f", {format_count(count, 'finding')}" if count else ""
         if self._reader.poll():
             more += "; the process that reads it has ended, bytes still pass"
         connections = f"{tap.connected} of {tap.accepted} connections open"

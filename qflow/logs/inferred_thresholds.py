@@ -26,6 +26,7 @@ from qflow.logs.audit import audit
 from qflow.logs.client_log import ClientLog, replay
 from qflow.logs.findings import Finding
 from qflow.progress import Progress
+from qflow.wording import format_count
 from qflow.workload.model import Workload
 
 _MOST = 10_000
@@ -108,9 +109,7 @@ class Inferred:
             f"{queue} {_in_words(levels)} (known but for {self.slack[queue]} messages)"
             for queue, levels in self.levels.items()
         ]
-        after, before = (
-            f"{len(findings):,} finding{'s' * (len(findings) != 1)}" for findings in (self.after, self.before)
-        )
+        after, before = (format_count(len(found), "finding", ",") for found in (self.after, self.before))
         read = f"read from held completions: with {', '.join(words)}: {after}; before: {before}"
         return [read] * bool(words) + [
             f"queue {queue} held no completion, so its thresholds cannot be read; a stop is above {depth:,} "
